@@ -1,0 +1,63 @@
+# Every target sets up what it needs: each works as the first command after a checkout.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+SEEDS ?= 2000
+
+.PHONY: help setup setup-dev run test check unit sim conformance record system bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: .venv/.run ## build .venv with what a node needs
+
+setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kcat, Apache Kafka's tools
+
+.venv/.run: requirements/run.txt pyproject.toml
+	@scripts/debian-packages venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.dev: .venv/.run requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka
+	@scripts/debian-packages peers
+	$(BIN)/python scripts/apache-kafka fetch
+	@mkdir -p .tools && touch $@
+
+run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
+	exec $(BIN)/isthmus node
+
+test: .tools/.ready check ## everything CI runs
+	$(BIN)/pytest tests
+
+check: .venv/.dev ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/mypy
+
+unit: .venv/.dev ## the tests that start no process
+	$(BIN)/pytest tests/unit tests/sim
+
+sim: .venv/.dev ## the simulation, SEEDS=100000 for a campaign
+	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+conformance: .tools/.ready ## real clients and recorded answers against a node
+	$(BIN)/pytest tests/conformance
+
+record: .tools/.ready ## ask Apache Kafka again and keep its answers
+	$(BIN)/python -m tests.conformance.record
+
+system: .tools/.ready ## processes killed under load
+	$(BIN)/pytest tests/system
+
+bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
+	$(BIN)/python -m bench
+
+clean: ## remove what the targets made
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
