@@ -51,7 +51,7 @@ def _shape(field: Field[Any]) -> _Shape:
     if is_array:
         inner, _ = _without_none(get_args(inner)[0])
     entity = inner if is_dataclass(inner) else None
-    return _Shape(None if entity else field.metadata["kafka_type"], entity, is_array, nullable)  # type: ignore[arg-type]
+    return _Shape(None if entity else field.metadata["kafka_type"], entity, is_array, nullable)
 
 
 def default_of(field: Field[Any]) -> Any:

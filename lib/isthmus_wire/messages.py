@@ -85,14 +85,16 @@ def encode_response(api_key: int, version: int, response: Any) -> bytes:
     return encode_entity(response, load_response_schema(api_key, version))
 
 
-def encode_entity(entity: Any, layout: Layout | None = None) -> bytes:
+def encode_entity(entity: Any, layout: Layout = None) -> bytes:
     """Any object with the fields of `layout`, by default its own class."""
     out = bytearray()
-    writer(layout or type(entity))(out, entity)
+    shape: Layout = layout or type(entity)
+    writer(shape)(out, entity)
     return bytes(out)
 
 
-def decode_entity(target: type[E], data: bytes | memoryview, layout: Layout | None = None, offset: int = 0) -> E:
+def decode_entity(target: type[E], data: bytes | memoryview, layout: Layout = None, offset: int = 0) -> E:
     """The entity that `data` holds in the layout of `layout`, by default the target's own."""
-    entity: E = reader(layout or target, target)(Cursor(data, offset))
+    shape: Layout = target
+    entity: E = reader(layout or shape, shape)(Cursor(data, offset))
     return entity

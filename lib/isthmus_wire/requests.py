@@ -1,7 +1,8 @@
 """Messages whose fields moved between versions, as the union of all versions.
 
-Most messages only grow, so the highest version's class holds any older one. The few here lost fields (a name became an id, one group became a
-list), and a handler must see which of both a client sent. Each class has every field; the codec fills what the version on the wire carries.
+Most messages only grow, so the highest version's class holds any older one. The few here lost fields (a name became an id,
+one group became a list), and a handler must see which of both a client sent. Each class has every field; the codec fills what the
+version on the wire carries.
 """
 
 from dataclasses import dataclass, field
