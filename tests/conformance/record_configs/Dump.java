@@ -94,7 +94,7 @@ public class Dump {
         Map<String, Object> result = new TreeMap<>();
         TreeSet<String> asked = new TreeSet<>();
         new TreeMap<>(definition.configKeys()).forEach((name, key) -> {
-            if (!asked.add(key.type + " " + validator(key))) return;
+            if (!asked.add(key.type + " " + validator(key) + (key.validator == null ? "" : key.validator.getClass().getName()))) return;
             Map<String, Object> answers = new LinkedHashMap<>();
             for (String probe : PROBES) answers.put(probe, probe(key, probe));
             result.put(name, answers);

@@ -1,7 +1,7 @@
 """Records Apache Kafka's configurations anew: `python -m tests.conformance.record_configs --home KAFKA_HOME`.
 
 KAFKA_HOME is a folder whose `libs` holds the jars. One fresh node of it is started on free ports, asked by `Dump.java`,
-and stopped. What depends on the machine (folders, ports) is replaced by names, so that a second recording gives the same bytes.
+and stopped. What depends on the machine (folders, ports) is replaced by names, so a second recording gives the same bytes.
 """
 
 from __future__ import annotations

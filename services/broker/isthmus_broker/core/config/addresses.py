@@ -1,0 +1,64 @@
+"""Hosts and ports as configurations write them: `host:port`, `id@host:port`, brackets around IPv6."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isthmus_broker.core.config.values import ConfigRefused
+
+_HOST_AND_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+MAX_PORT = 65535
+MAX_NODE_ID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    node_id: int
+    address: Address
+
+
+def split_host_and_port(text: str) -> Address | None:
+    """None when the text is no `host:port`."""
+    match = _HOST_AND_PORT.fullmatch(text)
+    if match is None or len(match[2]) > len(str(MAX_PORT)) or int(match[2]) > MAX_PORT:
+        return None
+    return Address(match[1], int(match[2]))
+
+
+def parse_bootstrap_servers(entries: Iterable[str]) -> tuple[Address, ...]:
+    """controller.quorum.bootstrap.servers."""
+    addresses = []
+    for entry in entries:
+        address = split_host_and_port(entry)
+        if address is None:
+            key = "controller.quorum.bootstrap.servers"
+            form = 'Each entry should be in the form "{host}:{port}"'
+            raise ConfigRefused(f"Failed to parse host name from {entry} for the configuration {key}. {form}")
+        addresses.append(address)
+    return tuple(addresses)
+
+
+def parse_voters(entries: Iterable[str]) -> tuple[Voter, ...]:
+    """controller.quorum.voters, in order of node id."""
+    voters = {}
+    key = "controller.quorum.voters"
+    form = "Each entry should be in the form `{id}@{host}:{port}`."
+    for entry in entries:
+        node_id, at, rest = entry.partition("@")
+        if not at or not rest or "@" in rest:
+            raise ConfigRefused(f"Invalid configuration value for {key}. {form}")
+        if not re.fullmatch(r"[+-]?\d{1,10}", node_id) or not 0 <= int(node_id) <= MAX_NODE_ID:
+            raise ConfigRefused(f"Failed to parse voter ID as an integer from {node_id}.")
+        address = split_host_and_port(rest)
+        if address is None:
+            raise ConfigRefused(f"Failed to parse host name from entry {entry} for the configuration {key}. {form}")
+        voters[int(node_id)] = Voter(int(node_id), address)
+    return tuple(voter for _, voter in sorted(voters.items()))

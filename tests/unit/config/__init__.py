@@ -1,0 +1,1 @@
+"""Configurations against the recording of Apache Kafka."""
