@@ -10,7 +10,7 @@ most `ELEMENTS_MAX` array elements in all.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -19,7 +19,7 @@ from typing import Any, Final, Union, get_args, get_origin
 from isthmus_wire.errors import DecodeError
 from isthmus_wire.primitives import READERS, WRITERS, Cursor, read_uvarint, write_uvarint
 
-__all__ = ["ELEMENTS_MAX", "Cursor", "Layout", "reader", "skip_tagged_fields", "writer"]
+__all__ = ["ELEMENTS_MAX", "Cursor", "Layout", "reader", "skip_tagged_fields", "tags", "writer"]
 
 ELEMENTS_MAX: Final = 2_000_000
 
@@ -91,7 +91,7 @@ def reader(layout: Layout, target: Layout) -> Read:
             if name in wanted:
                 values[name] = value
         if flexible:
-            for tag, end in _tags(cursor):
+            for tag, end in tags(cursor):
                 if tag in tagged:
                     name, read_field = tagged[tag]
                     value = read_field(cursor)
@@ -153,7 +153,7 @@ def _array_reader(read: Read, *, flexible: bool, nullable: bool) -> Read:
     return read_array
 
 
-def _tags(cursor: Cursor) -> Any:
+def tags(cursor: Cursor) -> Iterator[tuple[int, int]]:
     """Yield (tag, where its value ends); the caller moves the cursor there."""
     for _ in range(read_uvarint(cursor)):
         tag = read_uvarint(cursor)
@@ -164,8 +164,11 @@ def _tags(cursor: Cursor) -> Any:
 
 
 def skip_tagged_fields(cursor: Cursor) -> None:
-    """Move past the tagged fields that end a flexible struct."""
-    for _, end in _tags(cursor):
+    """Move past the tagged fields that end a flexible struct, nearly always none."""
+    if cursor.position < len(cursor.data) and cursor.data[cursor.position] == 0:
+        cursor.position += 1
+        return
+    for _, end in tags(cursor):
         cursor.position = end
 
 

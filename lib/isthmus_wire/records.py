@@ -1,8 +1,8 @@
 """Record batches of magic 2: the header as a view, checksums, and, for the few who must open one, the records inside.
 
-Layout of the 61 bytes before the records: base offset, length of what follows it, partition leader epoch, magic, CRC-32C of everything after it,
-attributes, last offset delta, base and max timestamp, producer id and epoch, base sequence, record count. A broker sets the base offset and
-the leader epoch without touching the checksum.
+Layout of the 61 bytes before the records: base offset, length of what follows it, partition leader epoch, magic, CRC-32C of
+everything after it, attributes, last offset delta, base and max timestamp, producer id and epoch, base sequence, record count. A broker
+sets the base offset and the leader epoch without touching the checksum.
 """
 
 import struct
