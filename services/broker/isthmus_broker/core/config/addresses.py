@@ -62,3 +62,17 @@ def parse_voters(entries: Iterable[str]) -> tuple[Voter, ...]:
             raise ConfigRefused(f"Failed to parse host name from entry {entry} for the configuration {key}. {form}")
         voters[int(node_id)] = Voter(int(node_id), address)
     return tuple(voter for _, voter in sorted(voters.items()))
+
+
+def parse_connection_limits(text: str) -> dict[str, int]:
+    """max.connections.per.ip.overrides: `host:number` entries."""
+    key = "max.connections.per.ip.overrides"
+    limits = {}
+    for entry in re.split(r"\s*,\s*", text) if text else ():
+        host, colon, limit = entry.rpartition(":")
+        if not colon or not re.fullmatch(r"[+-]?\d{1,10}", limit.strip()):
+            raise ConfigRefused(f"Error parsing configuration property '{key}': {entry!r} is not host:number")
+        if not re.fullmatch(r"[0-9a-zA-Z\-%._:]*", host.strip()):
+            raise ConfigRefused(f"{key} contains invalid addresses : {host.strip()}")
+        limits[host.strip()] = int(limit)
+    return limits

@@ -1,0 +1,211 @@
+"""What one node obeys: its settings typed, its listeners and roles resolved, everything checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from isthmus_broker.core.config.addresses import (
+    Address,
+    Voter,
+    parse_bootstrap_servers,
+    parse_connection_limits,
+    parse_voters,
+    split_host_and_port,
+)
+from isthmus_broker.core.config.checks import check_node
+from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.listeners import Listeners, resolve_listeners
+from isthmus_broker.core.config.topic_config import topic_defaults
+from isthmus_broker.core.config.values import Value
+
+EMBEDDED_NODE_ID: Final = "1"
+EMBEDDED_LISTENER: Final = "PLAINTEXT://127.0.0.1:9092"
+EMBEDDED_CONTROLLER_LISTENER: Final = "CONTROLLER://127.0.0.1:9093"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """The settings a node acts on, each by the name of its key with underscores for dots."""
+
+    auto_create_topics_enable: bool
+    broker_heartbeat_interval_ms: int
+    broker_rack: str | None
+    broker_session_timeout_ms: int
+    connections_max_idle_ms: int
+    controller_quorum_append_linger_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    fetch_max_bytes: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_session_timeout_ms: int
+    group_coordinator_append_linger_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    message_max_bytes: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
+    metadata_max_idle_interval_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
+    node_id: int
+    num_partitions: int
+    num_recovery_threads_per_data_dir: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_compression_codec: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    producer_id_expiration_ms: int
+    queued_max_request_bytes: int
+    queued_max_requests: int
+    replica_lag_time_max_ms: int
+    request_timeout_ms: int
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    transaction_max_timeout_ms: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """One node's settings in force, resolved from its layers; a change of a dynamic setting makes a new one."""
+
+    settings: NodeSettings
+    layers: BrokerLayers
+    values: Mapping[str, Value]
+    """Every setting of Kafka, typed, by its key."""
+    topic_defaults: Mapping[str, Value]
+    """Every topic setting, typed, for topics that do not set it themselves."""
+    roles: frozenset[str]
+    listeners: Listeners
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+    voters: tuple[Voter, ...]
+    bootstrap_servers: tuple[Address, ...]
+    max_connections_per_ip_overrides: Mapping[str, int]
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+
+def resolve_node(layers: BrokerLayers) -> NodeConfig:
+    """The node's settings in force; ConfigRefused, in Kafka's words, when they cannot stand together."""
+    texts = layers.effective()
+    values = {**BROKER_CONFIGS.parse(texts), **DYNAMIC_ONLY_BROKER_CONFIGS.parse(texts)}
+    voters = parse_voters(_texts(values, "controller.quorum.voters"))
+    listeners = resolve_listeners(values, texts, voters)
+    log_dirs = _texts(values, "log.dirs") or _texts(values, "log.dir")
+    metadata_log_dir = values["metadata.log.dir"]
+    overrides = values["max.connections.per.ip.overrides"]
+    assert isinstance(overrides, str)
+    check_node(values, texts, listeners, voters, log_dirs)
+    return NodeConfig(
+        settings=_settings(values),
+        layers=layers,
+        values=values,
+        topic_defaults=topic_defaults(values),
+        roles=frozenset(_texts(values, "process.roles")),
+        listeners=listeners,
+        log_dirs=log_dirs,
+        metadata_log_dir=metadata_log_dir if isinstance(metadata_log_dir, str) else log_dirs[0],
+        voters=voters,
+        bootstrap_servers=parse_bootstrap_servers(_texts(values, "controller.quorum.bootstrap.servers")),
+        max_connections_per_ip_overrides=parse_connection_limits(overrides),
+    )
+
+
+def _settings(values: Mapping[str, Any]) -> NodeSettings:
+    return NodeSettings(**{field.name: values[field.name.replace("_", ".")] for field in fields(NodeSettings)})
+
+
+def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
+    value = values[name]
+    assert value is None or isinstance(value, tuple)
+    return value or ()
+
+
+def region(rack: str | None) -> str | None:
+    """The region is what precedes the first slash of a rack: `eu-west/a` stands in `eu-west`."""
+    return rack.partition("/")[0] if rack else None
+
+
+def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str, str]:
+    """Settings of a node that was told no roles: a cluster of its own, on this machine, keeping data in `data_dir`.
+
+    A configuration that names `process.roles` is complete by itself and is taken as it is.
+    """
+    if "process.roles" in given:
+        return dict(given)
+    listeners = given.get("listeners", EMBEDDED_LISTENER)
+    if "CONTROLLER://" not in listeners:
+        listeners = f"{listeners},{EMBEDDED_CONTROLLER_LISTENER}"
+    node_id = given.get("node.id", given.get("broker.id", EMBEDDED_NODE_ID))
+    controller = next(entry for entry in listeners.split(",") if "CONTROLLER://" in entry).partition("://")[2]
+    address = split_host_and_port(controller)
+    host = address.host if address is not None and address.host else "127.0.0.1"
+    port = address.port if address is not None else 0
+    embedded = {
+        "process.roles": "broker,controller",
+        "node.id": node_id,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{node_id}@{f'[{host}]' if ':' in host else host}:{port}",
+        "log.dirs": data_dir,
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    return {**embedded, **given, "listeners": listeners}

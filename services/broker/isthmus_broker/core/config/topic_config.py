@@ -1,0 +1,170 @@
+"""What a topic's log obeys: the topic's own settings over those of its broker, typed and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from isthmus_broker.core.config.definitions import TOPIC_CONFIGS
+from isthmus_broker.core.config.values import ConfigRefused, Value
+
+HOUR_MS: Final = 3_600_000
+MINUTE_MS: Final = 60_000
+
+
+# The broker settings that give a topic its defaults, in order; the factor turns their unit into the topic's.
+TOPIC_SYNONYMS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", MINUTE_MS),
+        ("log.retention.hours", HOUR_MS),
+    ),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """Every topic setting by the name of its key, with underscores for dots."""
+
+    cleanup_policy: tuple[str, ...]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    index_interval_bytes: int
+    internal_segment_bytes: int | None
+    leader_replication_throttled_replicas: tuple[str, ...]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def segment_size(self) -> int:
+        """Bytes at which a segment is closed; the internal setting, where given, knows no lower bound."""
+        return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
+
+    @property
+    def max_segment_ms(self) -> int:
+        """Age at which a segment is closed: a compacted topic must get its records into reach of the cleaner in time."""
+        if self.compacts and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+
+def topic_defaults(broker: Mapping[str, Value]) -> dict[str, Value]:
+    """The topic settings that a broker's settings (typed) give to topics that do not set them."""
+    defaults = {name: definition.default_value for name, definition in TOPIC_CONFIGS.items()}
+    for name, synonyms in TOPIC_SYNONYMS.items():
+        given = next(((broker[key], factor) for key, factor in synonyms if broker[key] is not None), None)
+        assert given is not None, "the last synonym always has a default"
+        value, factor = given
+        defaults[name] = value * factor if isinstance(value, int) and factor != 1 else value
+    if isinstance(defaults["retention.ms"], int) and defaults["retention.ms"] < 0:
+        defaults["retention.ms"] = -1
+    return defaults
+
+
+def topic_values(overrides: Mapping[str, str], defaults: Mapping[str, Value]) -> dict[str, Value]:
+    """Every topic setting, typed; ConfigRefused when an override is unknown or not valid by itself."""
+    for name in overrides:
+        if name not in TOPIC_CONFIGS:
+            raise ConfigRefused(f"Unknown topic config name: {name}")
+    return {
+        name: definition.parse(overrides[name]) if name in overrides else defaults[name]
+        for name, definition in TOPIC_CONFIGS.items()
+    }
+
+
+def resolve_topic(overrides: Mapping[str, str], defaults: Mapping[str, Value]) -> TopicConfig:
+    """The settings a topic's log obeys. The overrides were checked when they were set."""
+    return as_topic_config(topic_values(overrides, defaults))
+
+
+def as_topic_config(values: Mapping[str, Any]) -> TopicConfig:
+    return TopicConfig(**{field.name: values[field.name.replace("_", ".")] for field in fields(TopicConfig)})
+
+
+def check_topic(overrides: Mapping[str, str], existing: Mapping[str, str], defaults: Mapping[str, Value]) -> None:
+    """Raises ConfigRefused when a topic may not have these settings; `existing` are those it has now."""
+    config = resolve_topic(overrides, defaults)
+    check_compaction_lags(config.min_compaction_lag_ms, config.max_compaction_lag_ms)
+    if config.remote_storage_enable:
+        # This broker has no remote storage: Kafka answers this when it is started without it.
+        raise ConfigRefused(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if existing.get("remote.storage.enable", "").lower() == "true" and not config.remote_log_delete_on_disable:
+        raise ConfigRefused(
+            "It is invalid to disable remote storage without deleting remote data. "
+            "If you want to keep the remote data and turn to read only, please set "
+            "`remote.storage.enable=true,remote.log.copy.disable=true`. "
+            "If you want to disable remote storage and delete all remote data, please set "
+            "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+        )
+
+
+def check_compaction_lags(min_lag_ms: int, max_lag_ms: int) -> None:
+    if min_lag_ms > max_lag_ms:
+        raise ConfigRefused(
+            f"conflict topic config setting min.compaction.lag.ms ({min_lag_ms}) > max.compaction.lag.ms ({max_lag_ms})"
+        )

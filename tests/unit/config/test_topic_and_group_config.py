@@ -1,0 +1,100 @@
+"""Topics and groups: what they set for themselves over what their brokers give them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from isthmus_broker.core.config.definitions import TOPIC_CONFIGS
+from isthmus_broker.core.config.group_config import check_group, resolve_group
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
+from isthmus_broker.core.config.topic_config import TopicConfig, check_topic, resolve_topic
+from isthmus_broker.core.config.values import ConfigRefused
+
+
+def node(**static: str) -> NodeConfig:
+    given = {name.replace("_", "."): value for name, value in static.items()}
+    return resolve_node(BrokerLayers(with_embedded_defaults(given, "data")))
+
+
+def test_a_topic_config_has_every_key() -> None:
+    assert {field.name.replace("_", ".") for field in fields(TopicConfig)} == set(TOPIC_CONFIGS)
+
+
+def test_a_topic_without_settings_has_kafkas_defaults() -> None:
+    config = resolve_topic({}, node().topic_defaults)
+    assert config == TopicConfig(
+        **{name.replace(".", "_"): definition.default_value for name, definition in TOPIC_CONFIGS.items()}  # type: ignore[arg-type]
+    )
+
+
+def test_settings_of_the_broker_are_the_topics_defaults() -> None:
+    config = resolve_topic(
+        {"segment.bytes": "2097152"}, node(log_retention_minutes="3", log_segment_bytes="1048576").topic_defaults
+    )
+    assert (config.retention_ms, config.segment_bytes) == (180_000, 2_097_152)
+
+
+def test_an_unlimited_retention_is_minus_one() -> None:
+    assert resolve_topic({}, node(log_retention_hours="-2").topic_defaults).retention_ms == -1
+
+
+def test_a_compacted_topic_closes_segments_in_time_for_its_compaction_lag() -> None:
+    lag = {"max.compaction.lag.ms": "1000"}
+    assert resolve_topic({**lag, "cleanup.policy": "compact"}, node().topic_defaults).max_segment_ms == 1000
+    assert resolve_topic(lag, node().topic_defaults).max_segment_ms == 604_800_000
+
+
+def test_the_internal_segment_size_wins() -> None:
+    assert resolve_topic({"internal.segment.bytes": "10"}, node().topic_defaults).segment_size == 10
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"no.such": "1"}, "Unknown topic config name: no.such"),
+        ({"retention.ms": "x"}, "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        (
+            {"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"},
+            "conflict topic config setting min.compaction.lag.ms (2) > max.compaction.lag.ms (1)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
+        ),
+    ],
+)
+def test_refused_topic_settings(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigRefused) as refusal:
+        check_topic(overrides, {}, node().topic_defaults)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"no.such": "1"}, "Unknown group config name: no.such"),
+        (
+            {"consumer.session.timeout.ms": "60001"},
+            "consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms",
+        ),
+        (
+            {"consumer.heartbeat.interval.ms": "4999"},
+            "consumer.heartbeat.interval.ms must be greater than or equal to group.consumer.min.heartbeat.interval.ms",
+        ),
+    ],
+)
+def test_refused_group_settings(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigRefused) as refusal:
+        check_group(overrides, node().values)
+    assert str(refusal.value) == message
+
+
+def test_a_group_is_moved_into_the_bounds_of_its_broker() -> None:
+    config = resolve_group({"consumer.session.timeout.ms": "99999999"}, node().values)
+    assert config.consumer_session_timeout_ms == 60_000
+    assert config.consumer_heartbeat_interval_ms == 5_000
