@@ -1,0 +1,108 @@
+"""What a coordinator's handler hands back: records to append, and how and when the asker is answered.
+
+Record          one key and value of the log, as entities that know their own wire format
+RequestContext  what a handler may know of a request besides its body
+Result          records out, a response held until they are committed
+Outbox          answers and notes that owe nothing to the log
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import encode_entity
+
+_PREFIX: Final = struct.Struct(">h")
+
+
+class Entity(Protocol):
+    """A key or a value: a dataclass with kio's field metadata.
+
+    `layout` is the class whose fields are written; `prefix` the number in front, the record's type for a key and the version for a value.
+    """
+
+    @property
+    def layout(self) -> Any:
+        """The class of kio's kind that says how this is written."""
+        ...
+
+    @property
+    def prefix(self) -> int:
+        """The 16-bit number before the fields."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record; `value` None is a tombstone."""
+
+    key: Entity
+    value: Entity | None = None
+
+    def encode(self) -> tuple[bytes, bytes | None]:
+        """The bytes that go to the log."""
+        return _encode(self.key), None if self.value is None else _encode(self.value)
+
+
+def _encode(entity: Entity) -> bytes:
+    return _PREFIX.pack(entity.prefix) + encode_entity(entity, entity.layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """Of the request's header and connection.
+
+    `client_id` is empty where the header has null. `client_host` is as Kafka writes an address: a slash, then the number.
+    """
+
+    api_version: int
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one operation wants.
+
+    A handler changes nothing that is replicated: replaying `records` does, after their append. `response` answers the request once
+    the records, or without records everything appended before, are committed; None when the handler answered through the outbox or
+    parked the request.
+    """
+
+    records: tuple[Record, ...] = ()
+    response: object | None = None
+    # Takes the place of replaying `records`, where memory already holds, or holds more than, what they say.
+    apply: Callable[[], None] | None = None
+    # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended. The second
+    # argument is the time.
+    then: Callable[[ErrorCode, int], None] | None = None
+
+
+NOTHING: Final = Result()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A fact for logs and metrics, without effect."""
+
+    event: str
+    subject: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What may leave at once."""
+
+    replies: list[tuple[int, object]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def reply(self, token: int, response: object) -> None:
+        """Answer the request known by `token`."""
+        self.replies.append((token, response))
+
+    def note(self, event: str, subject: str, detail: str = "") -> None:
+        """Tell the outside what happened."""
+        self.notes.append(Note(event, subject, detail))

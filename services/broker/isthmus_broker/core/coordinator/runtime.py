@@ -1,0 +1,326 @@
+"""The life of one shard: a partition of an internal topic and the state machine in it.
+
+The edge drives it so, from one thread:
+
+    load_begin(epoch), load(offset, key, value)..., load_end(now)     this broker became the partition's leader
+    submit(token, request, context, now), tick(now), metadata(view, now)
+    take() -> Ready                                                    after every call: appends to make, replies to send
+    appended(seq, last_offset, now) or append_failed(seq, error, now)  what became of an append
+    committed(high_watermark, now)                                     every record below the high watermark is committed
+    unload()                                                           leadership ended
+
+One append is under way at a time. Operations that arrive meanwhile wait in order, so each sees all that was appended before it, and an
+append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
+timeline of snapshots; with an append that is a write to the page cache, waiting for it costs less than the timeline.) A response leaves
+once everything it may reflect is committed.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
+from isthmus_broker.core.coordinator.timers import Timer, Timers
+
+# Requests that one shard holds: waiting for the append under way, or answered and waiting for the commit. Beyond, they are refused
+# with COORDINATOR_NOT_AVAILABLE, which every client retries.
+HELD_REQUESTS_MAX: Final = 20_000
+
+V = TypeVar("V", contravariant=True)
+Refuse = Callable[[object, RequestContext, ErrorCode], object]
+
+
+class Shard(Protocol[V]):
+    """What a state machine offers. It is made with a `Timers` and an `Outbox` of its own runtime."""
+
+    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+        """Decide on a request."""
+        ...
+
+    def replay(self, record: Record, offset: int) -> None:
+        """Change the state by a record of the log: the only way it changes, live and on load alike."""
+        ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+        """The record in these bytes; None for a type this software does not know."""
+        ...
+
+    def loaded(self, view: V, now_ms: int) -> None:
+        """The log was replayed to its end: start the clocks."""
+        ...
+
+    def unloaded(self) -> None:
+        """Another broker takes over: answer what is parked."""
+        ...
+
+    def metadata(self, view: V, now_ms: int) -> Result:
+        """The cluster's metadata changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Records to append as one batch, all or none; `seq` names it in the report."""
+
+    seq: int
+    records: tuple[tuple[bytes, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the edge owes to the log and to the clients."""
+
+    appends: tuple[Append, ...]
+    replies: tuple[tuple[int, object], ...]
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who asked for an operation, so that it can be refused."""
+
+    token: int
+    request: object
+    context: RequestContext
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """Something to run: a request's handler, a timer's operation, a metadata change."""
+
+    run: Callable[[int], Result]
+    asked: _Asked | None = None
+    timer: Timer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An operation's result whose records are under way to the log, or to the commit when `offset` is set."""
+
+    operation: _Operation
+    result: Result
+    offset: int = -1
+
+
+class Runtime(Generic[V]):
+    """One shard and its outstanding work. `refuse` makes the error response of any request."""
+
+    def __init__(self, new_shard: Callable[[Timers, Outbox], Shard[V]], refuse: Refuse, view: V) -> None:
+        self._new_shard = new_shard
+        self._refuse = refuse
+        self._view = view
+        self._shard: Shard[V] | None = None
+        self._loading = False
+        self.epoch = -1
+        self._timers = Timers()
+        self._outbox = Outbox()
+        self._appends: list[Append] = []
+        self._queue: deque[_Operation] = deque()
+        self._in_flight: _Pending | None = None
+        self._deferred: deque[_Pending] = deque()
+        self._seq = 0
+        self._last_written = -1
+        self._high_watermark = 0
+
+    # What the edge asks.
+
+    @property
+    def active(self) -> bool:
+        """Whether requests are served."""
+        return self._shard is not None and not self._loading
+
+    def submit(self, token: int, request: object, context: RequestContext, now_ms: int) -> None:
+        """Serve a request, now or after the append under way."""
+        asked = _Asked(token, request, context)
+        shard = self._shard
+        if shard is None:
+            self._answer_refusal(asked, ErrorCode.not_coordinator)
+        elif self._loading:
+            self._answer_refusal(asked, ErrorCode.coordinator_load_in_progress)
+        elif len(self._queue) + len(self._deferred) >= HELD_REQUESTS_MAX:
+            self._answer_refusal(asked, ErrorCode.coordinator_not_available)
+        else:
+            self._queue.append(_Operation(lambda at_ms: shard.handle(token, request, context, at_ms), asked))
+            self._pump(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Run what is due. Safe to call early, late or twice."""
+        self._pump(now_ms)
+
+    def deadline(self) -> int | None:
+        """When `tick` is next worth calling; None while an append is under way, since its report goes on from there."""
+        return None if self._in_flight is not None or not self.active else self._timers.deadline()
+
+    def take(self) -> Ready:
+        """Hand over what is owed to the outside, and forget it."""
+        ready = Ready(tuple(self._appends), tuple(self._outbox.replies), tuple(self._outbox.notes))
+        self._appends.clear()
+        self._outbox.replies.clear()
+        self._outbox.notes.clear()
+        return ready
+
+    # What the edge reports.
+
+    def appended(self, seq: int, last_offset: int, now_ms: int) -> None:
+        """The records of append `seq` are in the log, the last of them at `last_offset`."""
+        pending, shard = self._reported(seq), self._shard
+        assert shard is not None
+        assert last_offset > self._last_written, "offsets only grow"
+        self._last_written = last_offset
+        result = pending.result
+        if result.apply is not None:
+            result.apply()
+        else:
+            first_offset = last_offset - len(result.records) + 1
+            for offset, record in enumerate(result.records, first_offset):
+                shard.replay(record, offset)
+        self._deferred.append(_Pending(pending.operation, result, last_offset))
+        self._release(now_ms)
+        self._pump(now_ms)
+
+    def append_failed(self, seq: int, error: ErrorCode, now_ms: int) -> None:
+        """The records of append `seq` are not in the log and never will be."""
+        pending = self._reported(seq)
+        operation, result = pending.operation, pending.result
+        answer = coordinator_error(error)
+        if result.then is not None:
+            result.then(answer, now_ms)
+        if operation.asked is not None and result.response is not None:
+            self._answer_refusal(operation.asked, answer)
+        timer = operation.timer
+        if timer is not None and timer.retry_ms is not None:
+            self._timers.schedule_if_absent(timer.key, now_ms + timer.retry_ms, timer.operation, timer.retry_ms)
+        self._outbox.note("append failed", error.name)
+        self._pump(now_ms)
+
+    def committed(self, high_watermark: int, now_ms: int) -> None:
+        """Every record below `high_watermark` is committed."""
+        self._high_watermark = max(self._high_watermark, high_watermark)
+        self._release(now_ms)
+
+    def metadata(self, view: V, now_ms: int) -> None:
+        """The cluster's metadata changed to `view`."""
+        self._view = view
+        shard = self._shard
+        if shard is not None and not self._loading:
+            self._queue.append(_Operation(lambda at_ms: shard.metadata(view, at_ms)))
+            self._pump(now_ms)
+
+    # Coming and going.
+
+    def load_begin(self, epoch: int) -> None:
+        """This broker leads the partition at `epoch`: the log's records follow."""
+        assert self._shard is None, "unload first"
+        assert epoch > self.epoch, "epochs only grow"
+        self.epoch = epoch
+        self._timers = Timers()
+        self._last_written = -1
+        self._shard = self._new_shard(self._timers, self._outbox)
+        self._loading = True
+
+    def load(self, offset: int, key: bytes, value: bytes | None) -> None:
+        """One record of the log, tombstones included."""
+        shard = self._shard
+        assert shard is not None
+        assert self._loading
+        self._last_written = offset
+        record = shard.decode(key, value)
+        if record is None:
+            self._outbox.note("unknown record", str(offset), "skipped while loading")
+        else:
+            shard.replay(record, offset)
+
+    def load_end(self, now_ms: int) -> None:
+        """The log was read to its end: serve."""
+        assert self._shard is not None
+        assert self._loading
+        self._loading = False
+        self._shard.loaded(self._view, now_ms)
+        self._pump(now_ms)
+
+    def unload(self) -> None:
+        """Leadership ended: everyone who waits is sent away with NOT_COORDINATOR."""
+        if self._shard is None:
+            return
+        waiting = [*self._deferred, *([self._in_flight] if self._in_flight is not None else [])]
+        queued = tuple(self._queue)
+        self._deferred.clear()
+        self._queue.clear()
+        self._appends.clear()
+        self._in_flight = None
+        for pending in waiting:
+            if pending.result.then is not None:
+                pending.result.then(ErrorCode.not_coordinator, 0)
+            if pending.operation.asked is not None and pending.result.response is not None:
+                self._answer_refusal(pending.operation.asked, ErrorCode.not_coordinator)
+        for operation in queued:
+            if operation.asked is not None:
+                self._answer_refusal(operation.asked, ErrorCode.not_coordinator)
+        self._shard.unloaded()
+        self._shard = None
+        self._loading = False
+
+    # Inside.
+
+    def _reported(self, seq: int) -> _Pending:
+        pending = self._in_flight
+        assert pending is not None, "a report of no append"
+        assert seq == self._seq, "a report of another append"
+        self._in_flight = None
+        return pending
+
+    def _pump(self, now_ms: int) -> None:
+        """Run what is due and what waits, until records must be appended first."""
+        while self.active and self._in_flight is None:
+            operation = self._next(now_ms)
+            if operation is None:
+                return
+            self._begin(operation, operation.run(now_ms), now_ms)
+
+    def _next(self, now_ms: int) -> _Operation | None:
+        timer = self._timers.pop_due(now_ms)
+        if timer is not None:
+            return _Operation(timer.operation, timer=timer)
+        return self._queue.popleft() if self._queue else None
+
+    def _begin(self, operation: _Operation, result: Result, now_ms: int) -> None:
+        if result.records:
+            self._seq += 1
+            self._in_flight = _Pending(operation, result)
+            self._appends.append(Append(self._seq, tuple(record.encode() for record in result.records)))
+        elif result.response is not None or result.then is not None:
+            self._deferred.append(_Pending(operation, result, self._last_written))
+            self._release(now_ms)
+
+    def _release(self, now_ms: int) -> None:
+        while self._deferred and self._deferred[0].offset < self._high_watermark:
+            pending = self._deferred.popleft()
+            if pending.result.then is not None:
+                pending.result.then(ErrorCode.none, now_ms)
+            if pending.operation.asked is not None and pending.result.response is not None:
+                self._outbox.reply(pending.operation.asked.token, pending.result.response)
+
+    def _answer_refusal(self, asked: _Asked, error: ErrorCode) -> None:
+        self._outbox.reply(asked.token, self._refuse(asked.request, asked.context, error))
+
+
+_COORDINATOR_ERRORS: Final = {
+    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+}
+
+
+def coordinator_error(error: ErrorCode) -> ErrorCode:
+    """What a client of the coordinator is told when the log refused with `error`."""
+    return _COORDINATOR_ERRORS.get(error, error)

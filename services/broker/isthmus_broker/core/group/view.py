@@ -1,0 +1,114 @@
+"""What groups need to know of the cluster's metadata, as an immutable view given from outside, and Kafka's hashes of it."""
+
+import struct
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from uuid import UUID
+
+from isthmus_broker.core.group.xxh3 import xxh3_64
+
+_INT32: Final = struct.Struct("<i")
+_INT64: Final = struct.Struct("<q")
+_HASH_FORMAT: Final = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic; `racks` holds for every partition the racks of its replicas' brokers that have one."""
+
+    topic_id: UUID
+    name: str
+    racks: tuple[tuple[str, ...], ...]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return len(self.racks)
+
+
+class ClusterView(Protocol):
+    """The topics at one version of the metadata. A topic that did not change is the same object in the next view, or an equal one."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every change: the offset of the metadata log."""
+        ...
+
+    @property
+    def names(self) -> Set[str]:
+        """All topics."""
+        ...
+
+    def topic(self, name: str) -> TopicView | None:
+        """A topic by its name."""
+        ...
+
+    def topic_by_id(self, topic_id: UUID) -> TopicView | None:
+        """A topic by its id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """A view made of two dictionaries."""
+
+    version: int
+    by_name: dict[str, TopicView] = field(default_factory=dict)
+    by_id: dict[UUID, TopicView] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, version: int, topics: Iterable[TopicView]) -> "Topics":
+        """The view that holds these topics."""
+        listed = tuple(topics)
+        return cls(version, {topic.name: topic for topic in listed}, {topic.topic_id: topic for topic in listed})
+
+    @property
+    def names(self) -> Set[str]:
+        """All topics."""
+        return self.by_name.keys()
+
+    def topic(self, name: str) -> TopicView | None:
+        """A topic by its name."""
+        return self.by_name.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicView | None:
+        """A topic by its id."""
+        return self.by_id.get(topic_id)
+
+
+NO_TOPICS: Final = Topics(-1)
+
+
+def topic_hash(topic: TopicView) -> int:
+    """Kafka's hash of a topic: changes with its id, name, partition count and the racks of its replicas."""
+    out = bytearray(_HASH_FORMAT)
+    out += _INT64.pack(_signed(topic.topic_id.int >> 64))
+    out += _INT64.pack(_signed(topic.topic_id.int & (2**64 - 1)))
+    out += _text(topic.name)
+    out += _INT32.pack(topic.partitions)
+    for partition, racks in enumerate(topic.racks):
+        out += _INT32.pack(partition)
+        for rack in sorted(racks):
+            out += _INT32.pack(_units(rack)) + _text(rack)
+    return xxh3_64(bytes(out))
+
+
+def group_hash(topic_hashes: dict[str, int]) -> int:
+    """Kafka's hash of a group's subscribed topics, 0 for none."""
+    if not topic_hashes:
+        return 0
+    return xxh3_64(b"".join(_INT64.pack(topic_hashes[name]) for name in sorted(topic_hashes)))
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _text(text: str) -> bytes:
+    """Text as hash4j feeds it to the hash: its UTF-16 units, then their number."""
+    return text.encode("utf-16-le") + _INT32.pack(_units(text))
