@@ -1,0 +1,179 @@
+"""Idempotence and open transactions of one partition, as its log tells them.
+
+For every producer id the last five batches are remembered: a repeat of one of them is answered with its old offset, a gap in the
+sequence is refused. A producer that nobody remembers may begin anywhere, because its records may have been deleted. Transactions open
+with a producer's first transactional batch and end with a marker; the first open one bounds the last stable offset.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.records import NO_PRODUCER, BatchHeader, next_sequence
+
+WINDOW: Final = 5
+"""Batches remembered for each producer, which bounds a client's requests in flight."""
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+
+
+class Remembered(NamedTuple):
+    """One batch of a producer."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class Producer:
+    """What is known of one producer id."""
+
+    producer_id: int
+    epoch: int = NO_EPOCH
+    batches: deque[Remembered] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    transaction_start: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the newest record, or -1."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def duplicate_of(self, header: BatchHeader) -> Remembered | None:
+        """The remembered batch that this one repeats."""
+        if header.producer_epoch != self.epoch:
+            return None
+        last = header.last_sequence
+        for batch in self.batches:
+            if batch.base_sequence == header.base_sequence and batch.last_sequence == last:
+                return batch
+        return None
+
+
+class Refusal(NamedTuple):
+    """Why a batch is not appended."""
+
+    error: ErrorCode
+    message: str
+
+
+class AbortedTransaction(NamedTuple):
+    """A row of the transaction index."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class ProducerState:
+    """All producers of one partition."""
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset, in the order of first offsets
+
+    def check(self, header: BatchHeader) -> Remembered | Refusal | None:
+        """Whether a client's batch continues its producer's sequence: None if so, the remembered batch if it is a repeat."""
+        producer = self.producers.get(header.producer_id)
+        if producer is None:
+            return None
+        repeated = producer.duplicate_of(header)
+        if repeated is not None:
+            return repeated
+        return self._check_epoch(producer, header) or self._check_sequence(producer, header)
+
+    def _check_epoch(self, producer: Producer, header: BatchHeader) -> Refusal | None:
+        if header.producer_epoch < producer.epoch:
+            return Refusal(
+                ErrorCode.invalid_producer_epoch,
+                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}",
+            )
+        return None
+
+    def _check_sequence(self, producer: Producer, header: BatchHeader) -> Refusal | None:
+        if header.producer_epoch != producer.epoch:
+            if header.base_sequence != 0 and producer.epoch != NO_EPOCH:
+                return Refusal(
+                    ErrorCode.out_of_order_sequence_number,
+                    f"Producer {header.producer_id} began epoch {header.producer_epoch} with sequence {header.base_sequence}",
+                )
+            return None
+        last = producer.last_sequence
+        # After a marker that raised its epoch a producer has no batches; it must begin with 0 then.
+        if header.base_sequence != next_sequence(last, 1):
+            return Refusal(
+                ErrorCode.out_of_order_sequence_number,
+                f"Producer {header.producer_id} sent sequence {header.base_sequence}, expected {next_sequence(last, 1)}",
+            )
+        return None
+
+    def appended(self, header: BatchHeader) -> None:
+        """Remember a data batch that is in the log."""
+        if header.producer_id == NO_PRODUCER:
+            return
+        producer = self.producers.setdefault(header.producer_id, Producer(header.producer_id))
+        if header.producer_epoch != producer.epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.batches.append(
+            Remembered(
+                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+            )
+        )
+        producer.last_timestamp = header.max_timestamp
+        if header.is_transactional and producer.transaction_start is None:
+            producer.transaction_start = header.base_offset
+            self._open[header.producer_id] = header.base_offset
+
+    def ended(self, header: BatchHeader, *, committed: bool, coordinator_epoch: int) -> AbortedTransaction | None:
+        """A transaction marker is in the log; an abort yields the row that readers need to skip its records."""
+        producer = self.producers.setdefault(header.producer_id, Producer(header.producer_id))
+        if header.producer_epoch > producer.epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.last_timestamp = header.max_timestamp
+        producer.coordinator_epoch = coordinator_epoch
+        first = producer.transaction_start
+        producer.transaction_start = None
+        self._open.pop(header.producer_id, None)
+        if committed or first is None:
+            return None
+        stable = self.first_open_offset()
+        return AbortedTransaction(
+            header.producer_id, first, header.last_offset, header.last_offset + 1 if stable is None else stable
+        )
+
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return min(self._open.values(), default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for that long and have no transaction open."""
+        gone = [
+            producer.producer_id
+            for producer in self.producers.values()
+            if producer.transaction_start is None and producer.last_timestamp < now_ms - expiration_ms
+        ]
+        for producer_id in gone:
+            del self.producers[producer_id]
+
+    def active(self) -> Iterator[Producer]:
+        """Producers by id, for DescribeProducers and snapshots."""
+        return iter(sorted(self.producers.values(), key=lambda producer: producer.producer_id))
+
+    def restore(self, producers: Iterable[Producer]) -> None:
+        """Begin from a snapshot."""
+        self.producers = {producer.producer_id: producer for producer in producers}
+        self._open = {
+            producer.producer_id: producer.transaction_start
+            for producer in self.producers.values()
+            if producer.transaction_start is not None
+        }

@@ -1,0 +1,8 @@
+"""The one place where the broker reads a clock."""
+
+import time
+
+
+def now_ms() -> int:
+    """Wall-clock milliseconds, for timestamps that leave the process and for deadlines alike."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,382 @@
+"""One partition's log: segments, who produced what, and where reads may end.
+
+Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk; what
+lies above it is checked again after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
+by way of `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for the metadata log on every append.
+"""
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from isthmus_wire.records import BatchHeader, batches, iterate_records, set_base_offset
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
+from isthmus_broker.core.log.retention import expired
+from isthmus_broker.edge.disk.checkpoints import encode_producers, write_epochs
+from isthmus_broker.edge.disk.files import FilePool, replace_file
+from isthmus_broker.edge.disk.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
+
+PRODUCERS_SUFFIX: Final = ".snapshot"
+_OFFSET_ENTRY_SIZE: Final = 8
+_TIME_ENTRY_SIZE: Final = 12
+_COMMIT_MARKER: Final = 1
+
+
+class Slice(NamedTuple):
+    """What a read found: bytes that begin with the batch of the wanted offset."""
+
+    records: bytes
+    first: Placed | None
+    segment_base: int
+
+
+class OffsetOutOfRange(Exception):
+    """An offset below the log's start or above its end."""
+
+
+class Log:
+    """A partition's directory, opened. Made by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: Path,
+        topic: str,
+        partition: int,
+        config: TopicConfig,
+        *,
+        now_ms: int,
+    ) -> None:
+        self.pool = pool
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.topic_id: UUID | None = None
+        self.config = config
+        self.epochs = EpochHistory()
+        self.producers = ProducerState()
+        self.log_start_offset = 0
+        self.recovery_point = 0
+        self.high_watermark = 0
+        self.segments: list[Segment] = []
+        self.flushed_ms = now_ms
+        self._bases: list[int] = []
+        self._tail: Placed | None = None
+        self._roll_jitter_ms = 0
+        self._markers = 0  # transaction rows in any segment's index
+        self.on_sealed: Callable[[Log], None] = Log.flush_now
+
+    # -- shape ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        """The segment that takes appends."""
+        return self.segments[-1]
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed data stop here."""
+        first_open = self.producers.first_open_offset()
+        return self.high_watermark if first_open is None else min(first_open, self.high_watermark)
+
+    def adopt(self, segments: Sequence[Segment]) -> None:
+        """Take these segments, in order; at least one."""
+        self.segments = list(segments)
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._tail = None
+
+    def add_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a segment at the end."""
+        segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
+        self.segments.append(segment)
+        self._bases.append(base_offset)
+        jitter = self.config.segment_jitter_ms
+        self._roll_jitter_ms = random.randrange(min(jitter, self.config.max_segment_ms)) if jitter > 0 else 0
+        return segment
+
+    # -- appending -----------------------------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self, batch: memoryview | bytearray, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> int:
+        """Give the batch its offsets and write it; returns its base offset."""
+        base_offset = self.end_offset
+        set_base_offset(batch, base_offset, leader_epoch)
+        placed = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        self._append(batch, placed, now_ms)
+        return base_offset
+
+    def append_as_given(self, data: memoryview | bytes, now_ms: int) -> None:
+        """Write whole batches whose offsets somebody else chose: a leader, or the metadata quorum."""
+        view = memoryview(data)
+        for position, header in batches(view):
+            assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
+            self._append(view[position : position + header.size], header, now_ms)
+
+    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> None:
+        if self._must_roll(header, now_ms):
+            self.roll(now_ms)
+        position = self.active.append(memoryview(batch), header, self.config.index_interval_bytes)
+        self._tail = Placed(position, header)
+        self.learn(header, position, self.active)
+        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
+
+    def learn(self, header: BatchHeader, position: int, segment: Segment) -> None:
+        """Update what the log knows from a batch that is in it now."""
+        if header.leader_epoch >= 0 and self.epochs.assign(header.leader_epoch, header.base_offset):
+            write_epochs(self.directory, self.epochs.entries)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            self.producers.appended(header)
+            return
+        (marker,) = iterate_records(segment.read(position, header.size))
+        committed = int.from_bytes((marker.key or b"")[2:4]) == _COMMIT_MARKER
+        coordinator_epoch = int.from_bytes((marker.value or b"")[2:6], signed=True)
+        aborted = self.producers.ended(header, committed=committed, coordinator_epoch=coordinator_epoch)
+        if aborted is not None and all(row != aborted for row in segment.aborted.rows()):
+            segment.aborted.add(aborted)
+            self._markers += 1
+
+    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
+        segment, config = self.active, self.config
+        if segment.size == 0:
+            return not segment.fits(header.last_offset)
+        waited = now_ms - segment.created_ms
+        if segment.first_timestamp is not None and segment.first_timestamp >= 0:
+            waited = header.max_timestamp - segment.first_timestamp
+        return (
+            segment.size > config.segment_size - header.size
+            or waited > config.max_segment_ms - self._roll_jitter_ms
+            or segment.offsets.size() + _OFFSET_ENTRY_SIZE > config.segment_index_bytes
+            or segment.times.size() + 2 * _TIME_ENTRY_SIZE > config.segment_index_bytes
+            or not segment.fits(header.last_offset)
+        )
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and go on in a new one."""
+        end = self.end_offset
+        self.snapshot_producers()
+        self.active.seal()
+        for suffix in SUFFIXES[1:]:
+            self.pool.close(self.directory / file_name(self.active.base_offset, suffix))
+        self.add_segment(end, now_ms)
+        self.on_sealed(self)
+
+    # -- durability ----------------------------------------------------------------------------------------------------------
+
+    def flush(self, now_ms: int) -> None:
+        """Sync everything above the recovery point, here and now."""
+        self.flush_now()
+        self.flushed_ms = now_ms
+
+    def flush_now(self) -> None:
+        """Sync, without noting when."""
+        for segment in self.segments:
+            if segment.next_offset > self.recovery_point:
+                segment.make_durable()
+        self.recovery_point = self.end_offset
+
+    def unsynced_files(self) -> tuple[int, list[Path]]:
+        """The closed segments that are not durable yet: the recovery point once they are, and their files."""
+        files: list[Path] = []
+        for segment in self.segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                files += segment.files()
+        return self.active.base_offset, files
+
+    def synced_up_to(self, offset: int) -> None:
+        """Somebody made the files below `offset` durable."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+
+    def snapshot_producers(self) -> None:
+        """Write the producers as of the end, so that a start need not read the log for them."""
+        path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
+        replace_file(path, encode_producers(self.producers.active()), durable=False)
+
+    def close(self, now_ms: int) -> None:
+        """Leave the log so that opening it reads nothing but its indexes."""
+        self.active.seal()
+        self.flush(now_ms)
+        self.snapshot_producers()
+        for segment in self.segments:
+            segment.close()
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice:
+        """Batches from the one that holds `offset` on, ending before `upper`; raises OffsetOutOfRange.
+
+        With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress.
+        """
+        if offset < self.log_start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange
+        nothing = Slice(b"", None, self.active.base_offset)
+        if offset >= upper:
+            return nothing
+        found = self._locate(offset)
+        if found is None:
+            return nothing
+        segment, first = found
+        limit = segment.size if upper >= segment.next_offset else self._position_of(segment, upper)
+        size = min(max_bytes, limit - first.position)
+        if at_least_one:
+            size = min(max(size, first.header.size), limit - first.position)
+        if size <= 0:
+            return Slice(b"", first, segment.base_offset)
+        return Slice(segment.read(first.position, size), first, segment.base_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, Placed] | None:
+        tail = self._tail
+        if tail is not None and offset >= tail.header.base_offset:
+            return self.active, tail
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        for segment in self.segments[number:]:
+            placed = segment.locate(offset)
+            if placed is not None:
+                return segment, placed
+        return None
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        tail = self._tail
+        if segment is self.active and tail is not None and offset == tail.header.base_offset:
+            return tail.position
+        placed = segment.locate(offset)
+        return segment.size if placed is None else placed.position
+
+    def aborted_between(self, first_offset: int, upper: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records in the range, for readers of committed data."""
+        if not self._markers:
+            return []
+        number = max(bisect_right(self._bases, first_offset) - 1, 0)
+        return [
+            row
+            for segment in self.segments[number:]
+            for row in segment.aborted.rows()
+            if row.last_offset >= first_offset and row.first_offset < upper
+        ]
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record not earlier than `timestamp`."""
+        for segment in self.segments:
+            if segment.largest_timestamp >= timestamp:
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_record(self) -> TimestampOffset | None:
+        """The record with the largest timestamp."""
+        newest = max(self.segments, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
+        return newest.latest_record()
+
+    def placed_batches(self, from_offset: int) -> Iterator[tuple[Segment, Placed]]:
+        """Every batch that ends at or after `from_offset`."""
+        number = max(bisect_right(self._bases, from_offset) - 1, 0)
+        for segment in self.segments[number:]:
+            for placed in segment.headers(segment.offsets.position_for(from_offset)):
+                if placed.header.last_offset >= from_offset:
+                    yield segment, placed
+
+    # -- shortening ----------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, end_offset: int, now_ms: int) -> None:
+        """Cut everything from `end_offset` on."""
+        if end_offset >= self.end_offset:
+            return
+        while len(self.segments) > 1 and self.active.base_offset >= end_offset:
+            self._bases.pop()
+            self._remove_files(self.segments.pop())
+        if self.active.base_offset > end_offset:
+            self.restart_at(end_offset, now_ms)
+            return
+        self.active.truncate(end_offset, self.config.index_interval_bytes)
+        self._tail = None
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        if self.epochs.truncate_from_end(end_offset):
+            write_epochs(self.directory, self.epochs.entries)
+        self.drop_producer_snapshots(above=end_offset)
+        self.rebuild_producers()
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and begin empty at `offset`."""
+        for segment in self.segments:
+            self._remove_files(segment)
+        self.segments, self._bases, self._tail = [], [], None
+        self.add_segment(offset, now_ms)
+        self.log_start_offset = self.recovery_point = self.high_watermark = offset
+        self.epochs = EpochHistory()
+        write_epochs(self.directory, ())
+        self.producers = ProducerState()
+        self.drop_producer_snapshots(above=-1)
+
+    def rebuild_producers(self) -> None:
+        """Read the producers again from the batches that are left."""
+        self.producers = ProducerState()
+        for segment, placed in self.placed_batches(self.log_start_offset):
+            self.learn(placed.header, placed.position, segment)
+
+    def count_markers(self) -> None:
+        """Know whether any transaction was ever aborted here, so that most reads need not ask the indexes."""
+        self._markers = sum(len(segment.aborted) for segment in self.segments)
+
+    def drop_producer_snapshots(self, *, above: int) -> None:
+        """Remove snapshots that tell of offsets that are gone."""
+        for path in self.directory.glob("*" + PRODUCERS_SUFFIX):
+            if int(path.stem) > above:
+                path.unlink(missing_ok=True)
+
+    def raise_start(self, offset: int) -> None:
+        """Records below `offset` are deleted; their segments go with the next retention run."""
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset):
+            write_epochs(self.directory, self.epochs.entries)
+
+    def delete_expired(self, now_ms: int) -> tuple[list[Path], str]:
+        """Mark the segments that retention lets go; returns the files to remove later and the reason."""
+        config = self.config
+        count, reason = expired(
+            [segment.facts() for segment in self.segments],
+            now_ms=now_ms,
+            retention_ms=config.retention_ms if config.deletes else -1,
+            retention_bytes=config.retention_bytes if config.deletes else -1,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
+        if count == 0:
+            return [], ""
+        if count == len(self.segments):
+            self.roll(now_ms)
+        marked: list[Path] = []
+        for segment in self.segments[:count]:
+            marked += segment.mark_deleted()
+            with suppress(FileNotFoundError):
+                (self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX)).unlink()
+        self.adopt(self.segments[count:])
+        self.raise_start(self.segments[0].base_offset)
+        return marked, reason
+
+    def _remove_files(self, segment: Segment) -> None:
+        for path in segment.mark_deleted():
+            path.unlink(missing_ok=True)
