@@ -11,14 +11,15 @@ import json
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parent / "recordings" / "configs"
 START_SECONDS = 60
+NOTHING: Final[Mapping[str, str]] = {}
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 
 
@@ -29,7 +30,7 @@ def free_port() -> int:
         return port
 
 
-def server_properties(folder: Path, broker_port: int, controller_port: int) -> str:
+def server_properties(folder: Path, broker_port: int, controller_port: int, extra: Mapping[str, str]) -> str:
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -38,15 +39,18 @@ def server_properties(folder: Path, broker_port: int, controller_port: int) -> s
         "listeners": f"PLAINTEXT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
         "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": "1",
+        **extra,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 @contextmanager
-def running_node(classpath: str, folder: Path, broker_port: int, controller_port: int) -> Iterator[None]:
+def running_node(
+    classpath: str, folder: Path, broker_port: int, controller_port: int, extra: Mapping[str, str] = NOTHING
+) -> Iterator[None]:
     """A fresh node that accepts connections; it is stopped, by its own process, on leaving."""
     properties = folder / "server.properties"
-    properties.write_text(server_properties(folder, broker_port, controller_port))
+    properties.write_text(server_properties(folder, broker_port, controller_port, extra))
     storage_tool = ["java", "-cp", classpath, "kafka.tools.StorageTool"]
     subprocess.run(
         [*storage_tool, "format", "-t", CLUSTER_ID, "-c", str(properties)],

@@ -1,0 +1,1 @@
+"""The controller's state machine and its records, against what Apache Kafka wrote and answered."""
