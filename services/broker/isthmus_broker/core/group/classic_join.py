@@ -1,0 +1,292 @@
+"""JoinGroup of the classic protocol: new and known, dynamic and static members, and when their joining starts a rebalance.
+
+KIP-394 gives a new dynamic member its id first; KIP-345 lets a static member take its predecessor's place without a rebalance.
+"""
+
+from dataclasses import dataclass
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import to_millis
+from kio.schema.join_group.v9.request import JoinGroupRequest
+
+from isthmus_broker.core.coordinator.result import NOTHING, Record, RequestContext, Result
+from isthmus_broker.core.group.answers import join_response
+from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState, Parked, Protocols
+from isthmus_broker.core.group.config import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_MAX
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined_members, keep_memory
+from isthmus_broker.core.group.refused import Refused
+from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
+
+MEMBER_ID_REQUIRED_VERSION = 4
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A JoinGroup with its fields in the coordinator's own types."""
+
+    parked: Parked
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    reason: str
+
+    @classmethod
+    def of(cls, token: int, request: JoinGroupRequest, context: RequestContext) -> "Join":
+        """Version 0 has no rebalance timeout: the session's stands for it."""
+        session_timeout_ms = to_millis(request.session_timeout)
+        return cls(
+            parked=Parked(token, context.api_version),
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=to_millis(request.rebalance_timeout) if context.api_version else session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+            reason=request.reason or "not provided",
+        )
+
+
+class ClassicJoin:
+    """Joining a classic group."""
+
+    def __init__(self, registry: Registry, rebalance: Rebalance) -> None:
+        self._registry = registry
+        self._rebalance = rebalance
+
+    def join(self, join: Join, now_ms: int) -> Result:
+        """Join the group, which is made, or made from an empty consumer group, when it is not there."""
+        former = self._registry.groups.get(join.group_id)
+        if isinstance(former, ClassicGroup):
+            return self._join_group(join, former, now_ms)
+        assert former is None or not former.members
+        if join.member_id != UNKNOWN_MEMBER_ID:
+            self._refuse(join, ErrorCode.unknown_member_id, join.member_id)
+            return NOTHING
+        group = ClassicGroup(join.group_id, state_timestamp_ms=now_ms)
+        self._registry.groups[join.group_id] = group
+        result = self._join_group(join, group, now_ms)
+        assert result is NOTHING, "a group's first rebalance waits"
+        return self._new_group(group, former, join)
+
+    def _new_group(self, group: ClassicGroup, former: ConsumerGroup | None, join: Join) -> Result:
+        """The log must know of the group before offsets are committed to it; when it does not, the group never was."""
+        records: list[Record] = [] if former is None else former.tombstones()
+
+        def undo(error: ErrorCode, now_ms: int) -> None:
+            if error == ErrorCode.none or self._registry.groups.get(group.group_id) is not group:
+                return
+            for member in list(group.members.values()):
+                self._rebalance.refuse_join(group, member, error, "")
+            if former is None:
+                del self._registry.groups[group.group_id]
+            else:
+                self._registry.groups[group.group_id] = former
+
+        return Result(records=(*records, group.empty_record()), apply=keep_memory, then=undo)
+
+    def _join_group(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+        if not self._has_room(group, join.member_id):
+            if join.member_id in group.members:
+                self._rebalance.remove(group, group.members[join.member_id])
+            group.remove(join.member_id)
+            self._refuse(join, ErrorCode.group_max_size_reached, UNKNOWN_MEMBER_ID)
+            return NOTHING
+        if not group.supports(join.protocol_type, join.protocols):
+            self._refuse(join, ErrorCode.inconsistent_group_protocol, join.member_id)
+            return NOTHING
+        if join.member_id == UNKNOWN_MEMBER_ID:
+            return self._join_new(join, group, now_ms)
+        return self._join_known(join, group, now_ms)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """group.max.size; while a rebalance prepares, the places go to those who join first."""
+        size_max = self._registry.config.group_max_size
+        member = group.members.get(member_id)
+        if group.state == ClassicState.EMPTY:
+            return len(group.pending_joins) < PENDING_MEMBERS_MAX
+        if group.state == ClassicState.PREPARING_REBALANCE:
+            return (member is not None and member.joining is not None) or group.joined < size_max
+        return member is not None or len(group.members) < size_max
+
+    # New members.
+
+    def _join_new(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+        if join.instance_id is not None:
+            new_id = f"{join.instance_id}-{self._registry.new_id()}"
+            if join.instance_id in group.static_members:
+                return self._replace_static(join, group, new_id, now_ms)
+            return self._add(join, group, new_id, now_ms)
+        new_id = f"{join.client_id}-{self._registry.new_id()}"
+        if join.parked.api_version < MEMBER_ID_REQUIRED_VERSION:
+            return self._add(join, group, new_id, now_ms)
+        if len(group.pending_joins) >= PENDING_MEMBERS_MAX:
+            self._refuse(join, ErrorCode.group_max_size_reached, UNKNOWN_MEMBER_ID)
+            return NOTHING
+        group.pending_joins.add(new_id)
+        self._rebalance.expect(group.group_id, new_id, now_ms + join.session_timeout_ms)
+        self._refuse(join, ErrorCode.member_id_required, new_id)
+        return NOTHING
+
+    def _add(self, join: Join, group: ClassicGroup, member_id: str, now_ms: int) -> Result:
+        member = ClassicMember(
+            member_id=member_id,
+            instance_id=join.instance_id,
+            client_id=join.client_id,
+            client_host=join.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.session_timeout_ms,
+            protocol_type=join.protocol_type,
+            protocols=join.protocols,
+            is_new=True,
+        )
+        if group.state == ClassicState.PREPARING_REBALANCE and group.previous_state == ClassicState.EMPTY:
+            group.new_member_added = True
+        group.add(member)
+        group.park_join(member, join.parked)
+        self._rebalance.heard_from(group, member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        instance = "" if join.instance_id is None else f" with instance id {join.instance_id}"
+        reason = f"member {member_id}{instance} joins; client reason: {join.reason}"
+        return self._rebalance.prepare_or_complete(group, reason, now_ms)
+
+    # Known members.
+
+    def _join_known(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+        if join.member_id in group.pending_joins:
+            if join.instance_id is not None:
+                raise Refused(ErrorCode.unknown_server_error)  # only dynamic members are given an id first
+            return self._add(join, group, join.member_id, now_ms)
+        try:
+            member = group.validate_member(join.member_id, join.instance_id)
+        except Refused as refused:
+            self._refuse(join, refused.error, join.member_id)
+            return NOTHING
+        changed = member.protocols != join.protocols
+        match group.state:
+            case ClassicState.PREPARING_REBALANCE:
+                return self._rejoin(join, group, member, now_ms)
+            case ClassicState.COMPLETING_REBALANCE if changed:
+                return self._rejoin(join, group, member, now_ms)
+            case ClassicState.STABLE if changed or group.leader == member.member_id:
+                return self._rejoin(join, group, member, now_ms)
+            case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
+                self._answer_again(join, group, member)
+            case _:
+                self._refuse(join, ErrorCode.unknown_member_id, join.member_id)
+        return NOTHING
+
+    def _rejoin(self, join: Join, group: ClassicGroup, member: ClassicMember, now_ms: int) -> Result:
+        self._park_again(join, group, member)
+        reason = f"member {member.member_id} joins again; client reason: {join.reason}"
+        return self._rebalance.prepare_or_complete(group, reason, now_ms)
+
+    def _park_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
+        """A JoinGroup that is parked already was sent on a connection the client gave up, or Kafka would not have read the next one."""
+        self._rebalance.refuse_join(group, member, ErrorCode.rebalance_in_progress, member.member_id)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+        group.park_join(member, join.parked)
+
+    def _answer_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
+        """The answer to an earlier JoinGroup got lost, or a follower asks without need: the generation stands."""
+        leads_unfinished = group.state == ClassicState.COMPLETING_REBALANCE and group.leader == member.member_id
+        self._registry.outbox.reply(
+            join.parked.token,
+            join_response(
+                join.parked.api_version,
+                member_id=member.member_id,
+                generation=group.generation,
+                protocol_type=group.protocol_type,
+                protocol=group.protocol,
+                leader=group.leader,
+                members=joined_members(group) if leads_unfinished else (),
+            ),
+        )
+
+    # Static members (KIP-345).
+
+    def _replace_static(self, join: Join, group: ClassicGroup, new_id: str, now_ms: int) -> Result:
+        """A static member comes back without its id: it gets a new one, and its predecessor is fenced."""
+        assert join.instance_id is not None
+        old_leader, old_id = group.leader, group.static_members[join.instance_id]
+        member = group.members[old_id]
+        former = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self._rebalance.refuse_join(group, member, ErrorCode.fenced_instance_id, old_id)
+        self._rebalance.refuse_sync(member, ErrorCode.fenced_instance_id)
+        self._registry.timers.cancel(heartbeat_key(group.group_id, old_id))
+        group.rename(join.instance_id, new_id)
+        member.is_new = False
+        self._rebalance.heard_from(group, member, now_ms)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+        group.park_join(member, join.parked)
+        reason = f"static member {join.instance_id} came back; client reason: {join.reason}"
+        match group.state:
+            case ClassicState.STABLE if group.select_protocol() == group.protocol:
+                return self._keep_generation(join, group, member, _Former(old_id, old_leader, *former))
+            case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
+                return self._rebalance.prepare(group, reason, now_ms)
+            case _:
+                return self._rebalance.maybe_complete_join(group, now_ms)
+
+    def _keep_generation(self, join: Join, group: ClassicGroup, member: ClassicMember, former: "_Former") -> Result:
+        """No rebalance: only the new id must be in the log before the member is told."""
+
+        def answer(error: ErrorCode, now_ms: int) -> None:
+            parked = group.take_join(member)
+            if error != ErrorCode.none:
+                self._restore(group, member, former, now_ms)
+            if parked is not None:
+                response = self._static_answer(group, member, parked.api_version, former.leader, error)
+                self._registry.outbox.reply(parked.token, response)
+
+        return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=answer)
+
+    def _restore(self, group: ClassicGroup, member: ClassicMember, former: "_Former", now_ms: int) -> None:
+        if member.instance_id is None or group.static_members.get(member.instance_id) != member.member_id:
+            return
+        self._registry.timers.cancel(heartbeat_key(group.group_id, member.member_id))
+        group.update(member, former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms)
+        group.rename(member.instance_id, former.member_id)
+        self._rebalance.heard_from(group, member, now_ms)
+
+    def _static_answer(
+        self, group: ClassicGroup, member: ClassicMember, api_version: int, old_leader: str | None, error: ErrorCode
+    ) -> object:
+        """From version 9 on a leader learns that it leads and need not assign (KIP-814); older ones are told their predecessor does."""
+        told = error == ErrorCode.none and api_version >= SKIP_ASSIGNMENT_VERSION
+        leads = told and group.leader == member.member_id
+        return join_response(
+            api_version,
+            error=error,
+            member_id=member.member_id if error == ErrorCode.none else UNKNOWN_MEMBER_ID,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            leader=group.leader if told else old_leader,
+            skip_assignment=leads,
+            members=joined_members(group) if leads else (),
+        )
+
+    def _refuse(self, join: Join, error: ErrorCode, member_id: str) -> None:
+        response = join_response(join.parked.api_version, error=error, member_id=member_id)
+        self._registry.outbox.reply(join.parked.token, response)
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """A static member before it came back."""
+
+    member_id: str
+    leader: str | None
+    protocols: Protocols
+    rebalance_timeout_ms: int
+    session_timeout_ms: int

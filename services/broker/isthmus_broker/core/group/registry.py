@@ -1,0 +1,107 @@
+"""What the parts of one group shard share: the groups, the clocks, the outbox, the configuration and the view of the metadata."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from isthmus_broker.core.coordinator.result import Outbox
+from isthmus_broker.core.coordinator.timers import Timers
+from isthmus_broker.core.group.classic_group import ClassicGroup
+from isthmus_broker.core.group.config import GroupConfig, GroupConfigs
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.refused import GroupNotFound
+from isthmus_broker.core.group.view import NO_TOPICS, ClusterView, group_hash, topic_hash
+
+Group = ClassicGroup | ConsumerGroup
+NewId = Callable[[], UUID]
+UNKNOWN_MEMBER_ID: Final = ""
+
+
+@dataclass(slots=True)
+class Registry:
+    """Everything that more than one part of the shard reads or writes."""
+
+    timers: Timers
+    outbox: Outbox
+    configs: GroupConfigs
+    new_id: NewId
+    view: ClusterView = NO_TOPICS
+    groups: dict[str, Group] = field(default_factory=dict)
+    # Consumer groups by the topics they subscribe to.
+    subscribers: dict[str, set[str]] = field(default_factory=dict)
+    # The version of the metadata at which topics were last created: regular expressions may match more since.
+    topics_created_version: int = -1
+    _topic_hashes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def config(self) -> GroupConfig:
+        """The broker's values."""
+        return self.configs.broker
+
+    def group(self, group_id: str) -> Group:
+        """Any group of that name."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise GroupNotFound(f"Group {group_id} not found.")
+        return group
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The group, which must be a consumer group."""
+        group = self.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
+        return group
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """The group, which must be a classic group."""
+        group = self.group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise GroupNotFound(f"Group {group_id} is not a classic group.")
+        return group
+
+    def find_classic(self, group_id: str) -> ClassicGroup | None:
+        """For timers, which may outlive their group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def metadata_hash(self, topics: Iterable[str]) -> int:
+        """Kafka's hash of those of the topics that exist."""
+        hashes = {}
+        for name in topics:
+            topic = self.view.topic(name)
+            if topic is not None:
+                if name not in self._topic_hashes:
+                    self._topic_hashes[name] = topic_hash(topic)
+                hashes[name] = self._topic_hashes[name]
+        return group_hash(hashes)
+
+    def topic_ids(self, topics: Iterable[str]) -> set[UUID]:
+        """The ids of those of the topics that exist."""
+        return {topic.topic_id for name in topics if (topic := self.view.topic(name)) is not None}
+
+    def resubscribe(self, group_id: str, before: set[str], after: set[str]) -> None:
+        """A consumer group subscribes to other topics than before."""
+        for topic in before - after:
+            groups = self.subscribers.get(topic, set())
+            groups.discard(group_id)
+            if not groups:
+                self.subscribers.pop(topic, None)
+                self._topic_hashes.pop(topic, None)
+        for topic in after - before:
+            self.subscribers.setdefault(topic, set()).add(group_id)
+
+    def see(self, view: ClusterView) -> None:
+        """Take the view, and make the groups look again whose topics changed."""
+        older, self.view = self.view, view
+        if self.topics_created_version < 0 or not view.names <= older.names:
+            self.topics_created_version = view.version
+        for name in list(self._topic_hashes):
+            if older.topic(name) != view.topic(name):
+                del self._topic_hashes[name]
+        for name, group_ids in self.subscribers.items():
+            if older.topic(name) != view.topic(name):
+                for group_id in group_ids:
+                    group = self.groups.get(group_id)
+                    if isinstance(group, ConsumerGroup):
+                        group.request_refresh()

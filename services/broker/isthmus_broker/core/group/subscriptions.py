@@ -1,0 +1,73 @@
+"""Who in a consumer group subscribes to what, counted so that a change costs its own size and not the group's."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from isthmus_broker.core.group.member import ConsumerMember
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a regular expression stood for at one version of the metadata."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class Subscriptions:
+    """Counts of members by topic name and by regular expression, and of resolved expressions by topic."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    regexes: dict[str, int] = field(default_factory=dict)
+    resolved: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> "Subscriptions":
+        """To try a change on."""
+        return Subscriptions(dict(self.names), dict(self.regexes), dict(self.resolved))
+
+    def replace_member(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        """A member came, changed or went."""
+        if old is not None:
+            _add(self.names, old.topics, -1)
+            _add(self.regexes, _regex(old), -1)
+        if new is not None:
+            _add(self.names, new.topics, 1)
+            _add(self.regexes, _regex(new), 1)
+
+    def replace_resolved(self, old: Iterable[str], new: Iterable[str]) -> None:
+        """A regular expression stands for other topics than before."""
+        _add(self.resolved, old, -1)
+        _add(self.resolved, new, 1)
+
+    def topics(self) -> set[str]:
+        """All subscribed topics."""
+        return self.names.keys() | self.resolved.keys()
+
+    def includes(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return topic in self.names or topic in self.resolved
+
+    def homogeneous(self, members: int) -> bool:
+        """Whether all members subscribe to the same: by name alone, or by one regular expression alone."""
+        if not self.regexes:
+            return all(count == members for count in self.names.values()) and not self.resolved
+        return (
+            next(iter(self.regexes.values())) == members
+            and not self.names
+            and all(count == 1 for count in self.resolved.values())
+        )
+
+
+def _regex(member: ConsumerMember) -> tuple[str, ...]:
+    return (member.regex,) if member.regex else ()
+
+
+def _add(counts: dict[str, int], keys: Iterable[str], change: int) -> None:
+    for key in keys:
+        count = counts.get(key, 0) + change
+        if count > 0:
+            counts[key] = count
+        else:
+            counts.pop(key, None)
