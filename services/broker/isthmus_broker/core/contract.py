@@ -1,0 +1,78 @@
+"""The one contract between a deciding core and whatever drives it (asyncio, or the simulated world).
+
+A core is a plain synchronous object. The driver feeds it events, tells it the time, and takes from it what is owed to the
+outside; nothing else passes between the two:
+
+    step(event) / tick() / persisted(mark)  ->  take() -> Ready  ->  write, send, reply, remember when to call tick() again
+
+The rules that make a core replayable from a seed:
+
+- Time is an integer of milliseconds on a clock that never runs backwards, always an argument, never read.
+- Randomness is an injected object; identifiers come from the driver; no set is iterated into an output unsorted.
+- A core never raises for what a remote party sent: it answers with Kafka's error code. An assertion that fails is a bug, and
+  the driver ends the process.
+
+The rules that the driver keeps:
+
+- It calls `take` after every call into the core and handles the Ready values in the order it took them.
+- Whatever a Ready asks to be read from storage (a fetch answer, a committed range) is read before that Ready's own writes.
+- It writes every `persist` in order, so that a crash leaves a prefix of them, and reports durability by `persisted(mark)`.
+- It lets `send_after_persist` go only when this Ready and every earlier one are durable. `send_now` and `replies` wait for nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+Event = TypeVar("Event", contravariant=True)
+Write = TypeVar("Write", covariant=True)
+Send = TypeVar("Send", covariant=True)
+Reply = TypeVar("Reply", covariant=True)
+Note = TypeVar("Note", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready(Generic[Write, Send, Reply, Note]):
+    """What a core owes to the outside since the last `take`.
+
+    Two outboxes for messages put "durable before it is said" into the type: a vote or an acknowledgement that depends on a
+    write can only be found in `send_after_persist`.
+    """
+
+    mark: int
+    """Counts the Ready values of one core from 1: `persisted(mark)` confirms this one and all before it."""
+    persist: tuple[Write, ...] = ()
+    send_now: tuple[Send, ...] = ()
+    send_after_persist: tuple[Send, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    """Results for local callers and for the state machine, in order, already safe to act upon."""
+    notes: tuple[Note, ...] = ()
+    """Facts for logs, metrics and tests; dropping them changes nothing."""
+
+    def __bool__(self) -> bool:
+        return bool(self.persist or self.send_now or self.send_after_persist or self.replies or self.notes)
+
+
+class Core(Protocol[Event, Write, Send, Reply, Note]):
+    """What every core offers to its driver."""
+
+    def step(self, event: Event, now_ms: int) -> None:
+        """Take in one event: a message, a client request, the result of something the core asked for."""
+
+    def tick(self, now_ms: int) -> None:
+        """Let time pass. Calling it early, late or twice is harmless."""
+
+    def deadline(self) -> int | None:
+        """When `tick` is next worth calling; None when only an event can change anything."""
+
+    def take(self) -> Ready[Write, Send, Reply, Note]:
+        """Hand over, and forget, what is owed to the outside. An empty Ready needs no `persisted`."""
+
+    def persisted(self, mark: int, now_ms: int) -> None:
+        """Every write of the Ready values up to and including `mark` is durable."""
+
+
+class RandomSource(Protocol):
+    """The only randomness a core may use; `random.Random` and the simulation's own stream both fit."""
+
+    def randrange(self, stop: int, /) -> int:
+        """An integer from 0 to stop - 1, each as likely as the others."""

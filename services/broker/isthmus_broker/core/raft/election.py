@@ -1,0 +1,314 @@
+"""Elections: pre-votes, votes, every change of role and epoch, BeginQuorumEpoch and EndQuorumEpoch."""
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.raft import commit, leading
+from isthmus_broker.core.raft.events import LeadershipLost, RoleChanged, SaveQuorumState, SendResponse
+from isthmus_broker.core.raft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from isthmus_broker.core.raft.quorum import Ballot
+from isthmus_broker.core.raft.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    check_transition,
+)
+from isthmus_broker.core.raft.state import RaftState
+from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
+
+
+def start(state: RaftState, now_ms: int) -> None:
+    """Take the role that the durable state allows. A former leader has to stay out of the epoch it may have led."""
+    latest_epoch = max(state.epoch, state.log.last_epoch)
+    if latest_epoch > state.epoch:
+        _save(state, QuorumState(latest_epoch))
+    if state.leader_id == state.node_id and not state.is_only_voter:
+        state.role = _resigned(state, (), now_ms)
+    elif state.leader_id is not None and state.leader_id != state.node_id:
+        state.role = _follower(state, state.leader_id, now_ms)
+    else:
+        state.role = Unattached(now_ms + state.random_election_timeout())
+    state.outbox.note(_role_note(state))
+
+
+# Changes of role
+
+
+def become_unattached(state: RaftState, epoch: int, now_ms: int, voted: ReplicaKey | None = None) -> None:
+    """Enter a higher epoch, or give a vote in this one, or stop asking for votes in it."""
+    quorum = QuorumState(epoch, None, voted) if epoch > state.epoch or voted is not None else state.quorum
+    _become(state, Unattached(now_ms + state.random_election_timeout()), quorum, now_ms)
+
+
+def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: int) -> None:
+    assert leader_id != state.node_id
+    _become(state, _follower(state, leader_id, now_ms), QuorumState(epoch, leader_id), now_ms)
+
+
+def become_prospective(state: RaftState, now_ms: int) -> None:
+    assert state.is_voter
+    losses = state.role.losses + 1 if isinstance(state.role, Candidate) else 0
+    role = Prospective(_own_ballot(state), now_ms + state.random_election_timeout(), losses)
+    _become(state, role, state.quorum, now_ms)
+
+
+def become_candidate(state: RaftState, now_ms: int) -> None:
+    assert isinstance(state.role, Prospective)
+    role = Candidate(_own_ballot(state), now_ms + state.random_election_timeout(), state.role.losses)
+    _become(state, role, QuorumState(state.epoch + 1, None, state.config.key), now_ms)
+
+
+def become_leader(state: RaftState, now_ms: int) -> None:
+    assert isinstance(state.role, Candidate)
+    role = Leader(now_ms, state.log.end, state.role.ballot.granting())
+    _become(state, role, QuorumState(state.epoch, state.node_id), now_ms)
+    leading.start_epoch(state)
+
+
+def become_resigned(state: RaftState, now_ms: int) -> None:
+    """Give up leading. The voters that have most of the log are proposed as successors, best first."""
+    leader = state.leader
+    assert leader is not None
+    others = [voter.key for voter in state.voters.current.voters if voter.key.node_id != state.node_id]
+    ends = {key: progress.end_offset for key, progress in leader.progress.items()}
+    successors = tuple(sorted(others, key=lambda key: (-ends.get(key, -1), key.sort_key())))
+    _become(state, _resigned(state, successors, now_ms), state.quorum, now_ms)
+
+
+def _become(state: RaftState, role: Role, quorum: QuorumState, now_ms: int) -> None:
+    check_transition(state.role, role, state.epoch, quorum.epoch)
+    left = state.leader
+    state.role = role
+    if quorum != state.quorum:
+        _save(state, quorum)
+    state.requests.reset()
+    if left is not None:
+        leading.release(state, left)
+    state.outbox.note(_role_note(state))
+    commit.announce_leader(state)
+
+
+def _save(state: RaftState, quorum: QuorumState) -> None:
+    """Remember an epoch, a vote or a leader for good, each of which may only be added to within one epoch."""
+    old = state.quorum
+    if quorum.epoch == old.epoch:
+        assert old.leader_id is None, f"epoch {old.epoch} already has leader {old.leader_id}"
+        assert old.voted in (None, quorum.voted) or quorum.leader_id is not None, f"second vote in epoch {old.epoch}"
+    state.quorum = quorum
+    state.outbox.write(SaveQuorumState(quorum))
+
+
+def _role_note(state: RaftState) -> RoleChanged:
+    return RoleChanged(state.epoch, type(state.role).__name__, state.leader_id)
+
+
+def _follower(state: RaftState, leader_id: int, now_ms: int) -> Follower:
+    return Follower(leader_id, now_ms + state.config.fetch_timeout_ms)
+
+
+def _resigned(state: RaftState, successors: tuple[ReplicaKey, ...], now_ms: int) -> Resigned:
+    return Resigned(now_ms + state.random_election_timeout(), successors, set(state.other_voters()))
+
+
+def _own_ballot(state: RaftState) -> Ballot:
+    ballot = Ballot(state.voters.current.node_ids())
+    ballot.record(state.node_id, True)
+    return ballot
+
+
+def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: int) -> None:
+    """Learn of an epoch and its leader from any message. A node that hears itself called the leader of an epoch it does not
+    know has lost its disk: it follows nobody, and waits for the next election."""
+    if leader_id == state.node_id:
+        leader_id = None
+    if epoch > state.epoch:
+        if leader_id is None:
+            become_unattached(state, epoch, now_ms)
+        else:
+            become_follower(state, epoch, leader_id, now_ms)
+    elif epoch == state.epoch and leader_id is not None and state.leader_id is None:
+        become_follower(state, epoch, leader_id, now_ms)
+
+
+# What the passing of time brings
+
+
+def poll(state: RaftState, now_ms: int) -> None:
+    """Do what the role of an elector owes; a role that is changed here is polled again by the caller."""
+    role = state.role
+    if isinstance(role, Unattached):
+        if state.is_voter and (role.election_at_ms <= now_ms or state.is_only_voter):
+            become_prospective(state, now_ms)
+    elif isinstance(role, Prospective):
+        _poll_prospective(state, role, now_ms)
+    elif isinstance(role, Candidate):
+        _poll_candidate(state, role, now_ms)
+    elif isinstance(role, Resigned):
+        _poll_resigned(state, role, now_ms)
+
+
+def _poll_prospective(state: RaftState, role: Prospective, now_ms: int) -> None:
+    if role.ballot.is_won():
+        become_candidate(state, now_ms)
+    elif not role.ballot.is_lost() and now_ms < role.deadline_ms:
+        _ask_for_votes(state, role.ballot, state.epoch, now_ms, pre_vote=True)
+    elif state.leader_id is None or state.leader_id == state.node_id:
+        become_unattached(state, state.epoch, now_ms)
+    else:
+        # Others still hear from the leader: back to it, within the same epoch.
+        _become(state, _follower(state, state.leader_id, now_ms), state.quorum, now_ms)
+
+
+def _poll_candidate(state: RaftState, role: Candidate, now_ms: int) -> None:
+    if role.ballot.is_won():
+        become_leader(state, now_ms)
+    elif now_ms >= role.deadline_ms:
+        become_prospective(state, now_ms)
+    elif role.ballot.is_lost() and not role.backing_off:
+        role.backing_off = True
+        role.deadline_ms = min(role.deadline_ms, now_ms + state.random_backoff(role.losses))
+    elif not role.backing_off:
+        _ask_for_votes(state, role.ballot, state.epoch, now_ms, pre_vote=False)
+
+
+def _poll_resigned(state: RaftState, role: Resigned, now_ms: int) -> None:
+    if now_ms >= role.deadline_ms and not state.shutting_down:
+        # No vote was given in the epoch that follows, and none can be given in this one, which this node has led.
+        become_unattached(state, state.epoch + 1, now_ms)
+        return
+    request = EndQuorumEpochRequest(epoch=state.epoch, leader_id=state.node_id, preferred_successors=role.successors)
+    for peer in sorted(role.uninformed):
+        if state.requests.is_free(peer, now_ms):
+            state.send_request(peer, request, now_ms)
+
+
+def _ask_for_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: int, *, pre_vote: bool) -> None:
+    for peer in ballot.unanswered():
+        voter = state.voters.current.find(peer)
+        if voter is not None and state.requests.is_free(peer, now_ms):
+            request = VoteRequest(
+                epoch=epoch,
+                candidate=state.config.key,
+                voter=voter.key,
+                last_epoch=state.log.last_epoch,
+                end_offset=state.log.end,
+                pre_vote=pre_vote,
+            )
+            state.send_request(peer, request, now_ms, durable=True)
+
+
+def deadline(state: RaftState) -> int | None:
+    role = state.role
+    if isinstance(role, Unattached):
+        return role.election_at_ms if state.is_voter else None
+    if isinstance(role, Resigned):
+        return None if state.shutting_down else role.deadline_ms
+    return role.deadline_ms if isinstance(role, Prospective | Candidate) else None
+
+
+# Messages
+
+
+def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: int) -> None:
+    error = _voter_request_error(state, request.epoch, request.voter)
+    granted = False
+    if error == ErrorCode.none:
+        observe(state, request.epoch, None, now_ms)
+        granted = _can_grant(state, request)
+        if granted and not request.pre_vote and state.quorum.voted != request.candidate:
+            become_unattached(state, state.epoch, now_ms, request.candidate)
+    response = VoteResponse(error=error, epoch=state.epoch, leader_id=state.leader_id, granted=granted)
+    send = SendResponse(token, response)
+    if granted and not request.pre_vote:
+        state.outbox.send_durable(send)
+    else:
+        state.outbox.send(send)
+
+
+def _can_grant(state: RaftState, request: VoteRequest) -> bool:
+    """A vote goes to one candidate per epoch, and only to one whose log is at least as far (epoch first, then length). The
+    candidate need not be a voter as this node sees it: its log may hold a later voter set."""
+    role = state.role
+    is_log_far_enough = (request.last_epoch, request.end_offset) >= (state.log.last_epoch, state.log.end)
+    if request.pre_vote:
+        is_led = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
+        return is_log_far_enough and not is_led
+    if not isinstance(role, Unattached | Prospective) or state.leader_id is not None:
+        return False
+    return state.quorum.voted == request.candidate or (state.quorum.voted is None and is_log_far_enough)
+
+
+def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, now_ms: int) -> None:
+    observe(state, response.epoch, response.leader_id, now_ms)
+    role = state.role
+    if isinstance(role, Prospective | Candidate):
+        if response.error == ErrorCode.none:
+            role.ballot.record(peer, response.granted)
+        else:
+            state.requests.back_off(peer, now_ms)
+
+
+def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRequest, now_ms: int) -> None:
+    error = _voter_request_error(state, request.epoch, request.voter)
+    if error == ErrorCode.none:
+        observe(state, request.epoch, request.leader_id, now_ms)
+    response = BeginQuorumEpochResponse(error=error, epoch=state.epoch, leader_id=state.leader_id)
+    state.outbox.send(SendResponse(token, response))
+
+
+def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochRequest, now_ms: int) -> None:
+    """The leader has resigned: stand for election, the sooner the higher it placed this node among its successors."""
+    error = _voter_request_error(state, request.epoch, state.config.key)
+    if error == ErrorCode.none:
+        observe(state, request.epoch, request.leader_id, now_ms)
+        role = state.role
+        if isinstance(role, Follower) and role.leader_id == request.leader_id:
+            role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + _succession_delay(state, request))
+            role.has_fetched = False
+    response = EndQuorumEpochResponse(error=error, epoch=state.epoch, leader_id=state.leader_id)
+    state.outbox.send(SendResponse(token, response))
+
+
+def _succession_delay(state: RaftState, request: EndQuorumEpochRequest) -> int:
+    places = [place for place, key in enumerate(request.preferred_successors) if key.node_id == state.node_id]
+    if not places:
+        return state.random_election_timeout()
+    return 0 if places[0] == 0 else state.random_backoff(places[0])
+
+
+def handle_end_epoch_response(state: RaftState, peer: int, response: EndQuorumEpochResponse, now_ms: int) -> None:
+    observe(state, response.epoch, response.leader_id, now_ms)
+    if isinstance(state.role, Resigned) and response.error == ErrorCode.none:
+        state.role.uninformed.discard(peer)
+    else:
+        state.requests.back_off(peer, now_ms)
+
+
+def handle_begin_epoch_response(state: RaftState, peer: int, response: BeginQuorumEpochResponse, now_ms: int) -> None:
+    observe(state, response.epoch, response.leader_id, now_ms)
+    if response.error != ErrorCode.none:
+        state.requests.back_off(peer, now_ms)
+
+
+def _voter_request_error(state: RaftState, epoch: int, voter: ReplicaKey) -> ErrorCode:
+    if epoch < state.epoch:
+        return ErrorCode.fenced_leader_epoch
+    own = state.config.key
+    if voter.node_id != own.node_id or voter.directory_id not in (None, own.directory_id):
+        return ErrorCode.invalid_voter_key
+    return ErrorCode.none
+
+
+def resign_without_majority(state: RaftState, now_ms: int) -> None:
+    state.outbox.note(LeadershipLost(state.epoch))
+    become_resigned(state, now_ms)

@@ -1,0 +1,271 @@
+"""What goes into the raft core and what comes out: events, writes, sends, replies, notes."""
+
+from dataclasses import dataclass
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.contract import Ready
+from isthmus_broker.core.raft.messages import Request, Response
+from isthmus_broker.core.raft.types import Entry, QuorumState, ReplicaKey, SnapshotId, Voter, VoterSet
+
+# Events. A token is the driver's name for whoever waits; the core hands it back with the answer.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReceived:
+    token: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    peer: int
+    request_id: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """The connection broke or refused: the answer will not come."""
+
+    peer: int
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append one opaque batch. Answered by Appended once it is committed, or by Refused."""
+
+    token: int
+    payload: bytes
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    token: int
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    token: int
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """The state machine has written the snapshot it was asked for, and it is durable."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReceived:
+    """A fetched snapshot is whole and durable; `voters` is what its VotersRecord says, if it has one."""
+
+    snapshot: SnapshotId
+    voters: VoterSet | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The node leaves in good order: a leader names successors."""
+
+
+Event = (
+    RequestReceived
+    | ResponseReceived
+    | RequestFailed
+    | Append
+    | AddVoter
+    | RemoveVoter
+    | SnapshotTaken
+    | SnapshotReceived
+    | Shutdown
+)
+
+
+# Writes, in the order they must become durable.
+
+
+@dataclass(frozen=True, slots=True)
+class SaveQuorumState:
+    state: QuorumState
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEntry:
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    """Remove every entry from `offset` on."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshotChunk:
+    """Part of a snapshot being fetched; position 0 begins it anew. The last part is answered by SnapshotReceived."""
+
+    snapshot: SnapshotId
+    position: int
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """Replace the whole log by the received snapshot: it is empty afterwards and starts at the snapshot's end."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class DropBefore:
+    """Entries before the end of this snapshot, and older snapshots, are no longer needed."""
+
+    snapshot: SnapshotId
+
+
+Write = SaveQuorumState | AppendEntry | TruncateTo | WriteSnapshotChunk | InstallSnapshot | DropBefore
+
+
+# Sends. What a response must carry from storage is named by `read`; the driver reads it when it takes the Ready.
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Whole batches from `offset` up to `end_offset`, as many as fit in `max_bytes`, but at least one."""
+
+    offset: int
+    end_offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRead:
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    peer: int
+    request_id: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class SendResponse:
+    token: int
+    response: Response
+    read: LogRead | SnapshotRead | None = None
+    """Fills `entries` of a FetchResponse, or `data` and `size` of a FetchSnapshotResponse."""
+
+
+Send = SendRequest | SendResponse
+
+
+# Replies, in order: to those who asked, and to the state machine.
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    token: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChanged:
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An append or a voter change was not accepted, or its outcome is unknown because leadership was lost meanwhile."""
+
+    token: int
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Entries from `offset` up to `end_offset` are committed and durable here: apply them. Each offset comes exactly once."""
+
+    offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSnapshot:
+    """Replace the state by this snapshot; what is committed follows from its end."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSnapshot:
+    """Write the state as it is after the replies before this one. Answered by SnapshotTaken."""
+
+    snapshot: SnapshotId
+    voters: VoterSet | None
+    """For the snapshot's VotersRecord; None while voters are static."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """Who leads. For the leader itself it comes once everything from before its epoch has been committed and handed out."""
+
+    epoch: int
+    leader_id: int | None
+
+
+Reply = Appended | VoterChanged | Refused | Committed | LoadSnapshot | TakeSnapshot | LeaderChanged
+
+
+# Notes.
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged:
+    epoch: int
+    role: str
+    leader_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkAdvanced:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogTruncated:
+    """Entries that were never committed have been dropped, from `offset` up to `end_offset`."""
+
+    offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """The leader has not heard from a majority in time and resigned."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused:
+    """A peer answered with an error."""
+
+    peer: int
+    request: str
+    error: ErrorCode
+
+
+Note = RoleChanged | HighWatermarkAdvanced | LogTruncated | LeadershipLost | PeerRefused
+
+RaftReady = Ready[Write, Send, Reply, Note]

@@ -1,0 +1,141 @@
+"""What raft nodes say to each other: Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot, UpdateRaftVoter.
+
+Plain values without topic, cluster id and endpoints: mapping to and from the wire is the driver's business. Every response
+carries the responder's epoch and the leader it knows, so that any answer can move a lagging node on.
+"""
+
+from dataclasses import dataclass
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.raft.types import Entry, EpochEnd, ReplicaKey, SnapshotId, Voter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """Asks for a vote in `epoch`, or (KIP-996) whether a vote would be given, without the epoch being raised yet."""
+
+    epoch: int
+    candidate: ReplicaKey
+    voter: ReplicaKey
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    epoch: int
+    leader_id: int
+    voter: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    """A leader that gives up says so; the successors it names, best first, need not wait for a timeout."""
+
+    epoch: int
+    leader_id: int
+    preferred_successors: tuple[ReplicaKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Asks for entries and, by its offset, acknowledges that everything before it is durable on the replica."""
+
+    epoch: int
+    replica: ReplicaKey
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    """What the replica knows, so that the leader does not park a fetch it could answer with news (KIP-1166)."""
+    max_wait_ms: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+    high_watermark: int = -1
+    log_start: int = -1
+    diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
+    """The replica's place is gone from the log: it must fetch this snapshot first."""
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    epoch: int
+    replica: ReplicaKey
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+    snapshot: SnapshotId
+    size: int = 0
+    position: int = 0
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """A voter tells the leader its endpoints and versions when they differ from those in the voter set."""
+
+    epoch: int
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterResponse:
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
+
+
+Request = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchRequest
+    | FetchSnapshotRequest
+    | UpdateVoterRequest
+)
+Response = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
+    | UpdateVoterResponse
+)

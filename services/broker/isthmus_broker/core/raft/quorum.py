@@ -1,0 +1,42 @@
+"""Majority arithmetic: when votes decide, and how far a majority has the log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+def majority(size: int) -> int:
+    """The smallest number of members any two of which must share one."""
+    assert size > 0
+    return size // 2 + 1
+
+
+def majority_offset(ends: Sequence[int]) -> int:
+    """The largest offset that a majority of the members has reached."""
+    return sorted(ends, reverse=True)[majority(len(ends)) - 1]
+
+
+@dataclass(slots=True)
+class Ballot:
+    """The votes of one election round; who was asked is fixed when it opens."""
+
+    voters: tuple[int, ...]
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    def record(self, voter: int, granted: bool) -> None:
+        """Count an answer; only a voter's first counts."""
+        if voter in self.voters and voter not in self.granted | self.rejected:
+            (self.granted if granted else self.rejected).add(voter)
+
+    def is_won(self) -> bool:
+        return len(self.granted) >= majority(len(self.voters))
+
+    def is_lost(self) -> bool:
+        """No majority can be reached any more."""
+        return len(self.voters) - len(self.rejected) < majority(len(self.voters))
+
+    def unanswered(self) -> tuple[int, ...]:
+        return tuple(voter for voter in self.voters if voter not in self.granted | self.rejected)
+
+    def granting(self) -> tuple[int, ...]:
+        return tuple(sorted(self.granted))

@@ -1,0 +1,97 @@
+"""What the handlers of the raft core share: configuration, log, voters, role, outbox. Changes of role are made by `election`."""
+
+from typing import Protocol
+
+from isthmus_broker.core.contract import RandomSource
+from isthmus_broker.core.raft.config import RaftConfig
+from isthmus_broker.core.raft.events import SendRequest
+from isthmus_broker.core.raft.log_view import LogView
+from isthmus_broker.core.raft.messages import Request
+from isthmus_broker.core.raft.outbox import Outbox
+from isthmus_broker.core.raft.requests import Requests
+from isthmus_broker.core.raft.roles import Leader, Role, Unattached
+from isthmus_broker.core.raft.types import QuorumState, Recovered, VoterSet
+from isthmus_broker.core.raft.voters import VoterHistory
+
+
+class ControlRecords(Protocol):
+    """Makes the batches that raft itself puts into the log; what they look like is not the core's business."""
+
+    def leader_change(
+        self, leader_id: int, voters: tuple[int, ...], granting: tuple[int, ...], first: VoterSet | None
+    ) -> bytes:
+        """A LeaderChange record; with `first` followed by KRaftVersion and Voters records in the same batch."""
+
+    def voters(self, voters: VoterSet) -> bytes:
+        """A Voters record."""
+
+
+class RaftState:
+    """One node's view. Only `election` assigns `role` and `quorum`."""
+
+    def __init__(
+        self, config: RaftConfig, recovered: Recovered, random: RandomSource, control: ControlRecords, now_ms: int
+    ) -> None:
+        self.config = config
+        self.random = random
+        self.control = control
+        self.outbox = Outbox()
+        self.log = LogView(recovered)
+        self.voters = VoterHistory(config.static_voters, recovered.voters)
+        self.requests = Requests(config.request_timeout_ms, config.retry_backoff_ms)
+        self.quorum: QuorumState = recovered.quorum
+        self.role: Role = Unattached(now_ms)
+        self.announced: tuple[int, int | None] | None = None
+        """The epoch and leader last told to the state machine."""
+        self.high_watermark = self.log.start
+        self.delivered = self.log.start
+        """Everything below has been handed to the state machine."""
+        self.bytes_since_snapshot = recovered.bytes_since_snapshot
+        self.snapshot_asked_ms = now_ms
+        self.snapshot_asked = False
+        self.shutting_down = False
+
+    @property
+    def epoch(self) -> int:
+        return self.quorum.epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        return self.quorum.leader_id
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def leader(self) -> Leader | None:
+        return self.role if isinstance(self.role, Leader) else None
+
+    @property
+    def is_voter(self) -> bool:
+        return self.voters.is_voter(self.config.key)
+
+    @property
+    def is_only_voter(self) -> bool:
+        return self.voters.current.is_only_voter(self.config.key)
+
+    def other_voters(self) -> tuple[int, ...]:
+        return tuple(each for each in self.voters.current.node_ids() if each != self.node_id)
+
+    def random_election_timeout(self) -> int:
+        timeout = self.config.election_timeout_ms
+        return timeout + self.random.randrange(timeout)
+
+    def random_backoff(self, steps: int) -> int:
+        """A pause of at least the retry backoff whose upper bound doubles with every step."""
+        base = self.config.retry_backoff_ms
+        longest = min(self.config.election_backoff_max_ms, base << min(steps, 16))
+        return base + self.random.randrange(longest)
+
+    def send_request(self, peer: int, request: Request, now_ms: int, *, durable: bool = False) -> None:
+        """Send a request, after everything written so far is durable where it promises so."""
+        send = SendRequest(peer, self.requests.start(peer, now_ms), request)
+        if durable:
+            self.outbox.send_durable(send)
+        else:
+            self.outbox.send(send)

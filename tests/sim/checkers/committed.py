@@ -1,0 +1,55 @@
+"""Committed entries never change and never vanish: one truth for all nodes, which every leader has and no acknowledgement leaves."""
+
+import zlib
+
+from isthmus_broker.core.raft.types import Entry, SnapshotId
+
+from tests.sim.raft_node import RaftNode, Watcher
+from tests.sim.world import Violation
+
+
+class CommittedStays(Watcher):
+    def __init__(self, nodes: dict[int, RaftNode]) -> None:
+        self._nodes = nodes
+        self._truth: dict[int, Entry] = {}  # base offset -> entry, whoever found it committed first
+        self._digests: dict[int, int] = {0: 0}  # end offset -> digest of everything before
+        self._end = 0
+        self._leads: dict[int, int] = {}  # node -> last epoch in which it was seen to lead
+        self.acknowledged_offsets: list[int] = []
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def committed(self, node_id: int, entries: tuple[Entry, ...]) -> None:
+        for entry in entries:
+            if self._truth.setdefault(entry.base_offset, entry) != entry:
+                truth = self._truth[entry.base_offset]
+                raise Violation(f"node {node_id} commits {entry} where {truth} is committed")
+            if entry.base_offset == self._end:
+                self._end = entry.last_offset + 1
+                self._digests[self._end] = zlib.crc32(entry.payload, self._digests[entry.base_offset])
+
+    def loaded(self, node_id: int, snapshot: SnapshotId, digest: int) -> None:
+        if self._digests.get(snapshot.end_offset) != digest:
+            raise Violation(f"node {node_id} loads {snapshot}, which is not what is committed")
+
+    def acknowledged(self, token: int, base_offset: int, payload: bytes) -> None:
+        truth = self._truth.get(base_offset)
+        if truth is None or truth.payload != payload:
+            raise Violation(f"append {token} is acknowledged at {base_offset}, where {truth} is committed")
+        self.acknowledged_offsets.append(base_offset)
+
+    def check(self, node_id: int) -> None:
+        """Whoever becomes leader has all that was committed before."""
+        node = self._nodes[node_id]
+        if node.core is None or not node.core.is_leader or self._leads.get(node_id) == node.core.epoch:
+            return
+        self._leads[node_id] = node.core.epoch
+        image = node.disk.seen
+        if image.log_end < self._end:
+            raise Violation(f"node {node_id} leads epoch {node.core.epoch} without {image.log_end} to {self._end}")
+        for entry in image.entries:
+            truth = self._truth.get(entry.base_offset)
+            if truth is not None and entry.base_offset < self._end and truth != entry:
+                raise Violation(f"node {node_id} leads epoch {node.core.epoch} with {entry} where {truth} is committed")
