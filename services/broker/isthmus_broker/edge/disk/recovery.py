@@ -154,22 +154,23 @@ def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int,
     """Rebuild the indexes from the recovery point on; returns where checking began, and where the last good batch ends."""
     interval = log.config.index_interval_bytes
     begin = segment.offsets.position_for(recovery_point) if recovery_point > segment.base_offset else 0
-    last_known = segment.base_offset - 1
-    for placed in segment.headers(begin):
-        last_known = placed.header.base_offset - 1
-        break
-    segment.offsets.truncate(max(last_known + 1, segment.base_offset))
-    segment.times.truncate(max(last_known + 1, segment.base_offset))
-    segment.aborted.truncate(max(last_known + 1, segment.base_offset))
+    expected = segment.base_offset
+    if begin > 0:
+        expected = next(segment.headers(begin)).header.base_offset
+    segment.offsets.truncate(expected)
+    segment.times.truncate(expected)
+    segment.aborted.truncate(expected)
     end = begin
     segment.rescan(segment.size, interval)  # forget what the cut indexes said
     for position, header in segment.headers(begin):
-        if header.base_offset <= last_known or header.last_offset_delta < 0:
+        # The checksum does not cover the base offset, so it is held against its neighbour.
+        gap = header.base_offset - expected
+        if gap < 0 or (gap > 0 and not log.config.compacts) or header.last_offset_delta < 0:
             break
         if not checksum_matches(segment.read(position, header.size), header):
             break
         segment.note(position, header, interval)
-        last_known = header.last_offset
+        expected = header.last_offset + 1
         end = position + header.size
     segment.offsets.write_tail()
     segment.times.write_tail()
