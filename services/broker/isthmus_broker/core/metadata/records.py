@@ -21,7 +21,7 @@ def encode_record(record: MetadataRecord) -> bytes:
     out = bytearray()
     for number in (FRAME_VERSION, record.__api_key__, record.written_version):
         write_uvarint(out, number)
-    return bytes(out) + encode_entity(record, _layout(type(record), record.written_version))
+    return bytes(out) + encode_entity(record, _layout(record.__api_key__, record.written_version))
 
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
@@ -38,25 +38,22 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
         raise DecodeError(f"metadata record type {api_key} is not known")
     if version > record_type.__version__:
         raise DecodeError(f"{record_type.__name__} version {version} is newer than {record_type.__version__}")
-    return decode_entity(record_type, value, _layout(record_type, version), cursor.position)
+    return decode_entity(record_type, value, _layout(api_key, version), cursor.position)
 
 
 @cache
-def _layout(record_type: type[MetadataRecord], version: int) -> Layout:
+def _layout(api_key: int, version: int) -> Layout:
     """The shape that a version of the record has on disk: the fields that existed by then."""
+    record_type: Layout = RECORD_TYPES[api_key]
     if version == record_type.__version__:
         return record_type
-    kept = [f for f in fields(_dataclass(record_type)) if f.metadata.get("since", 0) <= version]
+    kept = [f for f in fields(record_type) if f.metadata.get("since", 0) <= version]
     return make_dataclass(
         f"{record_type.__name__}V{version}",
         [(f.name, f.type, _copied(f)) for f in kept],
         namespace={"__flexible__": True, "__version__": version},
         kw_only=True,
     )
-
-
-def _dataclass(record_type: type[MetadataRecord]) -> Any:
-    return record_type
 
 
 def _copied(source: Field[Any]) -> Any:
