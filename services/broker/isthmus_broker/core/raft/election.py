@@ -56,7 +56,7 @@ def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: int) -
 
 
 def become_prospective(state: RaftState, now_ms: int) -> None:
-    assert state.is_voter
+    assert state.may_elect
     losses = state.role.losses + 1 if isinstance(state.role, Candidate) else 0
     role = Prospective(_own_ballot(state), now_ms + state.random_election_timeout(), losses)
     _become(state, role, state.quorum, now_ms)
@@ -147,7 +147,7 @@ def poll(state: RaftState, now_ms: int) -> None:
     """Do what the role of an elector owes; a role that is changed here is polled again by the caller."""
     role = state.role
     if isinstance(role, Unattached):
-        if state.is_voter and (role.election_at_ms <= now_ms or state.is_only_voter):
+        if state.may_elect and (role.election_at_ms <= now_ms or state.is_only_voter):
             become_prospective(state, now_ms)
     elif isinstance(role, Prospective):
         _poll_prospective(state, role, now_ms)
@@ -210,7 +210,7 @@ def _ask_for_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: int, *,
 def deadline(state: RaftState) -> int | None:
     role = state.role
     if isinstance(role, Unattached):
-        return role.election_at_ms if state.is_voter else None
+        return role.election_at_ms if state.may_elect else None
     if isinstance(role, Resigned):
         return None if state.shutting_down else role.deadline_ms
     return role.deadline_ms if isinstance(role, Prospective | Candidate) else None

@@ -19,7 +19,7 @@ def poll(state: RaftState, now_ms: int) -> None:
     elif isinstance(role, Follower):
         if now_ms < role.fetch_deadline_ms:
             _fetch(state, role, now_ms)
-        elif state.is_voter:
+        elif state.may_elect:
             election.become_prospective(state, now_ms)
         else:
             # An observer cannot call an election; it asks around until somebody names another leader.

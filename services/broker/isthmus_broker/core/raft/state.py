@@ -72,6 +72,10 @@ class RaftState:
         return self.voters.is_voter(self.config.key)
 
     @property
+    def may_elect(self) -> bool:
+        return self.voters.may_elect(self.config.key, self.high_watermark)
+
+    @property
     def is_only_voter(self) -> bool:
         return self.voters.current.is_only_voter(self.config.key)
 

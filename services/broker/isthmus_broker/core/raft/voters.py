@@ -45,3 +45,12 @@ class VoterHistory:
 
     def is_voter(self, key: ReplicaKey) -> bool:
         return self.current.contains(key)
+
+    def may_elect(self, key: ReplicaKey, committed: int) -> bool:
+        """Whether this replica may stand for election: it votes, or it did before a change that is not known to be committed.
+
+        A voter that is being removed may be the only one whose log is long enough to win; without it nobody could ever lead
+        again (the raft dissertation, 4.2.2).
+        """
+        count = sum(offset >= committed for offset, _ in self._sets)
+        return any(voters.contains(key) for _, voters in self._sets[-count - 1 :])
