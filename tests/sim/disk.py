@@ -34,6 +34,8 @@ class Disk(Generic[I, W]):
         self.rates = rates
         self.seen = image
         self.durable = image.copy()
+        self.trap: Callable[[], None] | None = None
+        """Called once, somewhere in the midst of the next write: the moment at which a crash hurts most."""
         self._unfinished: deque[W] = deque()
         self._life = 0
         self._busy_until = 0
@@ -48,7 +50,11 @@ class Disk(Generic[I, W]):
         if writes and world.chance(self.rates.slow):
             delay += world.random.randrange(self.rates.slow_max)
         self._busy_until = max(self._busy_until, world.now + delay)
-        world.after(self._busy_until - world.now, lambda: self._finish(life, count, done))
+        delay = self._busy_until - world.now
+        if writes and self.trap is not None:
+            world.after(world.random.randrange(delay + 1), self.trap)
+            self.trap = None
+        world.after(delay, lambda: self._finish(life, count, done))
 
     def _finish(self, life: int, count: int, done: Callable[[], None]) -> None:
         if life == self._life:

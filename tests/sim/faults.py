@@ -44,6 +44,8 @@ class FaultRates:
 
     crash_every: int | None
     down_max: int
+    crash_in_write: float
+    """How many of the crashes wait for the node's next write and strike in the midst of it."""
     cut_every: int | None
     cut_max: int
     one_way: float
@@ -59,6 +61,7 @@ class FaultRates:
         return cls(
             crash_every=_sometimes(random, 300, 6_000),
             down_max=random.choice((50, 500, 3_000)),
+            crash_in_write=random.random(),
             cut_every=_sometimes(random, 500, 6_000),
             cut_max=random.choice((300, 1_500, 5_000)),
             one_way=random.random(),

@@ -19,7 +19,7 @@ from tests.sim.raft_image import RaftImage, SnapshotFile
 from tests.sim.raft_node import RaftNode
 from tests.sim.world import Violation, World
 
-FAULTS_MS = 12_000
+FAULTS_MS = 8_000
 HEALING_MS = 60_000
 """Long after the faults end: enough for many lost elections in a row, so that only a stuck cluster needs longer."""
 
@@ -109,6 +109,7 @@ class RaftLife:
         for node_id in sorted(self._nodes):
             node = self._nodes[node_id]
             node.disk.rates = DiskRates()
+            node.disk.trap = None
             if node.core is None:
                 node.start()
         self._append_until_committed()
@@ -140,12 +141,17 @@ class RaftLife:
 
     def _crash_one(self) -> None:
         node = self._some_node()
-        if node.core is None:
+        if self.world.chance(self._rates.crash_in_write):
+            node.disk.trap = lambda: self._crash(node)
             return
-        if self.world.chance(self._rates.clean_stop):
+        if node.core is not None and self.world.chance(self._rates.clean_stop):
             node.step(Shutdown())
-        node.crash()
-        self.world.after(self.world.random.randrange(self._rates.down_max), lambda: self._start(node))
+        self._crash(node)
+
+    def _crash(self, node: RaftNode) -> None:
+        if node.core is not None:
+            node.crash()
+            self.world.after(self.world.random.randrange(self._rates.down_max), lambda: self._start(node))
 
     def _start(self, node: RaftNode) -> None:
         if node.core is None:

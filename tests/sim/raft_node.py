@@ -165,9 +165,8 @@ class RaftNode:
     def _after_call(self) -> None:
         assert self.core is not None
         ready = self.core.take()
-        while ready:
+        if ready:
             self._handle(ready)
-            ready = self.core.take()
         self._arm()
         self._world.touched(self.id)
 

@@ -1,6 +1,6 @@
 """Log matching: entries with the same offset and epoch are the same in every log, and so is everything before them.
 
-It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction.
+What counts is what is durable: entries that a crash takes back before anybody has seen them may come again otherwise. It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction.
 """
 
 from isthmus_broker.core.raft.types import Entry
@@ -19,7 +19,7 @@ class LogsMatch:
         self._checked: dict[int, list[Entry]] = {}
 
     def check(self, node_id: int) -> None:
-        entries = self._nodes[node_id].disk.seen.entries
+        entries = self._nodes[node_id].disk.durable.entries
         checked = self._checked.get(node_id, [])
         if len(entries) == len(checked) and (not entries or entries[-1] is checked[-1]):
             return
