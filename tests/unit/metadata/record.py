@@ -59,9 +59,10 @@ def record(home: Path) -> None:
                 command = ["java", "-cp", classpath, tool, "--bootstrap-server", f"127.0.0.1:{ports[0]}"]
                 subprocess.run([*command, *arguments.split()], check=True, input=b"a record\n", capture_output=True)
         log = Path(name) / "data" / "__cluster_metadata-0"
-        RECORDINGS.mkdir(exist_ok=True)
-        shutil.copyfile(log / "00000000000000000000.log", RECORDINGS / "metadata.log")
-        shutil.copyfile(max(log.glob("*.checkpoint")), RECORDINGS / "metadata.checkpoint")
+        shutil.rmtree(RECORDINGS, ignore_errors=True)
+        RECORDINGS.mkdir()
+        for file in (log / "00000000000000000000.log", max(log.glob("*.checkpoint"))):
+            shutil.copyfile(file, RECORDINGS / file.name)
 
 
 def main() -> None:

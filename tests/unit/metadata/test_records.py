@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -15,19 +16,19 @@ from isthmus_broker.core.metadata.schema import (
 )
 from isthmus_wire.errors import DecodeError
 
-from tests.unit.metadata.recording import recorded_values
+from tests.unit.metadata.recording import LOG, SNAPSHOT, recorded_values
 
 TOPIC = UUID("237013e2-42d6-4640-a6d4-8b0110f5bc90")
 
 
-@pytest.mark.parametrize("name", ["metadata.log", "metadata.checkpoint"])
-def test_every_recorded_value_is_written_back_as_it_was(name: str) -> None:
-    values = [value for _, value in recorded_values(name)]
+@pytest.mark.parametrize("file", [LOG, SNAPSHOT], ids=["log", "snapshot"])
+def test_every_recorded_value_is_written_back_as_it_was(file: Path) -> None:
+    values = [value for _, value in recorded_values(file)]
     assert [encode_record(decode_record(value)) for value in values] == values
 
 
 def test_the_recording_holds_most_record_types() -> None:
-    seen = {type(decode_record(value)).__api_key__ for _, value in recorded_values("metadata.log")}
+    seen = {type(decode_record(value)).__api_key__ for _, value in recorded_values(LOG)}
     # Missing are those of delegation tokens, ZooKeeper, aborted transactions, unregistered brokers, and the old fencing.
     assert set(RECORD_TYPES) - seen == {1, 7, 8, 10, 21, 25, 26}
 
