@@ -1,6 +1,7 @@
 """Log matching: entries with the same offset and epoch are the same in every log, and so is everything before them.
 
-What counts is what is durable: entries that a crash takes back before anybody has seen them may come again otherwise. It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction.
+It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction. What counts is
+what is durable: entries that a crash takes back before anybody has seen them may come again otherwise.
 """
 
 from isthmus_broker.core.raft.types import Entry

@@ -17,7 +17,7 @@ class RaftConfig:
     static_voters: VoterSet | None = None
     """The voters of `controller.quorum.voters` (kraft.version 0); None where the log says who votes (kraft.version 1)."""
     bootstrap: tuple[int, ...] = ()
-    """Node ids to ask for the leader while neither log nor configuration names a voter."""
+    """Further node ids to ask for the leader: the log may name no voter yet, or only ones that are gone."""
 
     election_timeout_ms: int = 1_000
     """A node without a leader waits this long, and up to as long again at random, before it stands for election."""

@@ -37,8 +37,10 @@ def _fetch(state: RaftState, role: Follower, now_ms: int) -> None:
 
 
 def _ask_who_leads(state: RaftState, now_ms: int) -> None:
-    """Fetch from any node: it answers with the leader it knows, or with entries if it leads itself."""
-    peers = state.other_voters() or state.config.bootstrap
+    """Fetch from any node: it answers with the leader it knows, or with entries if it leads itself. The leader of long ago is
+    among those asked: it may be none of the voters this node knows."""
+    leader = () if state.leader_id is None else (state.leader_id,)
+    peers = sorted({*state.other_voters(), *state.config.bootstrap, *leader} - {state.node_id})
     if not peers or any(not state.requests.is_free(peer, now_ms) for peer in peers):
         return
     peer = peers[state.random.randrange(len(peers))]
