@@ -43,7 +43,7 @@ def _register_broker(delta: ClusterDelta, record: Broker) -> None:
 
 
 def _by_name(features: tuple[schema.FeatureRange, ...]) -> tuple[schema.FeatureRange, ...]:
-    """Kafka writes a broker's features in any order into its log and by name into its snapshots."""
+    """Kafka writes features in any order, another one each time; an image has one order."""
     return tuple(sorted(features, key=lambda feature: feature.name))
 
 
@@ -83,7 +83,7 @@ def _change_broker(delta: ClusterDelta, record: schema.BrokerRegistrationChangeR
 
 
 def _register_controller(delta: ClusterDelta, record: schema.RegisterControllerRecord) -> None:
-    delta.controllers.set(record.controller_id, record)
+    delta.controllers.set(record.controller_id, replace(record, features=_by_name(record.features)))
 
 
 def _create_topic(delta: ClusterDelta, record: schema.TopicRecord) -> None:
