@@ -5,7 +5,7 @@ A response is a list of chunks, so that record batches go from the file to the s
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from isthmus_wire.codec import skip_tagged_fields, tags
 from isthmus_wire.hot import (
@@ -13,7 +13,6 @@ from isthmus_wire.hot import (
     INT64,
     LEADER,
     TOPIC_ID_SIZE,
-    Chunk,
     Topic,
     read_count,
     read_records,
@@ -87,7 +86,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None
     preferred_read_replica: int = -1
-    records: Sequence[Chunk] | None = ()
+    records: Sequence[Any] | None = ()  # bytes, or whatever has a length and is sent by the caller
     diverging_epoch: tuple[int, int] | None = None
     current_leader: tuple[int, int] | None = None
     snapshot_id: tuple[int, int] | None = None
@@ -234,10 +233,10 @@ def _write_request_tags(out: bytearray, version: int, request: FetchRequest) -> 
         write_tag(out, 1, _REPLICA.pack(request.replica_id, request.replica_epoch) + b"\0")
 
 
-def encode_fetch_response(version: int, response: FetchResponse) -> list[Chunk]:
+def encode_fetch_response(version: int, response: FetchResponse) -> list[Any]:
     """The response's body as chunks; the partitions' records are passed through untouched."""
     flexible = version >= FLEXIBLE_SINCE
-    chunks: list[Chunk] = []
+    chunks: list[Any] = []
     out = bytearray(INT32.pack(response.throttle_ms))
     if version >= SESSION_SINCE:
         out += _ERROR_AND_SESSION.pack(response.error_code, response.session_id)

@@ -154,6 +154,17 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     struct.pack_into(">I", batch, position + _CRC_AT, crc32c(checked))
 
 
+def recompressed(batch: Bytes, header: BatchHeader, codec: int) -> bytearray:
+    """The same records under another codec, without looking at any of them; raises CorruptBatch."""
+    body = memoryview(batch)[HEADER_SIZE : header.size]
+    packed = bytes(compress(codec, bytes(decompress(header.compression, body))))
+    out = bytearray(batch[:HEADER_SIZE]) + packed
+    struct.pack_into(">i", out, LENGTH_END - 4, len(out) - LENGTH_END)
+    struct.pack_into(">h", out, _ATTRIBUTES_AT, header.attributes & ~COMPRESSION_MASK | codec)
+    struct.pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_CHECKED_FROM:]))
+    return out
+
+
 def build_batch(
     records: Iterable[NewRecord],
     *,

@@ -7,7 +7,7 @@ tests/conformance as a difference.
 
 from typing import NamedTuple
 
-from isthmus_wire.compression import Compression
+from isthmus_wire.compression import Bytes, Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, NO_PRODUCER, BatchHeader, checksum_matches, header_at
 
@@ -29,7 +29,7 @@ class AppendRules(NamedTuple):
     keys_required: bool
 
 
-def check_framing(records: memoryview | bytes | None, version: int) -> BatchHeader | Refusal:
+def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
     """Exactly one whole batch of magic 2, as Produce has demanded since version 3."""
     if records is None or len(records) == 0:
         return Refusal(
@@ -59,7 +59,7 @@ def check_framing(records: memoryview | bytes | None, version: int) -> BatchHead
     return header
 
 
-def check_batch(records: memoryview | bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
+def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
     """Size, checksum, counts, producer fields and timestamps of a client's batch, in Kafka's order."""
     if header.base_offset != 0:
         return Refusal(

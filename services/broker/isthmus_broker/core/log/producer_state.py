@@ -61,6 +61,7 @@ class Refusal(NamedTuple):
 
     error: ErrorCode
     message: str
+    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class AbortedTransaction(NamedTuple):

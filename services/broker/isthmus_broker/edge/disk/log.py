@@ -30,11 +30,20 @@ _COMMIT_MARKER: Final = 1
 
 
 class Slice(NamedTuple):
-    """What a read found: bytes that begin with the batch of the wanted offset."""
+    """What a read found: a stretch of a segment that begins with the batch of the wanted offset."""
 
-    records: bytes
+    segment: Segment
     first: Placed | None
-    segment_base: int
+    size: int
+
+    @property
+    def position(self) -> int:
+        """Where it begins in the segment."""
+        return 0 if self.first is None else self.first.position
+
+    def records(self) -> bytes:
+        """Its bytes, read now."""
+        return self.segment.read(self.position, self.size)
 
 
 class OffsetOutOfRange(Exception):
@@ -229,20 +238,15 @@ class Log:
         """
         if offset < self.log_start_offset or offset > self.end_offset:
             raise OffsetOutOfRange
-        nothing = Slice(b"", None, self.active.base_offset)
-        if offset >= upper:
-            return nothing
-        found = self._locate(offset)
+        found = self._locate(offset) if offset < upper else None
         if found is None:
-            return nothing
+            return Slice(self.active, None, 0)
         segment, first = found
         limit = segment.size if upper >= segment.next_offset else self._position_of(segment, upper)
         size = min(max_bytes, limit - first.position)
         if at_least_one:
             size = min(max(size, first.header.size), limit - first.position)
-        if size <= 0:
-            return Slice(b"", first, segment.base_offset)
-        return Slice(segment.read(first.position, size), first, segment.base_offset)
+        return Slice(segment, first, max(size, 0))
 
     def _locate(self, offset: int) -> tuple[Segment, Placed] | None:
         tail = self._tail

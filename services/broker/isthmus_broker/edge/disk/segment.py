@@ -39,6 +39,10 @@ def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+class SegmentGone(Exception):
+    """The segment was deleted while somebody still read it."""
+
+
 class Segment:
     """Batches from `base_offset` on."""
 
@@ -57,6 +61,7 @@ class Segment:
         self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
         self.first_timestamp: int | None = None
         self._since_index = 0
+        self._gone = False
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
         path = self.directory / file_name(self.base_offset, suffix)
@@ -126,6 +131,8 @@ class Segment:
 
     def read(self, position: int, size: int) -> bytes:
         """Bytes of the file, never beyond what was appended."""
+        if self._gone:
+            raise SegmentGone(f"{self.path} was deleted")
         return self._pool.read_at(self.path, min(size, self.size - position), position)
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
@@ -207,6 +214,7 @@ class Segment:
     def mark_deleted(self) -> list[Path]:
         """Rename the files, so that they are gone for every reader and for the next start; returns what to remove later."""
         self.close()
+        self._gone = True
         marked = []
         for suffix in SUFFIXES:
             path = self.directory / file_name(self.base_offset, suffix)

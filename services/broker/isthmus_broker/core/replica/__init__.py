@@ -1,0 +1,1 @@
+"""One partition's replica on this node, and how readers of many partitions keep their place."""

@@ -1,0 +1,1 @@
+"""One file per API key. `registry` finds them; ApiVersions is answered from what it found."""

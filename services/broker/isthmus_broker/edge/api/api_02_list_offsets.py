@@ -1,0 +1,101 @@
+"""ListOffsets, versions 1 to 11: offsets by time.
+
+Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote
+storage (9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
+"""
+
+from typing import Any, Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import CorruptBatch, ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.list_offsets.v11.request import ListOffsetsRequest
+from kio.schema.list_offsets.v11.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+from isthmus_broker.edge.api.registry import handles
+from isthmus_broker.edge.disk.files import DiskFailure
+from isthmus_broker.edge.disk.log import Log
+from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.replica.reader import CONSUMERS, READ_COMMITTED
+from isthmus_broker.edge.services import Services
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NOTHING: Final = (-1, -1, -1)
+
+Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch."""
+
+
+@handles(ApiKey.LIST_OFFSETS)
+def list_offsets(node: Services, request: Request) -> None:
+    """Answer for every partition in the request's order; a partition named twice is an invalid request."""
+    asked: ListOffsetsRequest = request.decode()
+    named: set[tuple[str, int]] = set()
+    repeated: set[tuple[str, int]] = set()
+    for topic in asked.topics:
+        for part in topic.partitions:
+            key = (topic.name, part.partition_index)
+            (repeated if key in named else named).add(key)
+    topics = []
+    for topic in asked.topics:
+        answers = []
+        for part in topic.partitions:
+            if (topic.name, part.partition_index) in repeated:
+                answers.append(_refused(part.partition_index, ErrorCode.invalid_request))
+            else:
+                answers.append(_answer(node, request.header.api_version, asked, topic.name, part))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
+    request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics)))
+
+
+def _refused(index: Any, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+
+
+def _answer(
+    node: Services, version: int, asked: ListOffsetsRequest, topic: str, part: Any
+) -> ListOffsetsPartitionResponse:
+    partition = node.replicas.find(topic, part.partition_index)
+    if isinstance(partition, ErrorCode):
+        return _refused(part.partition_index, partition)
+    error = partition.refuses(part.current_leader_epoch)
+    if error is not None or partition.log is None:
+        return _refused(part.partition_index, error or ErrorCode.kafka_storage_error)
+    if part.timestamp < 0 and (part.timestamp < EARLIEST_PENDING_UPLOAD or version < _SINCE.get(part.timestamp, 1)):
+        return _refused(part.partition_index, ErrorCode.unsupported_version)
+    is_consumer = asked.replica_id in CONSUMERS
+    committed = is_consumer and asked.isolation_level == READ_COMMITTED
+    try:
+        timestamp, offset, epoch = find_offset(partition.log, part.timestamp, committed=committed, consumer=is_consumer)
+    except DiskFailure as failure:
+        node.replicas.fail(partition, failure)
+        return _refused(part.partition_index, ErrorCode.kafka_storage_error)
+    except CorruptBatch:
+        return _refused(part.partition_index, ErrorCode.corrupt_message)
+    values: Any = {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
+    return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=ErrorCode.none, **values)
+
+
+def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> Found:
+    """The offset for a timestamp, special or not."""
+    end = log.last_stable_offset if committed else log.high_watermark if consumer else log.end_offset
+    if timestamp == LATEST:
+        return -1, end, log.epochs.latest_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    found = log.latest_record() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return _NOTHING
+    return found

@@ -1,0 +1,82 @@
+"""ApiVersions, versions 0 to 4: which APIs are served, and which features are supported and finalised.
+
+A version that this broker does not know is answered in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so that
+the client can ask again. Since version 3 the client tells its software's name and version.
+"""
+
+import re
+from typing import Any, Final
+
+from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+from isthmus_broker.edge.api.registry import HANDLERS, handles
+from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.services import Services
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE: Final = 3
+
+
+@handles(ApiKey.API_VERSIONS)
+def api_versions(node: Services, request: Request) -> None:
+    """Tell what this node serves."""
+    asked: ApiVersionsRequest = request.decode()
+    software = (asked.client_software_name, asked.client_software_version)
+    if request.header.api_version >= _SOFTWARE_SINCE:
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            request.respond(_response(ErrorCode.invalid_request, ()))
+            return
+        request.connection.software = software
+    request.respond(describe_node(node, request.header.api_version))
+
+
+def describe_node(node: Services, version: int) -> ApiVersionsResponse:
+    """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
+    keys = tuple(_api_version(key, *KAFKA_VERSIONS[ApiKey(key)]) for key in sorted(HANDLERS))
+    features = node.features()
+    shown = [feature for feature in features if version >= 4 or feature.lowest > 0]
+    supported: Any = [SupportedFeatureKey(name=f.name, min_version=f.lowest, max_version=f.highest) for f in shown]  # type: ignore[arg-type]
+    finalized: Any = [
+        FinalizedFeatureKey(name=f.name, max_version_level=f.level, min_version_level=f.level)  # type: ignore[arg-type]
+        for f in features
+        if f.level > 0
+    ]
+    response: ApiVersionsResponse = _response(
+        ErrorCode.none, keys, supported=supported, finalized=finalized, epoch=node.features_epoch()
+    )
+    return response
+
+
+def _api_version(key: Any, lowest: Any, highest: Any) -> ApiVersion:
+    return ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+
+
+def _response(
+    error: ErrorCode, keys: tuple[ApiVersion, ...], *, supported: Any = (), finalized: Any = (), epoch: Any = -1
+) -> Any:
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=keys,
+        throttle_time=NO_THROTTLE,
+        supported_features=tuple(supported),
+        finalized_features_epoch=epoch,
+        finalized_features=tuple(finalized),
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer in version 0 to a version nobody knows."""
+    lowest, highest = KAFKA_VERSIONS[ApiKey.API_VERSIONS]
+    response: ApiVersionsResponse = _response(
+        ErrorCode.unsupported_version, (_api_version(ApiKey.API_VERSIONS, lowest, highest),)
+    )
+    return response

@@ -1,0 +1,289 @@
+"""One client's connection: bytes to requests, responses to bytes, in order.
+
+A connection serves one request at a time, as Kafka's does: the next frame is looked at when the response to the last has been handed to the
+socket. The frame is a view of the receive buffer and valid only while its handler runs.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from isthmus_wire.errors import DecodeError
+from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
+from isthmus_wire.messages import decode_request, encode_response
+
+from isthmus_broker.edge.disk.files import DiskFailure
+from isthmus_broker.edge.disk.segment import SegmentGone
+from isthmus_broker.edge.net.chunks import FileRange
+from isthmus_broker.edge.net.limits import (
+    GROWTH_MAX,
+    PIECE_SIZE,
+    RECEIVE_BUFFER_KEPT,
+    RECEIVE_BUFFER_MIN,
+    WRITE_HIGH_WATER,
+)
+
+logger = logging.getLogger(__name__)
+
+Chunk = bytes | bytearray | memoryview
+_LENGTH_SIZE: Final = FRAME_LENGTH.size
+
+
+class ConnectionRefused(Exception):
+    """The peer sent something after which the stream makes no sense; the connection is closed with one log line."""
+
+
+class Owner(Protocol):
+    """Whom a connection belongs to."""
+
+    listener_name: str
+    frame_max: int
+
+    def opened(self, connection: "Connection") -> bool:
+        """Whether there is room for it."""
+        ...
+
+    def closed(self, connection: "Connection") -> None:
+        """It is gone."""
+        ...
+
+    def handle(self, request: "Request") -> None:
+        """Serve a request: reply at once or later; raises ConnectionRefused or DecodeError."""
+        ...
+
+
+class Request:
+    """One request, until it is answered."""
+
+    __slots__ = ("connection", "frame", "header")
+
+    def __init__(self, connection: "Connection", header: RequestHeader, frame: memoryview) -> None:
+        self.connection = connection
+        self.header = header
+        self.frame = frame
+
+    def reply(self, *chunks: Chunk | FileRange) -> None:
+        """Send the response whose body the chunks are."""
+        size = sum(map(len, chunks))
+        header = self.header
+        prefix = encode_response_prefix(header.api_key, header.api_version, header.correlation_id, size)
+        self.connection.send(prefix, chunks)
+
+    def decode(self) -> Any:
+        """The body as the highest version's class; raises DecodeError."""
+        return decode_request(self.header.api_key, self.header.api_version, bytes(self.frame), self.header.size)
+
+    def respond(self, response: Any) -> None:
+        """Send a response of the highest version's class, in the version that was asked."""
+        self.reply(encode_response(self.header.api_key, self.header.api_version, response))
+
+    def finish(self) -> None:
+        """The request wants no response."""
+        self.connection.send(b"", ())
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one socket."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(RECEIVE_BUFFER_MIN)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._busy = False  # a request is being served
+        self._draining = False  # inside the loop over frames
+        self._reading_paused = False
+        self._writing_paused = False
+        self._unsent: deque[FileRange | Chunk] = deque()
+        self.active_at = 0.0
+        self.peer_host = "unknown"
+        self.peer = "unknown"
+        self.software: tuple[str, str] | None = None
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that accepted it, which decides the addresses a client is told."""
+        return self._owner.listener_name
+
+    # -- asyncio's side ------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.peer_host = str(peer[0])
+            self.peer = f"{peer[0]}:{peer[1]}"
+        self.active_at = asyncio.get_running_loop().time()
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if not self._owner.opened(self):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._unsent.clear()
+        self._owner.closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._end == len(self._buffer):
+            self._make_room()
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self.active_at = asyncio.get_running_loop().time()
+        if not self._busy:
+            self._serve_frames()
+        if (self._busy or self._writing_paused) and self._end == len(self._buffer) and self._start == 0:
+            self._pause_reading()  # the rest waits in the kernel until this request is answered
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self.active_at = asyncio.get_running_loop().time()
+        self._send_more()
+        if not self._busy:
+            self._serve_frames()
+
+    # -- requests ------------------------------------------------------------------------------------------------------------
+
+    def _serve_frames(self) -> None:
+        """Serve the whole frames in the buffer until one must wait."""
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while not self._busy and not self._writing_paused and self._transport is not None:
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._serve(frame)
+        except (ConnectionRefused, DecodeError) as refusal:
+            self.close(f"it sent what is no request: {refusal}")
+        except Exception:
+            logger.exception("a request of %s failed", self.peer)
+            self.close("of a fault of this node")
+        finally:
+            self._draining = False
+        if not self._busy and not self._writing_paused:
+            self._resume_reading()
+
+    def _next_frame(self) -> memoryview | None:
+        available = self._end - self._start
+        if available < _LENGTH_SIZE:
+            return None
+        (size,) = FRAME_LENGTH.unpack_from(self._buffer, self._start)
+        if size <= 0 or size > self._owner.frame_max:
+            raise ConnectionRefused(f"a frame of {size} bytes; the most is {self._owner.frame_max}")
+        if available < _LENGTH_SIZE + size:
+            return None
+        begin = self._start + _LENGTH_SIZE
+        self._start = begin + size
+        return self._view[begin : self._start]
+
+    def _serve(self, frame: memoryview) -> None:
+        self._busy = True
+        self._owner.handle(Request(self, decode_request_header(frame), frame))
+        if self._start == self._end:
+            self._start = self._end = 0
+
+    def _make_room(self) -> None:
+        """The buffer is full: move what is left to its front, or grow towards the frame that is arriving."""
+        left = self._end - self._start
+        wanted = len(self._buffer)
+        if left >= _LENGTH_SIZE:
+            (size,) = FRAME_LENGTH.unpack_from(self._buffer, self._start)
+            wanted = max(wanted, min(_LENGTH_SIZE + size, left + GROWTH_MAX))
+        if left == wanted:
+            wanted += RECEIVE_BUFFER_MIN
+        if wanted > len(self._buffer):
+            self._replace_buffer(wanted)
+        else:
+            self._view[:left] = self._view[self._start : self._end]
+            self._start, self._end = 0, left
+
+    def _replace_buffer(self, capacity: int) -> None:
+        left = self._end - self._start
+        fresh = bytearray(capacity)
+        fresh[:left] = self._view[self._start : self._end]
+        self._buffer, self._view = fresh, memoryview(fresh)
+        self._start, self._end = 0, left
+
+    def give_back(self, quiet_since: float) -> None:
+        """Return a large buffer that has not been used since."""
+        if self.active_at < quiet_since and self._start == self._end and len(self._buffer) > RECEIVE_BUFFER_KEPT:
+            self._replace_buffer(RECEIVE_BUFFER_MIN)
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    # -- responses -----------------------------------------------------------------------------------------------------------
+
+    def send(self, prefix: bytes, chunks: Sequence[Chunk | FileRange]) -> None:
+        """Answer the request being served, and go on to the next frame."""
+        if self._transport is None:
+            return
+        assert self._busy, "a request is answered once"
+        if prefix:
+            self._unsent.append(prefix)
+            self._unsent.extend(chunks)
+            self._send_more()
+        self._busy = bool(self._unsent)
+        if not self._busy and not self._draining:
+            self._serve_frames()
+
+    def _send_more(self) -> None:
+        """Hand chunks to the socket while it takes them."""
+        transport = self._transport
+        small: list[Chunk] = []
+        while self._unsent and transport is not None and not self._writing_paused:
+            chunk = self._unsent[0]
+            if not isinstance(chunk, FileRange):
+                small.append(chunk)
+                self._unsent.popleft()
+                continue
+            piece = self._read_piece(chunk)
+            if piece is None:
+                return
+            if not len(chunk):
+                self._unsent.popleft()
+            transport.writelines([*small, piece])
+            small = []
+        if small and transport is not None:
+            transport.write(small[0] if len(small) == 1 else b"".join(small))
+        if not self._unsent:
+            self._busy = False
+
+    def _read_piece(self, chunk: FileRange) -> bytes | None:
+        try:
+            piece = chunk.take(PIECE_SIZE)
+        except (DiskFailure, SegmentGone) as error:
+            self.close(f"a response could not be read from disk: {error}")
+            return None
+        if not piece:
+            self.close("a response could not be read from disk: the file has become shorter")
+            return None
+        return piece
+
+    def close(self, reason: str) -> None:
+        """Drop the connection, with one line that says why."""
+        if self._transport is not None:
+            logger.info("closing the connection of %s because %s", self.peer, reason)
+            self._transport.abort()
+            self._transport = None

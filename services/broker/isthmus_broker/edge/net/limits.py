@@ -1,0 +1,22 @@
+"""Every bound on what a connection may hold, and what happens there.
+
+- A frame longer than socket.request.max.bytes, or not longer than zero: the connection is closed.
+- A connection works on one request at a time. What arrives meanwhile stays in its receive buffer, and when that is full, in the kernel.
+- A response goes out in pieces of `PIECE_SIZE`, the next when the kernel took the last: a reader that never drains costs one piece, and is
+  closed after connections.max.idle.ms.
+"""
+
+from typing import Final
+
+RECEIVE_BUFFER_MIN: Final = 16 * 1024
+"""The buffer of a connection that sends little."""
+RECEIVE_BUFFER_KEPT: Final = 256 * 1024
+"""A larger buffer is given back once the connection has been quiet between two sweeps."""
+GROWTH_MAX: Final = 8 * 1024 * 1024
+"""A buffer grows towards a frame's size by at most this at once, so that a lying length costs nothing before its bytes arrive."""
+PIECE_SIZE: Final = 256 * 1024
+"""Bytes of a log that are read for a response at a time."""
+WRITE_HIGH_WATER: Final = 512 * 1024
+"""Unsent bytes at which a connection stops working on further requests."""
+SWEEP_SECONDS: Final = 10.0
+"""How often idle connections and large buffers are looked for."""

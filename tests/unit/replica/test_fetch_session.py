@@ -1,0 +1,90 @@
+"""Incremental fetch sessions, rule by rule."""
+
+from random import Random
+
+from isthmus_broker.core.replica.fetch_session import EVICTION_MS, Fetching, FetchSessions
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
+from isthmus_wire.hot import Topic
+
+
+def request(epoch: int, partitions: list[int], session_id: int = 0, forgotten: list[int] | None = None) -> FetchRequest:
+    topics: list[tuple[Topic, list[FetchPartition]]] = (
+        [("t", [FetchPartition(index, 0, 1000) for index in partitions])] if partitions else []
+    )
+    gone: list[tuple[Topic, list[int]]] = [("t", forgotten)] if forgotten else []
+    return FetchRequest(0, 1, 1000, topics, session_id=session_id, session_epoch=epoch, forgotten=gone)
+
+
+def answers(
+    fetching: Fetching, watermark: int = 0, records: dict[int, bytes] | None = None
+) -> list[tuple[Topic, FetchedPartition]]:
+    held = records or {}
+    return [
+        (
+            topic,
+            FetchedPartition(
+                p.partition, 0, watermark, watermark, 0, records=(held[p.partition],) if p.partition in held else ()
+            ),
+        )
+        for topic, p in fetching.wanted
+    ]
+
+
+def begun(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> Fetching:
+    fetching = sessions.begin(asked, by_id=False, now_ms=now_ms)
+    assert isinstance(fetching, Fetching)
+    return fetching
+
+
+def opened(sessions: FetchSessions, partitions: list[int], now_ms: int = 0) -> int:
+    fetching = begun(sessions, request(0, partitions), now_ms)
+    session_id, told = sessions.finish(fetching, answers(fetching), now_ms)
+    assert [p.partition for _, group in told for p in group] == partitions
+    return session_id
+
+
+def test_a_session_answers_only_news_and_serves_who_waited_longest_first() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id = opened(sessions, [0, 1, 2])
+    assert session_id > 0
+    quiet = begun(sessions, request(1, [], session_id))
+    assert [p.partition for _, p in quiet.wanted] == [0, 1, 2]
+    assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
+    busy = begun(sessions, request(2, [], session_id))
+    _, told = sessions.finish(busy, answers(busy, records={0: b"x"}), 0)
+    assert [p.partition for _, group in told for p in group] == [0]
+    after = begun(sessions, request(3, [], session_id))
+    assert [p.partition for _, p in after.wanted] == [1, 2, 0]
+    _, told = sessions.finish(after, answers(after, watermark=5), 0)
+    assert sorted(p.partition for _, group in told for p in group) == [0, 1, 2]
+
+
+def test_partitions_join_and_leave_a_session() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id = opened(sessions, [0, 1])
+    changed = begun(sessions, request(1, [4], session_id, forgotten=[0]))
+    assert [p.partition for _, p in changed.wanted] == [1, 4]
+    emptied = begun(sessions, request(2, [], session_id, forgotten=[1, 4]))
+    assert list(emptied.wanted) == []
+    assert sessions.finish(emptied, [], 0) == (0, [])
+    assert len(sessions) == 0
+
+
+def test_wrong_ids_and_epochs_are_refused() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id = opened(sessions, [0])
+    assert sessions.begin(request(1, [], session_id + 1), by_id=False, now_ms=0) is ErrorCode.fetch_session_id_not_found
+    assert sessions.begin(request(2, [], session_id), by_id=False, now_ms=0) is ErrorCode.invalid_fetch_session_epoch
+    assert sessions.begin(request(1, [], session_id), by_id=True, now_ms=0) is ErrorCode.fetch_session_topic_id_error
+    begun(sessions, request(-1, [0], session_id))
+    assert sessions.begin(request(1, [], session_id), by_id=False, now_ms=0) is ErrorCode.fetch_session_id_not_found
+
+
+def test_a_full_cache_gives_way_only_to_those_who_came_after_a_silent_one() -> None:
+    sessions = FetchSessions(1, Random(1))
+    first = opened(sessions, [0], now_ms=0)
+    assert opened(sessions, [0], now_ms=EVICTION_MS) == 0
+    second = opened(sessions, [0], now_ms=EVICTION_MS + 1)
+    assert second not in (0, first)
+    assert len(sessions) == 1
