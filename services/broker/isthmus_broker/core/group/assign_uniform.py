@@ -2,6 +2,7 @@
 
 When all members subscribe to the same topics, counts differ by one at most. When they do not, partitions are dealt to the least loaded
 subscriber and then moved from more to less loaded ones, topic by topic, until no move helps or a bounded number of rounds has passed.
+A former target may know more partitions than the view does, after a failover to a broker whose metadata lags: those are left out.
 """
 
 import heapq
@@ -32,8 +33,8 @@ def _assign_same(members: list[MemberSpec], group: GroupSpec) -> Targets:
         held = [
             (topic_id, partition)
             for topic_id in sorted(member.target)
-            if topic_id in group.partitions
             for partition in sorted(member.target[topic_id])
+            if partition < group.partitions.get(topic_id, 0)
         ]
         room = quota + (extra_left > 0)
         kept[member.member_id] = held[:room]
@@ -103,7 +104,8 @@ class _Heterogeneous:
             for topic_id, partitions in member.target.items():
                 if topic_id in member.topic_ids:
                     for partition in partitions:
-                        self._give(topic_id, partition, place)
+                        if partition < self._partitions[topic_id]:
+                            self._give(topic_id, partition, place)
 
     def _give(self, topic_id: UUID, partition: int, place: int) -> None:
         owner = self._owners[topic_id][partition]

@@ -176,7 +176,9 @@ class ConsumerGroup:
         for topic_id, partitions in owned.items():
             epochs = self._partition_epochs.setdefault(topic_id, {})
             for partition in partitions:
-                epochs[partition] = max(epoch, epochs.get(partition, NO_OWNER))
+                held = epochs.get(partition)
+                if held is None or held < epoch:
+                    epochs[partition] = epoch
 
     def _release(self, member: ConsumerMember) -> None:
         """Only what is still held at the member's epoch: another may have got the partition since."""

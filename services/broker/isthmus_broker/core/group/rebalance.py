@@ -41,6 +41,11 @@ class Rebalance:
         self._registry = registry
         self._timers = registry.timers
 
+    def forget(self, group_id: str) -> None:
+        """The group is gone, or of another type now."""
+        self._timers.cancel(_join_key(group_id))
+        self._timers.cancel(_sync_key(group_id))
+
     # Joining.
 
     def prepare(self, group: ClassicGroup, reason: str, now_ms: int) -> Result:
@@ -81,7 +86,7 @@ class Rebalance:
 
         def wait_again_or_complete(at_ms: int) -> Result:
             group = self._registry.find_classic(group_id)
-            if group is None:
+            if group is None or group.state != ClassicState.PREPARING_REBALANCE:
                 return NOTHING
             if not group.new_member_added or remaining_ms == 0:
                 return self._complete_join(group, at_ms)
@@ -97,7 +102,9 @@ class Rebalance:
 
         def complete(at_ms: int) -> Result:
             current = self._registry.find_classic(group_id)
-            return NOTHING if current is None else self._complete_join(current, at_ms)
+            if current is None or current.state != ClassicState.PREPARING_REBALANCE:
+                return NOTHING
+            return self._complete_join(current, at_ms)
 
         self._timers.schedule(_join_key(group_id), now_ms + group.rebalance_timeout_ms, complete)
 

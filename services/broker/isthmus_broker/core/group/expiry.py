@@ -1,0 +1,83 @@
+"""Offsets that nobody can want any more, and groups that have none left.
+
+When an offset's time starts to run depends on the group: of one without a protocol (offsets committed by hand) and of a consumer group at the commit;
+of a classic group when it became empty, or at the commit for topics that its members stopped subscribing to.
+"""
+
+from collections.abc import Callable
+
+from isthmus_broker.core.coordinator.result import Record, Result
+from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.offsets import Offsets, subscribes
+from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
+from isthmus_broker.core.group.registry import Group, Registry
+
+StartOfTime = Callable[[OffsetCommitValue], int]
+_KEY = ("expire", "offsets")
+
+
+class Expiry:
+    """The regular clean-up of a shard."""
+
+    def __init__(self, registry: Registry, offsets: Offsets) -> None:
+        self._registry = registry
+        self._offsets = offsets
+
+    def schedule(self, now_ms: int) -> None:
+        """The next clean-up, offsets.retention.check.interval.ms from now."""
+        interval_ms = self._registry.config.offsets_retention_check_interval_ms
+        self._registry.timers.schedule(_KEY, now_ms + interval_ms, self.clean, interval_ms)
+
+    def clean(self, now_ms: int) -> Result:
+        """Tombstones of expired offsets and of empty groups without offsets."""
+        records: list[Record] = []
+        for group_id in sorted(self._registry.groups):
+            group = self._registry.groups[group_id]
+            if self._expire(group, now_ms, records):
+                records += deletion_records(group)
+        self.schedule(now_ms)
+        return Result(records=tuple(records))
+
+    def _expire(self, group: Group, now_ms: int, records: list[Record]) -> bool:
+        """Whether the group can go with its offsets."""
+        offsets = self._offsets.by_group.get(group.group_id, {})
+        start = _start_of_time(group)
+        if offsets and start is None:
+            return False
+        all_expired = is_empty(group)
+        for topic in sorted(offsets):
+            subscribed = subscribes(group, topic)
+            for index, value in sorted(offsets[topic].items()):
+                if start is not None and not subscribed and self._is_expired(value, start, now_ms):
+                    records.append(Record(OffsetCommitKey(group.group_id, topic, index)))
+                else:
+                    all_expired = False
+        return all_expired
+
+    def _is_expired(self, value: OffsetCommitValue, start: StartOfTime, now_ms: int) -> bool:
+        if value.expire_timestamp >= 0:
+            return now_ms >= value.expire_timestamp
+        return now_ms - start(value) >= self._registry.config.offsets_retention_ms
+
+
+def is_empty(group: Group) -> bool:
+    """Whether the group has no members."""
+    return group.state == ClassicState.EMPTY if isinstance(group, ClassicGroup) else not group.members
+
+
+def deletion_records(group: Group) -> list[Record]:
+    """The tombstones of an empty group."""
+    return group.tombstones() if isinstance(group, ConsumerGroup) else [group.tombstone()]
+
+
+def _start_of_time(group: Group) -> StartOfTime | None:
+    """From when an offset of the group counts as unused; None while it does not."""
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
+        emptied_ms = group.state_timestamp_ms
+        if group.state == ClassicState.EMPTY:
+            return lambda value: emptied_ms if emptied_ms >= 0 else value.commit_timestamp
+        knows = group.uses_consumer_protocol and group.subscribed_topics is not None
+        if not knows or group.state != ClassicState.STABLE:
+            return None
+    return lambda value: value.commit_timestamp

@@ -1,0 +1,376 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and what becomes of offsets when topics and groups are deleted.
+
+Clients name topics up to version 9 and give their ids from version 10 on; offsets are kept by name, with the id at the time of the commit,
+so that those of a deleted topic are not taken for those of its successor of the same name.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.requests import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from kio.schema.offset_delete.v0.response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
+from isthmus_broker.core.group.answers import (
+    commit_topic,
+    fetch_group_error,
+    fetch_groups,
+    fetch_response,
+    fetched,
+    fetched_error,
+)
+from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.member import ConsumerMember
+from isthmus_broker.core.group.rebalance import Rebalance
+from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
+from isthmus_broker.core.group.refused import GroupNotFound, Refused
+from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.view import TopicView
+
+TOPIC_ID_VERSION = 10
+CONSUMER_PROTOCOL_VERSION = 9
+
+# Offsets of one group, by topic and partition.
+GroupOffsets = dict[str, dict[int, OffsetCommitValue]]
+# Raises when a member may not commit for a partition of a topic of that name and id.
+PartitionCheck = Callable[[str, UUID, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A topic of a request, found in the view."""
+
+    topic: OffsetCommitRequestTopic
+    view: TopicView
+    partitions: tuple[OffsetCommitRequestPartition, ...]
+
+
+class Offsets:
+    """The committed offsets of a shard's groups."""
+
+    def __init__(self, registry: Registry, rebalance: Rebalance) -> None:
+        self._registry = registry
+        self._rebalance = rebalance
+        self.by_group: dict[str, GroupOffsets] = {}
+        self._groups_by_topic: dict[str, set[str]] = {}
+
+    # Replay.
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """An offset was committed or is gone. A group that only commits offsets needs no other record."""
+        if value is None:
+            self._remove(key)
+            return
+        self._registry.groups.setdefault(key.group, ClassicGroup(key.group))
+        self.by_group.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = value
+        self._groups_by_topic.setdefault(key.topic, set()).add(key.group)
+
+    def _remove(self, key: OffsetCommitKey) -> None:
+        topics = self.by_group.get(key.group, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if partitions:
+            return
+        topics.pop(key.topic, None)
+        groups = self._groups_by_topic.get(key.topic, set())
+        groups.discard(key.group)
+        if not groups:
+            self._groups_by_topic.pop(key.topic, None)
+        if not topics:
+            self.by_group.pop(key.group, None)
+
+    # OffsetCommit.
+
+    def commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Result:
+        """Commit what can be, partition by partition; a member that may not commit at all is refused as a whole."""
+        by_id = context.api_version >= TOPIC_ID_VERSION
+        refused: list[OffsetCommitResponseTopic] = []
+        asked: list[_Asked] = []
+        for topic in request.topics:
+            self._find(topic, by_id, asked, refused)
+        if not asked:
+            return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused)))
+        check = self._may_commit(request, context, now_ms)
+        records: list[Record] = []
+        committed = [self._commit_topic(request, entry, check, records, now_ms) for entry in asked]
+        topics = _merge(refused, committed)
+        return Result(records=tuple(records), response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+    def _find(
+        self,
+        topic: OffsetCommitRequestTopic,
+        by_id: bool,
+        asked: list[_Asked],
+        refused: list[OffsetCommitResponseTopic],
+    ) -> None:
+        """Sort a topic's partitions into those that exist and those that are refused."""
+        unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+        view = self._registry.view.topic_by_id(topic.topic_id) if by_id and topic.topic_id else None
+        if not by_id:
+            view = self._registry.view.topic(topic.name)
+        if view is None:
+            refused.append(commit_topic(topic, ((each.partition_index, unknown) for each in topic.partitions)))
+            return
+        exists = [0 <= each.partition_index < view.partitions for each in topic.partitions]
+        known = tuple(each for each, there in zip(topic.partitions, exists, strict=True) if there)
+        missing = [
+            (each.partition_index, ErrorCode.unknown_topic_or_partition)
+            for each, there in zip(topic.partitions, exists, strict=True)
+            if not there
+        ]
+        if missing:
+            refused.append(commit_topic(topic, missing))
+        if known:
+            asked.append(_Asked(topic, view, known))
+
+    def _commit_topic(
+        self, request: OffsetCommitRequest, asked: _Asked, check: PartitionCheck, records: list[Record], now_ms: int
+    ) -> OffsetCommitResponseTopic:
+        answers: list[tuple[int, ErrorCode]] = []
+        expire_timestamp = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+        metadata_max = self._registry.config.offset_metadata_max_bytes
+        for partition in asked.partitions:
+            index = partition.partition_index
+            metadata = partition.committed_metadata or ""
+            if len(metadata) > metadata_max:
+                answers.append((index, ErrorCode.offset_metadata_too_large))
+                continue
+            check(asked.view.name, asked.view.topic_id, index)
+            value = OffsetCommitValue(
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=metadata,
+                commit_timestamp=now_ms,
+                expire_timestamp=expire_timestamp,
+                topic_id=asked.view.topic_id,
+            )
+            records.append(Record(OffsetCommitKey(request.group_id, asked.view.name, index), value))
+            answers.append((index, ErrorCode.none))
+        return commit_topic(asked.topic, answers)
+
+    def _may_commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> PartitionCheck:
+        """Whether the asker may commit; the check of each partition that is left to do."""
+        group = self._registry.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return _consumer_may_commit(group, request, context)
+        if group is not None:
+            self._classic_may_commit(group, request, now_ms)
+        elif request.generation_id_or_member_epoch >= 0:
+            if context.api_version >= CONSUMER_PROTOCOL_VERSION:
+                raise GroupNotFound(f"Group {request.group_id} not found.")
+            raise Refused(ErrorCode.illegal_generation)
+        return _any_partition
+
+    def _classic_may_commit(self, group: ClassicGroup, request: OffsetCommitRequest, now_ms: int) -> None:
+        generation = request.generation_id_or_member_epoch
+        if generation < 0 and group.state == ClassicState.EMPTY:
+            return
+        if generation < 0 and not request.member_id and request.group_instance_id is None:
+            raise Refused(ErrorCode.unknown_member_id)
+        member = group.validate_member(request.member_id, request.group_instance_id)
+        if generation != group.generation:
+            raise Refused(ErrorCode.illegal_generation)
+        if group.state == ClassicState.COMPLETING_REBALANCE:
+            raise Refused(ErrorCode.rebalance_in_progress)
+        self._rebalance.heard_from(group, member, now_ms)
+
+    # OffsetFetch.
+
+    def fetch(self, request: OffsetFetchRequest, context: RequestContext) -> Result:
+        """Each group's offsets, or why they are not told."""
+        groups = tuple(self._fetch_group(group, context) for group in fetch_groups(request))
+        return Result(response=fetch_response(groups))
+
+    def _fetch_group(self, request: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
+        try:
+            offsets = self._readable(request)
+        except Refused as refused:
+            return fetch_group_error(request, refused.error, context.api_version)
+        by_id = context.api_version >= TOPIC_ID_VERSION
+        if request.topics is None:
+            return OffsetFetchResponseGroup(group_id=request.group_id, topics=self._all(offsets, by_id))
+        told, refused_topics = [], []
+        for topic in request.topics:
+            name = self._name_of(topic, by_id)
+            if name is None:
+                refused_topics.append(fetched_error(topic, ErrorCode.unknown_topic_id))
+            else:
+                told.append(_fetched_topic(topic, offsets.get(name, {})))
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*told, *refused_topics))
+
+    def _readable(self, request: OffsetFetchRequestGroup) -> GroupOffsets:
+        """The group's offsets, none for a group that is not there; a member of a consumer group must be at its epoch."""
+        group = self._registry.groups.get(request.group_id)
+        asks_as_member = request.member_id is not None or request.member_epoch >= 0
+        if isinstance(group, ConsumerGroup) and asks_as_member:
+            member = group.members.get(request.member_id or "")
+            if member is None:
+                raise Refused(ErrorCode.unknown_member_id)
+            if request.member_epoch != member.epoch:
+                raise _stale(member)
+        return {} if group is None else self.by_group.get(request.group_id, {})
+
+    def _name_of(self, topic: OffsetFetchRequestTopic, by_id: bool) -> str | None:
+        if not by_id:
+            return topic.name
+        view = self._registry.view.topic_by_id(topic.topic_id) if topic.topic_id is not None else None
+        return None if view is None else view.name
+
+    def _all(self, offsets: GroupOffsets, by_id: bool) -> tuple[OffsetFetchResponseTopic, ...]:
+        """Every topic with offsets; by id only those that still exist."""
+        topics = []
+        for name in sorted(offsets):
+            view = self._registry.view.topic(name) if by_id else None
+            if by_id and view is None:
+                continue
+            partitions = tuple(_fetched_partition(index, offsets[name][index]) for index in sorted(offsets[name]))
+            topic_id = None if view is None else view.topic_id
+            topics.append(OffsetFetchResponseTopic(name=name, topic_id=topic_id, partitions=partitions))
+        return tuple(topics)
+
+    # OffsetDelete.
+
+    def delete(self, request: OffsetDeleteRequest) -> Result:
+        """Delete offsets of topics that the group no longer subscribes to."""
+        if not request.group_id:
+            raise Refused(ErrorCode.invalid_group_id)
+        group = self._registry.group(request.group_id)
+        busy = isinstance(group, ClassicGroup) and group.state != ClassicState.EMPTY
+        if isinstance(group, ClassicGroup) and busy and not group.uses_consumer_protocol:
+            raise Refused(ErrorCode.non_empty_group)
+        records: list[Record] = []
+        topics = tuple(self._delete_topic(request.group_id, topic, records) for topic in request.topics)
+        response = OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=topics)
+        return Result(records=tuple(records), response=response)
+
+    def _delete_topic(
+        self, group_id: str, topic: OffsetDeleteRequestTopic, records: list[Record]
+    ) -> OffsetDeleteResponseTopic:
+        view = self._registry.view.topic(topic.name)
+        partitions_max = 0 if view is None else view.partitions
+        subscribed = subscribes(self._registry.group(group_id), topic.name)
+        committed = self.by_group.get(group_id, {}).get(topic.name, {})
+        answers = []
+        for partition in topic.partitions:
+            index, error = partition.partition_index, ErrorCode.none
+            if not 0 <= index < partitions_max:
+                error = ErrorCode.unknown_topic_or_partition
+            elif subscribed:
+                error = ErrorCode.group_subscribed_to_topic
+            elif index in committed:
+                records.append(Record(OffsetCommitKey(group_id, topic.name, index)))
+            answers.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+        return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(answers))
+
+    # Deleted groups and topics.
+
+    def tombstones(self, group_id: str) -> list[Record]:
+        """All of a group's offsets are gone."""
+        offsets = self.by_group.get(group_id, {})
+        return [
+            Record(OffsetCommitKey(group_id, topic, index))
+            for topic in sorted(offsets)
+            for index in sorted(offsets[topic])
+        ]
+
+    def committed_topics(self) -> Iterable[str]:
+        """Every topic that some group has an offset of."""
+        return sorted(self._groups_by_topic)
+
+    def topic_tombstones(self, deleted: TopicView) -> list[Record]:
+        """A deleted topic's offsets are gone, unless they are of another topic of that name."""
+        return [
+            Record(OffsetCommitKey(group_id, deleted.name, index))
+            for group_id in sorted(self._groups_by_topic.get(deleted.name, ()))
+            for index, value in sorted(self.by_group[group_id][deleted.name].items())
+            if value.topic_id is None or value.topic_id == deleted.topic_id
+        ]
+
+
+def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
+    """Whether the group may be using the topic."""
+    return group.subscriptions.includes(topic) if isinstance(group, ConsumerGroup) else group.subscribes_to(topic)
+
+
+def _any_partition(name: str, topic_id: UUID, index: int) -> None:
+    """No member, or a member at its epoch: every partition may be committed."""
+
+
+def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, context: RequestContext) -> PartitionCheck:
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return _any_partition
+    member = group.member(request.member_id)
+    if member.classic is None and context.api_version < CONSUMER_PROTOCOL_VERSION:
+        raise Refused(ErrorCode.unsupported_version)
+    if epoch == member.epoch:
+        return _any_partition
+    if epoch > member.epoch:
+        raise _stale(member)
+
+    def check(name: str, topic_id: UUID, index: int) -> None:
+        """KIP-1251: an older epoch may still commit what the member has had since then."""
+        since = member.assignment_epoch(topic_id, index)
+        if since is None or epoch < since:
+            raise _stale(member)
+
+    return check
+
+
+def _stale(member: ConsumerMember) -> Refused:
+    return Refused(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
+
+
+def _merge(
+    refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
+) -> tuple[OffsetCommitResponseTopic, ...]:
+    """One entry for each topic, with what was refused of it first."""
+    merged: dict[tuple[str, UUID | None], OffsetCommitResponseTopic] = {}
+    for topic in (*refused, *committed):
+        key = (topic.name, topic.topic_id)
+        earlier = merged[key].partitions if key in merged else ()
+        merged[key] = OffsetCommitResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=(*earlier, *topic.partitions)
+        )
+    return tuple(merged.values())
+
+
+def _fetched_topic(topic: OffsetFetchRequestTopic, offsets: dict[int, OffsetCommitValue]) -> OffsetFetchResponseTopic:
+    partitions = tuple(
+        _fetched_partition(index, _of_topic(offsets.get(index), topic.topic_id)) for index in topic.partition_indexes
+    )
+    return OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _of_topic(value: OffsetCommitValue | None, topic_id: UUID | None) -> OffsetCommitValue | None:
+    """An offset of another topic of the same name is none."""
+    if value is None or value.topic_id is None or topic_id is None or value.topic_id == topic_id:
+        return value
+    return None
+
+
+def _fetched_partition(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartition:
+    if value is None:
+        return fetched(index)
+    return fetched(index, ErrorCode.none, value.offset, value.leader_epoch, value.metadata)
