@@ -9,6 +9,7 @@ from isthmus_wire.messages import decode_entity, encode_entity
 from isthmus_wire.records import (
     CONTROL_BIT,
     LENGTH_END,
+    NO_TIMESTAMP,
     NewRecord,
     batches,
     build_batch,
@@ -131,6 +132,14 @@ def voters_in(batch: bytes) -> VoterSet | None:
             except (DecodeError, AssertionError) as error:
                 raise CorruptBatch(f"the voters at offset {record.offset}: {error}") from error
     return found
+
+
+def snapshot_timestamp(batch: bytes) -> int:
+    """Up to when the snapshot that this batch opens reaches."""
+    for record in iterate_records(batch):
+        if record.key == control_key(SNAPSHOT_HEADER):
+            return decode_entity(SnapshotHeaderRecord, record.value or b"").last_contained_log_timestamp
+    return NO_TIMESTAMP
 
 
 def is_snapshot_footer(batch: bytes) -> bool:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from isthmus_wire.errors import CorruptBatch
-from isthmus_wire.records import HEADER_SIZE, header_at
+from isthmus_wire.records import HEADER_SIZE, NO_TIMESTAMP, header_at
 
 from isthmus_broker.core.raft.types import Entry, SnapshotId, VoterSet
 from isthmus_broker.edge.disk.files import DiskFailure, sync_path
-from isthmus_broker.edge.drive.raft_records import entries, is_snapshot_footer, placed, voters_in
+from isthmus_broker.edge.drive.raft_records import entries, is_snapshot_footer, placed, snapshot_timestamp, voters_in
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".checkpoint.part"
@@ -92,6 +92,11 @@ class SnapshotFiles:
         """The voter set in a snapshot's header."""
         first = next(self._entries(self.path(snapshot)), None)
         return voters_in(first.payload) if first is not None else None
+
+    def last_timestamp(self, snapshot: SnapshotId) -> int:
+        """The time of the last record that went into it, from its header."""
+        first = next(self._entries(self.path(snapshot)), None)
+        return snapshot_timestamp(first.payload) if first is not None else NO_TIMESTAMP
 
     def batches(self, snapshot: SnapshotId) -> Iterator[bytes]:
         """The state machine's batches in it, without header and footer."""

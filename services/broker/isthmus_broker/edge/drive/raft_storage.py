@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from isthmus_wire.errors import CorruptBatch
-from isthmus_wire.records import header_at
 
 from isthmus_broker.core.raft.events import (
     AppendEntry,
@@ -68,7 +67,8 @@ class RaftStorage:
         self.received_voters: VoterSet | None = None
         self._directory = directory
         self._static_voters = static_voters
-        self._state_to_save: QuorumState | None = None
+        self._state: QuorumState | None = None  # assigned by write
+        self._saved_state: QuorumState | None = None  # assigned by sync, in its own thread
 
     def recover(self) -> Recovered:
         log = self.log
@@ -105,7 +105,7 @@ class RaftStorage:
     def write(self, write: Write) -> None:
         match write:
             case SaveQuorumState():
-                self._state_to_save = write.state
+                self._state = write.state
             case AppendEntry():
                 self.log.append([placed(write.entry)])
             case TruncateTo():
@@ -121,9 +121,10 @@ class RaftStorage:
 
     def sync(self) -> None:
         """Make the quorum state and the log durable. In this order no entry outlives the epoch it was written in."""
-        state, self._state_to_save = self._state_to_save, None
-        if state is not None:
+        state = self._state
+        if state is not None and state != self._saved_state:
             write_quorum_state(self._directory, state, self._static_voters)
+            self._saved_state = state
         self.log.flush()
 
     def _write_part(self, write: WriteSnapshotChunk) -> None:
