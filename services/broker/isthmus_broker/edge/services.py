@@ -8,6 +8,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.edge.disk.log_manager import LogManager
+from isthmus_broker.edge.disk.log_mover import LogMover
 from isthmus_broker.edge.replica.manager import ReplicaManager
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -30,6 +31,7 @@ class Services:
     cluster_id: str
     config: NodeConfig
     logs: LogManager
+    mover: LogMover
     replicas: ReplicaManager
     sessions: FetchSessions
     image: ClusterImage

@@ -18,6 +18,7 @@ from kio.schema.describe_log_dirs.v5.response import (
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.disk.checkpoints import TopicPartition
 from isthmus_broker.edge.disk.files import DiskFailure
+from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import LogDir
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
@@ -41,23 +42,31 @@ def _describe(node: Services, directory: LogDir, wanted: set[TopicPartition] | N
         total = usable = -1
     if total < 0:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(directory.path), topics=())
-    keys = [key for key in node.logs.keys_in(directory) if wanted is None or key in wanted]
+    held = [(key, node.logs.logs[key], False) for key in node.logs.keys_in(directory)]
+    held += [(key, copy, True) for key, home, copy in node.mover.moves() if home is directory]
+    shown = [entry for entry in held if wanted is None or entry[0] in wanted]
     volume: Any = {"total_bytes": total, "usable_bytes": usable}
     return DescribeLogDirsResult(
         error_code=ErrorCode.none,
         log_dir=str(directory.path),
-        topics=_by_topic(node, keys),
+        topics=_by_topic(node, shown),
         is_cordoned=False,
         **volume,
     )
 
 
-def _by_topic(node: Services, keys: Iterable[TopicPartition]) -> Any:
+def _by_topic(node: Services, held: Iterable[tuple[TopicPartition, Log, bool]]) -> Any:
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for topic, index in keys:
-        log = node.logs.logs[topic, index]
-        lag = max(0, log.high_watermark - log.end_offset)
-        fields: Any = {"partition_index": index, "partition_size": log.size, "offset_lag": lag, "is_future_key": False}
+    for (topic, index), log, is_future in held:
+        # A copy lags behind the log it will replace, a log behind its own high watermark.
+        goal = node.logs.logs[topic, index].end_offset if is_future else log.high_watermark
+        lag = max(0, goal - log.end_offset)
+        fields: Any = {
+            "partition_index": index,
+            "partition_size": log.size,
+            "offset_lag": lag,
+            "is_future_key": is_future,
+        }
         topics[topic].append(DescribeLogDirsPartition(**fields))
     named: Any = topics.items()
     return tuple(DescribeLogDirsTopic(name=name, partitions=tuple(partitions)) for name, partitions in named)

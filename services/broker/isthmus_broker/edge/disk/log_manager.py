@@ -42,6 +42,7 @@ class LogManager:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDir] = {}
+        self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self.on_directory_failed: Callable[[LogDir, list[TopicPartition]], None] = lambda _directory, _partitions: None
         self._pool = pool
         self._config_of = config_of
@@ -66,6 +67,8 @@ class LogManager:
         for found in directory.partitions():
             if found.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
                 shutil.rmtree(found.path)
+                if found.suffix == FUTURE_SUFFIX:
+                    self.unfinished_moves.append(((found.topic, found.partition), directory))
             elif not found.suffix:
                 self._load_log(directory, found, recovery_points, starts, watermarks)
 
@@ -120,19 +123,37 @@ class LogManager:
         directory = self._choose(directory_id)
         key = (topic, partition)
         try:
-            log = create_log(
-                self._pool,
-                directory.path / f"{topic}-{partition}",
-                *key,
-                self._config_of(topic),
-                topic_id,
-                now_ms=now_ms(),
-            )
+            log = self.create_at(directory.path / f"{topic}-{partition}", key, topic_id)
         except DiskFailure as failure:
             self.fail(directory, failure)
             raise
         self._adopt(directory, key, log)
         return log
+
+    def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
+        """A new log in a directory of any name, which nobody finds yet."""
+        log = create_log(self._pool, path, *key, self._config_of(key[0]), topic_id, now_ms=now_ms())
+        log.on_sealed = self._sync_later
+        return log
+
+    def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
+        """Let a complete copy in another directory take the place of a log."""
+        old = self.logs[key]
+        copy.close(now_ms())
+        self.delete(key)
+        path = copy.directory.rename(target.path / f"{key[0]}-{key[1]}")
+        log, _ = open_log(
+            self._pool, path, *key, old.config, now_ms=now_ms(), clean=True, log_start_offset=old.log_start_offset
+        )
+        log.high_watermark = old.high_watermark
+        self._adopt(target, key, log)
+        return log
+
+    def discard(self, copy: Log) -> None:
+        """Remove a copy that nobody needs any more."""
+        for segment in copy.segments:
+            segment.close()
+        self._remove_later([copy.directory], 0)
 
     def _choose(self, directory_id: UUID | None) -> LogDir:
         online = [directory for directory in self.directories if directory.online]
