@@ -44,6 +44,7 @@ from kio.static.primitive import i32, i64
 
 from isthmus_broker.core.coordinator.result import RequestContext
 
+FETCH_GROUPS_VERSION: Final = 8
 NO_OFFSET: Final = i64(-1)
 NO_EPOCH: Final = i32(-1)
 
@@ -204,9 +205,9 @@ def fetch_group_error(group: OffsetFetchRequestGroup, error: ErrorCode, api_vers
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
-def fetch_groups(request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
-    """The groups that are asked for, whichever version asks. Version 1 asks for everything by an empty list."""
-    if request.groups or not request.group_id:
+def fetch_groups(request: OffsetFetchRequest, api_version: int) -> tuple[OffsetFetchRequestGroup, ...]:
+    """The groups that are asked for; up to version 7 it is one."""
+    if api_version >= FETCH_GROUPS_VERSION:
         return request.groups
     return (OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics),)
 
@@ -226,7 +227,7 @@ def _refuse_heartbeat(request: HeartbeatRequest, context: RequestContext, error:
 
 
 def _refuse_fetch(request: OffsetFetchRequest, context: RequestContext, error: ErrorCode) -> object:
-    groups = fetch_groups(request)
+    groups = fetch_groups(request, context.api_version)
     return fetch_response(tuple(fetch_group_error(group, error, context.api_version) for group in groups))
 
 

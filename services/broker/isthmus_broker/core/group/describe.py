@@ -1,6 +1,5 @@
 """ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups."""
 
-from collections.abc import Mapping
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
@@ -22,7 +21,7 @@ from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember,
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
 from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL
 from isthmus_broker.core.group.expiry import deletion_records, is_empty
-from isthmus_broker.core.group.member import ConsumerMember
+from isthmus_broker.core.group.member import ConsumerMember, Partitions
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.refused import GroupNotFound
 from isthmus_broker.core.group.registry import Group, Registry
@@ -127,7 +126,7 @@ class Describe:
             member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
         )
 
-    def _assignment(self, partitions: Mapping[UUID, frozenset[int] | set[int]]) -> consumer_wire.Assignment:
+    def _assignment(self, partitions: Partitions) -> consumer_wire.Assignment:
         """As far as the topics still exist."""
         entries = []
         for topic_id in sorted(partitions):

@@ -1,7 +1,7 @@
 """Offsets that nobody can want any more, and groups that have none left.
 
-When an offset's time starts to run depends on the group: of one without a protocol (offsets committed by hand) and of a consumer group at the commit;
-of a classic group when it became empty, or at the commit for topics that its members stopped subscribing to.
+When an offset's time starts to run depends on the group: of one without a protocol (offsets committed by hand) and of a consumer group
+at the commit; of a classic group when it became empty, or at the commit for topics that its members stopped subscribing to.
 """
 
 from collections.abc import Callable

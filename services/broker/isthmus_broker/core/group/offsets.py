@@ -29,6 +29,7 @@ from kio.schema.offset_delete.v0.response import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kio.static.primitive import i32
 
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.answers import (
@@ -199,7 +200,7 @@ class Offsets:
 
     def fetch(self, request: OffsetFetchRequest, context: RequestContext) -> Result:
         """Each group's offsets, or why they are not told."""
-        groups = tuple(self._fetch_group(group, context) for group in fetch_groups(request))
+        groups = tuple(self._fetch_group(group, context) for group in fetch_groups(request, context.api_version))
         return Result(response=fetch_response(groups))
 
     def _fetch_group(self, request: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
@@ -260,28 +261,39 @@ class Offsets:
         if isinstance(group, ClassicGroup) and busy and not group.uses_consumer_protocol:
             raise Refused(ErrorCode.non_empty_group)
         records: list[Record] = []
-        topics = tuple(self._delete_topic(request.group_id, topic, records) for topic in request.topics)
-        response = OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=topics)
+        unknown, known = [], []
+        for topic in request.topics:
+            answers = self._delete_topic(group, topic, records)
+            unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[0]))
+            known.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[1]))
+        topics: dict[str, OffsetDeleteResponseTopic] = {}
+        for told in (*unknown, *known):
+            if told.partitions:
+                earlier = topics[told.name].partitions if told.name in topics else ()
+                topics[told.name] = OffsetDeleteResponseTopic(name=told.name, partitions=(*earlier, *told.partitions))
+        response = OffsetDeleteResponse(
+            error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=tuple(topics.values())
+        )
         return Result(records=tuple(records), response=response)
 
     def _delete_topic(
-        self, group_id: str, topic: OffsetDeleteRequestTopic, records: list[Record]
-    ) -> OffsetDeleteResponseTopic:
+        self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[Record]
+    ) -> tuple[tuple[OffsetDeleteResponsePartition, ...], tuple[OffsetDeleteResponsePartition, ...]]:
+        """The answers for partitions that do not exist, and for those that do."""
         view = self._registry.view.topic(topic.name)
-        partitions_max = 0 if view is None else view.partitions
-        subscribed = subscribes(self._registry.group(group_id), topic.name)
-        committed = self.by_group.get(group_id, {}).get(topic.name, {})
-        answers = []
+        exist = range(0 if view is None else view.partitions)
+        error = ErrorCode.group_subscribed_to_topic if subscribes(group, topic.name) else ErrorCode.none
+        committed = self.by_group.get(group.group_id, {}).get(topic.name, {})
+        unknown, known = [], []
         for partition in topic.partitions:
-            index, error = partition.partition_index, ErrorCode.none
-            if not 0 <= index < partitions_max:
-                error = ErrorCode.unknown_topic_or_partition
-            elif subscribed:
-                error = ErrorCode.group_subscribed_to_topic
-            elif index in committed:
-                records.append(Record(OffsetCommitKey(group_id, topic.name, index)))
-            answers.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
-        return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(answers))
+            index = partition.partition_index
+            if index not in exist:
+                unknown.append(_deleted(index, ErrorCode.unknown_topic_or_partition))
+                continue
+            known.append(_deleted(index, error))
+            if error == ErrorCode.none and index in committed:
+                records.append(Record(OffsetCommitKey(group.group_id, topic.name, index)))
+        return tuple(unknown), tuple(known)
 
     # Deleted groups and topics.
 
@@ -311,6 +323,10 @@ class Offsets:
 def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
     """Whether the group may be using the topic."""
     return group.subscriptions.includes(topic) if isinstance(group, ConsumerGroup) else group.subscribes_to(topic)
+
+
+def _deleted(index: i32, error: ErrorCode) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=index, error_code=error)
 
 
 def _any_partition(name: str, topic_id: UUID, index: int) -> None:

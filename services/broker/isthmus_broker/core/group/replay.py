@@ -1,0 +1,157 @@
+"""From records to state: the only code that changes what is replicated, live and on load alike."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from isthmus_broker.core.coordinator.result import Record
+from isthmus_broker.core.group.classic_group import ClassicGroup
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.consumer_steps import resolved_regex
+from isthmus_broker.core.group.member import LEAVE_EPOCH, ConsumerMember
+from isthmus_broker.core.group.offsets import Offsets
+from isthmus_broker.core.group.rebalance import Rebalance
+from isthmus_broker.core.group.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+)
+from isthmus_broker.core.group.registry import Registry
+
+# What a group's tombstone leaves of its target.
+NO_ASSIGNMENT_EPOCH: Final = -1
+
+
+class Replay:
+    """One method for each type of record. A tombstone of what is not there is nothing: compaction may have left it alone."""
+
+    def __init__(self, registry: Registry, offsets: Offsets, rebalance: Rebalance) -> None:
+        self._registry = registry
+        self._rebalance = rebalance
+        self._by_key: dict[type, Callable[[Any, Any], None]] = {
+            OffsetCommitKey: offsets.replay,
+            GroupMetadataKey: self._classic_group,
+            ConsumerGroupMetadataKey: self._group_epoch,
+            ConsumerGroupPartitionMetadataKey: self._partition_metadata,
+            ConsumerGroupMemberMetadataKey: self._member,
+            ConsumerGroupTargetAssignmentMetadataKey: self._target_epoch,
+            ConsumerGroupTargetAssignmentMemberKey: self._target,
+            ConsumerGroupCurrentMemberAssignmentKey: self._current,
+            ConsumerGroupRegularExpressionKey: self._regex,
+        }
+
+    def apply(self, record: Record) -> None:
+        """Change the state as the record says."""
+        self._by_key[type(record.key)](record.key, record.value)
+
+    def _classic_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        if value is not None:
+            self._registry.groups[key.group] = ClassicGroup.from_record(key.group, value)
+        else:
+            self._registry.groups.pop(key.group, None)
+            self._rebalance.forget(key.group)
+
+    def _consumer_group(self, group_id: str, create: bool) -> ConsumerGroup | None:
+        """A group that existed only for its offsets becomes a consumer group with its first such record."""
+        group = self._registry.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if not create:
+            return None
+        assert group is None or group.is_simple, f"{group_id} is a classic group"
+        created = ConsumerGroup(group_id)
+        self._registry.groups[group_id] = created
+        return created
+
+    def _existing(self, group_id: str) -> ConsumerGroup:
+        group = self._consumer_group(group_id, create=True)
+        assert group is not None
+        return group
+
+    def _group_epoch(self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
+        if value is not None:
+            group = self._existing(key.group_id)
+            group.epoch = value.epoch
+            group.metadata_hash = value.metadata_hash
+        elif self._consumer_group(key.group_id, create=False) is not None:
+            del self._registry.groups[key.group_id]
+
+    def _partition_metadata(
+        self, key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
+    ) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is not None:
+            group.has_partition_metadata = value is not None
+
+    def _member(self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is None:
+            return
+        before = group.subscriptions.topics()
+        if value is not None:
+            member = group.members.get(key.member_id, ConsumerMember(member_id=key.member_id))
+            group.update_member(member.with_metadata(value))
+        elif key.member_id in group.members:
+            group.remove_member(key.member_id)
+        self._registry.resubscribe(key.group_id, before, group.subscriptions.topics())
+
+    def _target_epoch(
+        self,
+        key: ConsumerGroupTargetAssignmentMetadataKey,
+        value: ConsumerGroupTargetAssignmentMetadataValue | None,
+    ) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is not None:
+            group.assignment_epoch = NO_ASSIGNMENT_EPOCH if value is None else value.assignment_epoch
+            group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+    def _target(
+        self, key: ConsumerGroupTargetAssignmentMemberKey, value: ConsumerGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.target.pop(key.member_id, None)
+            return
+        group.target[key.member_id] = {
+            entry.topic_id: frozenset(entry.partitions)
+            for entry in value.topic_partitions
+            if entry.topic_id is not None
+        }
+
+    def _current(
+        self, key: ConsumerGroupCurrentMemberAssignmentKey, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is None:
+            return
+        member = group.members.get(key.member_id)
+        if value is not None:
+            group.update_member((member or ConsumerMember(member_id=key.member_id)).with_current(value))
+        elif member is not None:
+            group.update_member(
+                replace(member, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH, assigned={}, revoking={})
+            )
+
+    def _regex(self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None) -> None:
+        group = self._consumer_group(key.group_id, create=value is not None)
+        if group is None:
+            return
+        before = group.subscriptions.topics()
+        group.set_resolved(key.regular_expression, None if value is None else resolved_regex(value))
+        self._registry.resubscribe(key.group_id, before, group.subscriptions.topics())

@@ -1,0 +1,210 @@
+"""One shard of the group coordinator: all groups of one partition of __consumer_offsets. Routes each request to what serves it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.requests import LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v9.request import JoinGroupRequest
+from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
+from isthmus_broker.core.coordinator.timers import Timers
+from isthmus_broker.core.group.answers import consumer_heartbeat_error, join_response, leave_response, refuse
+from isthmus_broker.core.group.classic import Classic, left
+from isthmus_broker.core.group.classic_group import ClassicGroup
+from isthmus_broker.core.group.classic_in_consumer import ClassicInConsumer
+from isthmus_broker.core.group.classic_join import ClassicJoin, Join
+from isthmus_broker.core.group.config import GroupConfigs
+from isthmus_broker.core.group.consumer import Consumer
+from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.consumer_steps import ConsumerSteps
+from isthmus_broker.core.group.describe import Describe
+from isthmus_broker.core.group.expiry import Expiry
+from isthmus_broker.core.group.migration import Migration
+from isthmus_broker.core.group.offsets import Offsets
+from isthmus_broker.core.group.rebalance import Rebalance
+from isthmus_broker.core.group.records import decode_record
+from isthmus_broker.core.group.refused import GroupNotFound, Refused
+from isthmus_broker.core.group.registry import Group, NewId, Registry
+from isthmus_broker.core.group.replay import Replay
+from isthmus_broker.core.group.sessions import Sessions
+from isthmus_broker.core.group.view import ClusterView
+
+LEAVE_MEMBERS_VERSION = 3
+PROTOCOL_REQUIRED_VERSION = 5
+
+Handler = Callable[[int, Any, RequestContext, int], Result]
+
+
+class GroupShard:
+    """A state machine for `coordinator.runtime`; `new_id` makes random ids."""
+
+    def __init__(self, timers: Timers, outbox: Outbox, configs: GroupConfigs, new_id: NewId) -> None:
+        self.registry = registry = Registry(timers, outbox, configs, new_id)
+        rebalance = Rebalance(registry)
+        migration = Migration(registry, rebalance)
+        steps = ConsumerSteps(registry)
+        self._rebalance = rebalance
+        self._sessions = sessions = Sessions(registry, migration)
+        self.offsets = Offsets(registry, rebalance)
+        self._classic = Classic(registry, rebalance)
+        self._classic_join = ClassicJoin(registry, rebalance)
+        self._consumer = Consumer(registry, steps, sessions, migration)
+        self._classic_in_consumer = ClassicInConsumer(registry, steps, sessions, migration)
+        self._expiry = Expiry(registry, self.offsets)
+        self._describe = Describe(registry, self.offsets)
+        self._replay = Replay(registry, self.offsets, rebalance)
+        self._handlers: dict[type, Handler] = {
+            JoinGroupRequest: self._join,
+            SyncGroupRequest: self._sync,
+            HeartbeatRequest: self._heartbeat,
+            LeaveGroupRequest: self._leave,
+            ListGroupsRequest: lambda token, request, context, now_ms: self._describe.list_groups(request),
+            DescribeGroupsRequest: lambda token, request, context, now_ms: self._describe.describe(request, context),
+            DeleteGroupsRequest: lambda token, request, context, now_ms: self._describe.delete(request),
+            ConsumerGroupHeartbeatRequest: lambda token, request, context, now_ms: self._consumer.heartbeat(
+                request, context, now_ms
+            ),
+            ConsumerGroupDescribeRequest: lambda token, request, context, now_ms: self._describe.describe_consumer(
+                request
+            ),
+            OffsetCommitRequest: lambda token, request, context, now_ms: self.offsets.commit(request, context, now_ms),
+            OffsetFetchRequest: lambda token, request, context, now_ms: self.offsets.fetch(request, context),
+            OffsetDeleteRequest: lambda token, request, context, now_ms: self.offsets.delete(request),
+        }
+
+    # The runtime's side.
+
+    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+        """Serve a request; whatever refuses it becomes its response."""
+        try:
+            return self._handlers[type(request)](token, request, context, now_ms)
+        except Refused as refused:
+            return Result(response=_refusal(request, context, refused))
+
+    def replay(self, record: Record, offset: int) -> None:
+        """Change the state by a record."""
+        self._replay.apply(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+        """A record of __consumer_offsets."""
+        return decode_record(key, value)
+
+    def loaded(self, view: ClusterView, now_ms: int) -> None:
+        """Every member has a full session from now on."""
+        self.registry.see(view)
+        for group_id in sorted(self.registry.groups):
+            group = self.registry.groups[group_id]
+            if isinstance(group, ClassicGroup):
+                self._start_classic(group, now_ms)
+            else:
+                self._start_consumer(group, now_ms)
+        self._expiry.schedule(now_ms)
+        self.registry.outbox.note("loaded", str(len(self.registry.groups)), "groups")
+
+    def _start_classic(self, group: ClassicGroup, now_ms: int) -> None:
+        for member in group.members.values():
+            self._rebalance.heard_from(group, member, now_ms)
+        if len(group.members) > self.registry.config.group_max_size:
+            self._rebalance.prepare(group, f"loaded with {len(group.members)} members, more than allowed", now_ms)
+
+    def _start_consumer(self, group: ConsumerGroup, now_ms: int) -> None:
+        for member in group.members.values():
+            self._sessions.heard_from(group.group_id, member.member_id, now_ms)
+            self._sessions.watch_revocation(group.group_id, member, now_ms)
+
+    def unloaded(self) -> None:
+        """Members of classic groups that wait find the new coordinator."""
+        for group in self.registry.groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    self._rebalance.refuse_join(group, member, ErrorCode.not_coordinator, member.member_id)
+                    self._rebalance.refuse_sync(member, ErrorCode.not_coordinator)
+
+    def metadata(self, view: ClusterView, now_ms: int) -> Result:
+        """Groups look at changed topics in their next heartbeat; offsets of deleted topics go at once."""
+        older = self.registry.view
+        self.registry.see(view)
+        records: list[Record] = []
+        for name in self.offsets.committed_topics():
+            topic, now = older.topic(name), view.topic(name)
+            if topic is not None and (now is None or now.topic_id != topic.topic_id):
+                records += self.offsets.topic_tombstones(topic)
+        return Result(records=tuple(records))
+
+    # Requests of the classic protocol, which members of both group types send.
+
+    def _join(self, token: int, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> Result:
+        join = Join.of(token, request, context)
+        config = self.registry.config
+        error = ErrorCode.none
+        if not join.group_id:
+            error = ErrorCode.invalid_group_id
+        elif not config.group_min_session_timeout_ms <= join.session_timeout_ms <= config.group_max_session_timeout_ms:
+            error = ErrorCode.invalid_session_timeout
+        if error != ErrorCode.none:
+            return Result(response=join_response(context.api_version, error=error, member_id=join.member_id))
+        group = self.registry.groups.get(join.group_id)
+        if isinstance(group, ConsumerGroup) and group.members:
+            return self._classic_in_consumer.join(join, group, now_ms)
+        return self._classic_join.join(join, now_ms)
+
+    def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> Result:
+        lacks_protocol = request.protocol_type is None or request.protocol_name is None
+        if context.api_version >= PROTOCOL_REQUIRED_VERSION and lacks_protocol:
+            raise Refused(ErrorCode.inconsistent_group_protocol)
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_in_consumer.sync(group, request, now_ms)
+        return self._classic.sync(token, group, request, context, now_ms)
+
+    def _heartbeat(self, token: int, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_in_consumer.heartbeat(group, request, now_ms)
+        return self._classic.heartbeat(group, request, now_ms)
+
+    def _leave(self, token: int, request: LeaveGroupRequest, context: RequestContext, now_ms: int) -> Result:
+        group = self._group_of_member(request.group_id)
+        members = _leaving(request, context)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_in_consumer.leave(group, members, context, now_ms)
+        return self._classic.leave(group, members, context, now_ms)
+
+    def _group_of_member(self, group_id: str) -> Group:
+        """A group that is not there has no members: that is what the member is told."""
+        if not group_id:
+            raise Refused(ErrorCode.invalid_group_id)
+        try:
+            return self.registry.group(group_id)
+        except GroupNotFound:
+            raise Refused(ErrorCode.unknown_member_id) from None
+
+
+def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[MemberIdentity, ...]:
+    """Up to version 2 a member leaves for itself."""
+    if context.api_version >= LEAVE_MEMBERS_VERSION:
+        return request.members
+    return (MemberIdentity(member_id=request.member_id),)
+
+
+def _refusal(request: object, context: RequestContext, refused: Refused) -> object:
+    """The error response; two APIs say more than the code."""
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return consumer_heartbeat_error(refused.error, refused.message)
+    if isinstance(request, LeaveGroupRequest) and refused.error == ErrorCode.unknown_member_id:
+        answers = [left(identity, refused.error) for identity in _leaving(request, context)]
+        return leave_response(context.api_version, answers)
+    return refuse(request, context, refused.error)
+
+
+__all__ = ["GroupShard", "refuse"]
