@@ -15,7 +15,7 @@ from isthmus_broker.core.config.definitions import (
     TOPIC_CONFIGS,
 )
 from isthmus_broker.core.config.group_config import GROUP_SYNONYMS, group_values
-from isthmus_broker.core.config.layers import broker_synonyms, with_both_ids
+from isthmus_broker.core.config.layers import BrokerLayers, broker_synonyms, with_both_ids
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TOPIC_SYNONYMS, topic_values
 from isthmus_broker.core.config.values import Type, Value, render
@@ -177,6 +177,36 @@ def _broker_chain(node: NodeConfig, name: str) -> tuple[Synonym, ...]:
     ]
     start = next((position for position, synonym in enumerate(chain) if synonym.name == name), len(chain))
     return tuple(chain[start:])
+
+
+def effective_topic(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[Described]:
+    """Every setting of a topic as CreateTopics answers them: the text that was given, and the layer it comes from."""
+    entries = []
+    for name, definition in TOPIC_CONFIGS.items():
+        if definition.internal and name not in overrides:
+            continue
+        text, source = _effective_topic(layers, overrides, name)
+        entries.append(replace(_entry(definition, text, ()), source=source, doc=None))
+    return entries
+
+
+def effective_topic_text(layers: BrokerLayers, overrides: Mapping[str, str], name: str) -> str | None:
+    return _effective_topic(layers, overrides, name)[0]
+
+
+def _effective_topic(layers: BrokerLayers, overrides: Mapping[str, str], name: str) -> tuple[str | None, Source]:
+    if name in overrides:
+        return overrides[name], Source.TOPIC
+    for layer, source in (
+        (layers.dynamic_broker, Source.DYNAMIC_BROKER),
+        (layers.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
+        (layers.static, Source.STATIC_BROKER),
+    ):
+        for synonym, factor in TOPIC_SYNONYMS.get(name, ()):
+            if synonym in layer:
+                text = layer[synonym]
+                return (text if factor == 1 else str(int(text) * factor)), source
+    return TOPIC_CONFIGS[name].default_text, Source.DEFAULT
 
 
 _DEFAULT_TEXTS = {

@@ -1,0 +1,94 @@
+"""Settings of a running broker: which may change, for whom, and whether the broker could live with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from isthmus_broker.core.config.definition import Change
+from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
+from isthmus_broker.core.config.layers import BrokerLayers, base_name
+from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.config.values import ConfigRefused
+
+# These may only be changed for one listener, under its prefix.
+PER_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+# Of the settings under a listener's prefix only these may be set for all brokers.
+_OF_ALL_LISTENERS: Final = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+
+
+def check_broker(running: BrokerLayers, settings: Mapping[str, str], *, per_broker: bool) -> None:
+    """Raises ConfigRefused when a broker may not be told these settings, which replace the ones of its layer.
+
+    `per_broker` tells a broker's own settings from those of all brokers.
+    """
+    _none(
+        (name for name in settings if name in BROKER_CONFIGS and BROKER_CONFIGS[name].change is Change.AT_START),
+        "Cannot update these configs dynamically",
+    )
+    _none(
+        (name for name in settings if name in PER_LISTENER),
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    for name, text in settings.items():
+        base = base_name(name) or name
+        for definitions in (BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS):
+            if base in definitions:
+                definitions[base].parse(text)
+    if not per_broker:
+        _none(
+            (name for name in settings if _is_per_broker(name)),
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    layers = BrokerLayers(
+        running.static,
+        dynamic_default=running.dynamic_default if per_broker else settings,
+        dynamic_broker=settings if per_broker else running.dynamic_broker,
+    )
+    resolve_node(layers)
+
+
+def usable(settings: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
+    """The settings of a layer that hold by themselves: a broker starts with what it understands and leaves out the rest."""
+    return {name: text for name, text in settings.items() if _holds(name, text, per_broker=per_broker)}
+
+
+def _holds(name: str, text: str, *, per_broker: bool) -> bool:
+    base = base_name(name) or name
+    if name in PER_LISTENER or (not per_broker and _is_per_broker(name)):
+        return False
+    if name in BROKER_CONFIGS and BROKER_CONFIGS[name].change is Change.AT_START:
+        return False
+    try:
+        for definitions in (BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS):
+            if base in definitions:
+                definitions[base].parse(text)
+    except ConfigRefused:
+        return False
+    return True
+
+
+def _is_per_broker(name: str) -> bool:
+    base = base_name(name)
+    if base is not None:
+        return base not in _OF_ALL_LISTENERS
+    return name in BROKER_CONFIGS and BROKER_CONFIGS[name].change is Change.PER_BROKER
+
+
+def _none(names: Iterable[str], why: str) -> None:
+    found = sorted(names)
+    if found:
+        raise ConfigRefused(f"{why}: [{', '.join(found)}]")

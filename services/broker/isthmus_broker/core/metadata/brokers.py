@@ -1,0 +1,426 @@
+"""Brokers: registering, heartbeats, fencing, stopping, leaving.
+
+What brokers last said is kept by `Sessions`. It is the one thing here that is not in the metadata log: a new active controller
+starts it afresh, and gives every broker a whole session timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest
+from kio.schema.controller_registration.v0.response import ControllerRegistrationResponse
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
+
+from isthmus_broker.core.metadata.image import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    Broker,
+    ClusterImage,
+    Partition,
+    Topic,
+    directory_of,
+    is_reserved,
+)
+from isthmus_broker.core.metadata.partitions import (
+    check_broker_epoch,
+    elr_enabled,
+    leader_and_isr_updates,
+    partitions_where,
+)
+from isthmus_broker.core.metadata.replay import ENTER_CONTROLLED_SHUTDOWN, FENCE, UNFENCE
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.schema import (
+    BrokerRegistrationChangeRecord,
+    Endpoint,
+    FeatureRange,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+
+NOT_STOPPING = -1
+
+
+@dataclass(slots=True)
+class _Session:
+    epoch: int
+    contact_ms: int
+    metadata_offset: int = -1
+    stopping_at_offset: int = NOT_STOPPING
+    """The log's end when the broker began its controlled shutdown: others must know of its moved leaderships before it goes."""
+
+
+class Sessions:
+    """When the active controller last heard of each broker, and how far each has read the metadata."""
+
+    def __init__(self, image: ClusterImage, timeout_ms: int, now_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._sessions = {
+            broker.broker_id: _Session(broker.broker_epoch, now_ms)
+            for broker in image.brokers.values()
+            if not broker.fenced
+        }
+
+    def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> _Session:
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[broker_id] = _Session(epoch, now_ms)
+        session.contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+        return session
+
+    def forget(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def is_valid(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        session = self._sessions.get(broker_id)
+        return session is not None and session.epoch == epoch and now_ms < session.contact_ms + self._timeout_ms
+
+    def expired(self, image: ClusterImage, now_ms: int) -> list[int]:
+        """Brokers that are not fenced and have said nothing for a session timeout, in order of their ids."""
+        return [
+            broker_id
+            for broker_id, broker in sorted(image.brokers.items())
+            if not broker.fenced and not self.is_valid(broker_id, broker.broker_epoch, now_ms)
+        ]
+
+    def deadline(self) -> int | None:
+        """When the next broker may expire."""
+        return min((session.contact_ms + self._timeout_ms for session in self._sessions.values()), default=None)
+
+    def lowest_active_offset(self, image: ClusterImage) -> int | None:
+        """How far every broker that is not fenced and not stopping has read the metadata; None when there is none."""
+        offsets = [
+            session.metadata_offset
+            for broker_id, session in self._sessions.items()
+            if session.stopping_at_offset == NOT_STOPPING
+            and (broker := image.brokers.get(broker_id)) is not None
+            and not broker.fenced
+        ]
+        return min(offsets, default=None)
+
+
+def register_broker(
+    image: ClusterImage,
+    request: BrokerRegistrationRequest,
+    context: ControllerContext,
+    sessions: Sessions,
+    next_offset: int,
+    now_ms: int,
+) -> Result[BrokerRegistrationResponse]:
+    """A broker process announces itself; its epoch is the offset its record gets, unless it was registered before."""
+    broker_id = int(request.broker_id)
+    existing = image.brokers.get(broker_id)
+    _check_registration(image, request, context, sessions, now_ms)
+    known = existing is not None and existing.incarnation_id == request.incarnation_id
+    records: list[MetadataRecord] = []
+    epoch = next_offset
+    if existing is not None and known:
+        epoch = existing.broker_epoch
+    elif existing is not None:
+        clean = request.previous_broker_epoch == existing.broker_epoch
+        records += _after_restart(image, context, broker_id, clean=clean)
+        sessions.forget(broker_id)
+    if not known:
+        # The epoch is the offset of this very record: those before it move it.
+        epoch += len(records)
+    registration = RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        endpoints=tuple(
+            Endpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ),
+        features=tuple(
+            FeatureRange(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ),
+        rack=request.rack,
+        fenced=existing.fenced if existing is not None and known else True,
+        in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and known else False,
+        log_dirs=request.log_dirs,
+    )
+    response = entity(
+        BrokerRegistrationResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, broker_epoch=epoch
+    )
+    return Result((*records, registration), response)
+
+
+def _check_registration(
+    image: ClusterImage,
+    request: BrokerRegistrationRequest,
+    context: ControllerContext,
+    sessions: Sessions,
+    now_ms: int,
+) -> None:
+    if request.cluster_id != context.cluster_id:
+        why = f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
+        raise Refused(ErrorCode.inconsistent_cluster_id, why)
+    broker_id = int(request.broker_id)
+    existing = image.brokers.get(broker_id)
+    if (
+        existing is not None
+        and existing.incarnation_id != request.incarnation_id
+        and sessions.is_valid(broker_id, existing.broker_epoch, now_ms)
+    ):
+        why = (
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session."
+        )
+        raise Refused(ErrorCode.duplicate_broker_registration, why)
+    if request.is_migrating_zk_broker:
+        raise Refused(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
+    _check_directories(image, broker_id, request.log_dirs)
+    _check_features(image, request)
+
+
+def _check_directories(image: ClusterImage, broker_id: int, directories: Sequence[UUID | None]) -> None:
+    why = None
+    if not directories:
+        why = "No directories specified in request"
+    elif any(is_reserved(directory) for directory in directories):
+        why = "Reserved directory ID in request"
+    elif len(set(directories)) != len(directories):
+        why = "Duplicate directory ID in request"
+    for directory in directories:
+        for other_id, other in sorted(image.brokers.items()):
+            if why is None and other_id != broker_id and directory in other.log_dirs:
+                why = f"Broker {other_id} is already registered with directory {directory}"
+    if why is not None:
+        raise Refused(ErrorCode.invalid_registration, why)
+
+
+def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
+    """A broker must be able to work at the levels the cluster has agreed on."""
+    ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
+    if METADATA_VERSION not in ranges:
+        why = f"Request features do not contain '{METADATA_VERSION}'"
+        raise Refused(ErrorCode.invalid_registration, why)
+    for name in sorted({*ranges, *image.features} - {KRAFT_VERSION}):
+        low, high = ranges.get(name, (0, 0))
+        level = image.feature(name)
+        if not low <= level <= high:
+            why = (
+                f"Unable to register because the broker does not support finalized version {level} of {name}. "
+                f"The broker wants a version between {low} and {high}, inclusive."
+            )
+            raise Refused(ErrorCode.unsupported_version, why)
+
+
+def _after_restart(
+    image: ClusterImage, context: ControllerContext, broker_id: int, *, clean: bool
+) -> list[MetadataRecord]:
+    """A new process of a known broker: after an unclean stop its replicas may have lost records, and are trusted no more."""
+    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
+    if clean or not elr_enabled(image):
+        return list(leader_and_isr_updates(image, context, in_sync, leaving=broker_id))
+    eligible = partitions_where(image, lambda partition: broker_id in (partition.eligible_leader_replicas or ()))
+    return list(leader_and_isr_updates(image, context, [*in_sync, *eligible], uncleanly_stopped=broker_id))
+
+
+class _Next(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    STOPPING = "in controlled shutdown"
+    STOP_NOW = "may stop"
+
+
+def broker_heartbeat(
+    image: ClusterImage,
+    request: BrokerHeartbeatRequest,
+    context: ControllerContext,
+    sessions: Sessions,
+    next_offset: int,
+    now_ms: int,
+) -> Result[BrokerHeartbeatResponse]:
+    """A broker lives, and says what it wants: to serve, to be fenced, or to stop."""
+    broker_id = int(request.broker_id)
+    broker = check_broker_epoch(image, broker_id, request.broker_epoch)
+    session = sessions.touch(broker_id, broker.broker_epoch, request.current_metadata_offset, now_ms)
+    # A broker's epoch is the offset of its registration: who has read that far knows that it is registered.
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    after = _next_state(image, request, broker, session, sessions)
+    records = _records_for(image, context, broker, after)
+    if after is _Next.STOPPING:
+        # What is written from here on moves this broker's leaderships; it may go when everybody has read so far.
+        if records:
+            session.stopping_at_offset = next_offset + len(records) - 1
+    else:
+        session.stopping_at_offset = NOT_STOPPING
+    records += _directory_records(image, context, broker, request)
+    fenced = after in (_Next.FENCED, _Next.STOP_NOW)
+    response = entity(
+        BrokerHeartbeatResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        is_caught_up=caught_up,
+        is_fenced=fenced,
+        should_shut_down=after is _Next.STOP_NOW,
+    )
+    return Result(tuple(records), response)
+
+
+def _next_state(
+    image: ClusterImage, request: BrokerHeartbeatRequest, broker: Broker, session: _Session, sessions: Sessions
+) -> _Next:
+    if broker.fenced:
+        if request.want_shut_down:
+            return _Next.STOP_NOW
+        caught_up = request.current_metadata_offset >= broker.broker_epoch
+        return _Next.UNFENCED if caught_up and not request.want_fence else _Next.FENCED
+    leads = bool(partitions_where(image, lambda partition: partition.leader == broker.broker_id))
+    if broker.in_controlled_shutdown:
+        if leads:
+            return _Next.STOPPING
+        lowest = sessions.lowest_active_offset(image)
+        return _Next.STOP_NOW if lowest is None or session.stopping_at_offset <= lowest else _Next.STOPPING
+    if request.want_fence:
+        return _Next.STOP_NOW if request.want_shut_down else _Next.FENCED
+    if request.want_shut_down:
+        return _Next.STOPPING if leads else _Next.STOP_NOW
+    return _Next.UNFENCED
+
+
+def _records_for(image: ClusterImage, context: ControllerContext, broker: Broker, after: _Next) -> list[MetadataRecord]:
+    broker_id = broker.broker_id
+    match after:
+        case _Next.FENCED | _Next.STOP_NOW:
+            return [] if broker.fenced else fence_broker(image, context, broker_id)
+        case _Next.UNFENCED:
+            return _unfence(image, context, broker) if broker.fenced else []
+        case _Next.STOPPING:
+            records: list[MetadataRecord] = []
+            if not broker.in_controlled_shutdown:
+                records.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
+            in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
+            return [*records, *leader_and_isr_updates(image, context, in_sync, leaving=broker_id)]
+
+
+def _change(broker: Broker, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+    )
+
+
+def fence_broker(image: ClusterImage, context: ControllerContext, broker_id: int) -> list[MetadataRecord]:
+    """A broker that is silent or asks for it leads nothing more and is in sync nowhere."""
+    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
+    updates = leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
+    return [*updates, _change(image.brokers[broker_id], fenced=FENCE)]
+
+
+def _unfence(image: ClusterImage, context: ControllerContext, broker: Broker) -> list[MetadataRecord]:
+    """The broker may lead, and at once leads what nobody led."""
+    leaderless = partitions_where(image, lambda partition: partition.leader < 0)
+    updates = leader_and_isr_updates(image, context, leaderless, coming=broker.broker_id)
+    return [_change(broker, fenced=UNFENCE), *updates]
+
+
+def _directory_records(
+    image: ClusterImage, context: ControllerContext, broker: Broker, request: BrokerHeartbeatRequest
+) -> list[MetadataRecord]:
+    """Directories that failed take their replicas out of sync; cordoned ones get no new replicas."""
+    records: list[MetadataRecord] = []
+    failed = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
+    for directory in failed:
+        hit = _partitions_in(image, broker.broker_id, directory)
+        records += leader_and_isr_updates(image, context, hit, leaving=broker.broker_id)
+    if failed:
+        left = tuple(directory for directory in broker.log_dirs if directory not in failed)
+        records.append(
+            BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=left)
+        )
+    cordoned = request.cordoned_log_dirs
+    known = broker.cordoned_log_dirs
+    if cordoned is not None and (known is None or set(known) != set(cordoned)):
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
+            )
+        )
+    return records
+
+
+def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) -> list[tuple[Topic, Partition]]:
+    """The partitions in sync on the broker that it keeps in the directory."""
+    return partitions_where(
+        image, lambda partition: broker_id in partition.isr and directory_of(partition, broker_id) == directory
+    )
+
+
+def fence_silent_brokers(
+    image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: int
+) -> Result[None]:
+    """Fences the first broker whose session ran out; called again until nothing is left to do."""
+    for broker_id in sessions.expired(image, now_ms)[:1]:
+        sessions.forget(broker_id)
+        return Result(tuple(fence_broker(image, context, broker_id)), None)
+    return Result((), None)
+
+
+def unregister_broker(
+    image: ClusterImage, request: UnregisterBrokerRequest, context: ControllerContext
+) -> Result[UnregisterBrokerResponse]:
+    """An operator says that a broker is gone for good."""
+    broker_id = int(request.broker_id)
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        why = f"Broker ID {broker_id} is not currently registered"
+        raise Refused(ErrorCode.broker_id_not_registered, why)
+    held = partitions_where(
+        image, lambda partition: broker_id in (*partition.isr, *(partition.eligible_leader_replicas or ()))
+    )
+    records: list[MetadataRecord] = list(leader_and_isr_updates(image, context, held, leaving=broker_id))
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch))
+    check_size(records)
+    response = entity(
+        UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None
+    )
+    return Result(tuple(records), response)
+
+
+def register_controller(
+    image: ClusterImage, request: ControllerRegistrationRequest, context: ControllerContext
+) -> Result[ControllerRegistrationResponse]:
+    """A controller process announces where it listens and what it supports."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        endpoints=tuple(
+            Endpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ),
+        features=tuple(
+            FeatureRange(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ),
+    )
+    response = entity(
+        ControllerRegistrationResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None
+    )
+    return Result((record,), response)

@@ -1,0 +1,395 @@
+"""Changes of configurations, whole or by operation, for topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse as ReplacedConfigs
+from kio.schema.alter_configs.v2.response import AlterConfigsResponse
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+from isthmus_broker.core.config.definition import Definitions
+from isthmus_broker.core.config.definitions import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+)
+from isthmus_broker.core.config.dynamic import check_broker
+from isthmus_broker.core.config.group_config import check_group
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.topic_config import check_topic
+from isthmus_broker.core.config.values import ConfigRefused, Type
+from isthmus_broker.core.metadata.image import ELR_VERSION, ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.names import why_invalid
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, MetadataRecord
+
+MIN_ISR: Final = "min.insync.replicas"
+MAX_VALUE_LENGTH: Final = 32_767  # a value that is longer is refused with INVALID_CONFIG
+MIN_METRICS_INTERVAL_MS: Final = 100
+MAX_METRICS_INTERVAL_MS: Final = 3_600_000
+_CLIENT_MATCHES: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One operation on one key."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+_DEFINITIONS: Final[Mapping[int, Definitions]] = {
+    ResourceType.TOPIC: TOPIC_CONFIGS,
+    ResourceType.BROKER: BROKER_CONFIGS,
+    ResourceType.GROUP: GROUP_CONFIGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
+}
+_KINDS: Final[Mapping[int, str]] = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLIENT_METRICS: "client metrics",
+}
+
+
+def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
+    """This controller's settings, with what the metadata says about all brokers and about it."""
+    node_id = str(context.node.node_id)
+    return BrokerLayers(
+        context.node.layers.static,
+        image.config(ResourceType.BROKER, ""),
+        image.config(ResourceType.BROKER, node_id),
+    )
+
+
+def incremental_alter_configs(
+    image: ClusterImage, request: IncrementalAlterConfigsRequest, context: ControllerContext
+) -> Result[IncrementalAlterConfigsResponse]:
+    asked = [
+        (
+            Resource(r.resource_type, r.resource_name),
+            [Alteration(c.name, c.config_operation, c.value) for c in r.configs],
+        )
+        for r in request.resources
+    ]
+    records, outcomes = _alter(image, asked, context, replace=False)
+    responses = tuple(
+        entity(
+            AlterConfigsResourceResponse,
+            error_code=code,
+            error_message=message,
+            resource_type=resource.type,
+            resource_name=resource.name,
+        )
+        for (resource, _), (code, message) in zip(asked, outcomes, strict=True)
+    )
+    response = entity(IncrementalAlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
+    return Result(() if request.validate_only else records, response)
+
+
+def alter_configs(
+    image: ClusterImage, request: AlterConfigsRequest, context: ControllerContext
+) -> Result[AlterConfigsResponse]:
+    """The old way: the given settings replace all that a resource has."""
+    asked = [
+        (Resource(r.resource_type, r.resource_name), [Alteration(c.name, Operation.SET, c.value) for c in r.configs])
+        for r in request.resources
+    ]
+    records, outcomes = _alter(image, asked, context, replace=True)
+    responses = tuple(
+        entity(
+            ReplacedConfigs,
+            error_code=code,
+            error_message=message,
+            resource_type=resource.type,
+            resource_name=resource.name,
+        )
+        for (resource, _), (code, message) in zip(asked, outcomes, strict=True)
+    )
+    response = entity(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
+    return Result(() if request.validate_only else records, response)
+
+
+Outcome = tuple[ErrorCode, str | None]
+
+
+def _alter(
+    image: ClusterImage,
+    asked: Sequence[tuple[Resource, Sequence[Alteration]]],
+    context: ControllerContext,
+    *,
+    replace: bool,
+) -> tuple[tuple[MetadataRecord, ...], list[Outcome]]:
+    """Records and one outcome per resource, in the order asked; a resource is changed in whole or not at all."""
+    named = [resource for resource, _ in asked]
+    records: list[MetadataRecord] = []
+    outcomes: list[Outcome] = []
+    for resource, alterations in asked:
+        try:
+            if named.count(resource) > 1:
+                raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
+            records += alter_resource(image, resource, alterations, context, replace=replace)
+            outcomes.append((ErrorCode.none, None))
+        except Refused as refusal:
+            outcomes.append((refusal.code, refusal.message))
+    check_size(records)
+    return (*records, *clear_elr(image, records)), outcomes
+
+
+def alter_resource(
+    image: ClusterImage,
+    resource: Resource,
+    alterations: Sequence[Alteration],
+    context: ControllerContext,
+    *,
+    replace: bool = False,
+    is_new: bool = False,
+) -> list[ConfigRecord]:
+    """The records of one resource's change; Refused when it may not have what it would have then.
+
+    `replace` drops what is not named; `is_new` is for a topic that this same request creates.
+    """
+    _check_request(alterations)
+    current = image.config(resource.type, resource.name)
+    _check_on_broker(resource, alterations, current, context, replace=replace)
+    records = []
+    for alteration in alterations:
+        value = _altered(resource, alteration, current.get(alteration.name))
+        # A broker's settings are written even when they do not change: files they name may have changed (KAFKA-14136).
+        if value != current.get(alteration.name) or resource.type == ResourceType.BROKER:
+            records.append(_config_record(resource, alteration.name, value))
+    if replace:
+        kept = {alteration.name for alteration in alterations}
+        records += [_config_record(resource, name, None) for name in sorted(current) if name not in kept]
+    _check_min_isr(image, records)
+    _check_result(image, resource, _after(current, records), current, context)
+    if not is_new:
+        _check_exists(image, resource, context)
+    return records
+
+
+def _config_record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
+
+
+def _check_request(alterations: Sequence[Alteration]) -> None:
+    """What is wrong with the request itself, whatever the settings are."""
+    names = [alteration.name for alteration in alterations]
+    if len(set(names)) != len(names):
+        raise Refused(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    nulls = [a.name for a in alterations if a.value is None and a.operation != Operation.DELETE]
+    if nulls:
+        raise Refused(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_on_broker(
+    resource: Resource,
+    alterations: Sequence[Alteration],
+    current: Mapping[str, str],
+    context: ControllerContext,
+    *,
+    replace: bool,
+) -> None:
+    """What the broker that takes the request checks: a broker's settings are only changed through itself."""
+    if resource.type != ResourceType.BROKER:
+        if resource.type not in _KINDS:
+            raise Refused(ErrorCode.invalid_request, f"Unknown resource type {resource.type}")
+        return
+    if resource.name:
+        _check_is_this_node(resource.name, context.node.node_id)
+    settings = {} if replace else dict(current)
+    for alteration in alterations:
+        _apply_on_broker(settings, alteration)
+    try:
+        check_broker(context.node.layers, settings, per_broker=bool(resource.name))
+    except ConfigRefused as refusal:
+        # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
+        raise Refused(ErrorCode.invalid_request, str(refusal)) from None
+
+
+def _check_is_this_node(name: str, node_id: int) -> None:
+    try:
+        named = int(name)
+    except ValueError:
+        raise Refused(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+    if named != node_id:
+        raise Refused(ErrorCode.invalid_request, f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _apply_on_broker(settings: dict[str, str], alteration: Alteration) -> None:
+    name, value = alteration.name, alteration.value
+    if alteration.operation not in list(Operation):
+        raise Refused(ErrorCode.invalid_request, f"Unknown operations type {alteration.operation}")
+    if alteration.operation == Operation.DELETE:
+        settings.pop(name, None)
+        return
+    assert value is not None, "null values are refused before"
+    if alteration.operation == Operation.SET:
+        settings[name] = value
+        return
+    what = "append" if alteration.operation == Operation.APPEND else "subtract"
+    if name not in BROKER_CONFIGS:
+        raise Refused(ErrorCode.invalid_config, f"Unknown config name: {name}")
+    if BROKER_CONFIGS[name].type is not Type.LIST:
+        raise Refused(ErrorCode.invalid_config, f"Config value {what} is not allowed for config key: {name}")
+    old = settings.get(name, BROKER_CONFIGS[name].default_text or "")
+    settings[name] = _combined_list(old, value, alteration.operation)
+
+
+def _altered(resource: Resource, alteration: Alteration, current: str | None) -> str | None:
+    """The value a key has after the operation; None when it is gone."""
+    match alteration.operation:
+        case Operation.SET:
+            return alteration.value
+        case Operation.DELETE:
+            return None
+        case Operation.APPEND | Operation.SUBTRACT:
+            definition = _DEFINITIONS[resource.type].get(alteration.name)
+            if definition is None or definition.type is not Type.LIST:
+                what = Operation(alteration.operation).name
+                why = f"Can't {what} to key {alteration.name} because its type is not LIST."
+                raise Refused(ErrorCode.invalid_config, why)
+            assert alteration.value is not None, "null values are refused before"
+            old = (definition.default_text or "") if current is None else current
+            return _combined_list(old, alteration.value, alteration.operation)
+    raise Refused(
+        ErrorCode.unknown_server_error, "The server experienced an unexpected error when processing the request."
+    )
+
+
+def _combined_list(old: str, value: str, operation: int) -> str:
+    parts = [part for part in old.split(",") if part]
+    for part in value.split(","):
+        if operation == Operation.APPEND and part not in parts:
+            parts.append(part)
+        elif operation == Operation.SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)
+
+
+def _after(current: Mapping[str, str], records: Iterable[ConfigRecord]) -> dict[str, str]:
+    settings = dict(current)
+    for record in records:
+        if record.value is None:
+            settings.pop(record.name, None)
+        elif len(record.value) > MAX_VALUE_LENGTH:
+            why = "The configuration value cannot be added because it exceeds the maximum value size"
+            raise Refused(ErrorCode.invalid_config, f"{why} of {MAX_VALUE_LENGTH} bytes.")
+        else:
+            settings[record.name] = record.value
+    return settings
+
+
+def _check_min_isr(image: ClusterImage, records: Sequence[ConfigRecord]) -> None:
+    """With eligible leader replicas, min.insync.replicas has one value for all brokers, and always one."""
+    if image.feature(ELR_VERSION) < 1:
+        return
+    for record in records:
+        if record.name != MIN_ISR or record.resource_type != ResourceType.BROKER:
+            continue
+        if record.resource_name:
+            raise Refused(ErrorCode.invalid_config, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
+        if record.value is None:
+            raise Refused(ErrorCode.invalid_config, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
+
+
+def _check_result(
+    image: ClusterImage,
+    resource: Resource,
+    settings: Mapping[str, str],
+    current: Mapping[str, str],
+    context: ControllerContext,
+) -> None:
+    """Whether the resource may have these settings."""
+    try:
+        match resource.type:
+            case ResourceType.TOPIC:
+                _check_topic_name(resource.name)
+                check_topic(settings, current, context.node.topic_defaults)
+            case ResourceType.GROUP:
+                if not resource.name:
+                    raise Refused(ErrorCode.invalid_request, "Default group resources are not allowed.")
+                check_group(settings, context.node.values)
+            case ResourceType.CLIENT_METRICS:
+                _check_client_metrics(resource.name, settings)
+            case ResourceType.BROKER:
+                pass  # checked by the broker that took the request
+    except ConfigRefused as refusal:
+        raise Refused(ErrorCode.invalid_config, str(refusal)) from None
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise Refused(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    wrong = why_invalid(name)
+    if wrong is not None:
+        raise Refused(ErrorCode.invalid_topic_exception, wrong)
+
+
+def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
+    """Subscriptions are kept and shown; no client is asked for its metrics here."""
+    if not name:
+        raise Refused(ErrorCode.invalid_request, "Subscription name can't be empty")
+    for key in settings:
+        if key not in CLIENT_METRICS_CONFIGS:
+            raise Refused(ErrorCode.invalid_request, f"Unknown client metrics configuration: {key}")
+    values = CLIENT_METRICS_CONFIGS.parse(settings)
+    interval_ms, patterns = values["interval.ms"], values["match"]
+    assert isinstance(interval_ms, int)
+    assert isinstance(patterns, tuple)
+    if not MIN_METRICS_INTERVAL_MS <= interval_ms <= MAX_METRICS_INTERVAL_MS:
+        why = f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        raise Refused(ErrorCode.invalid_request, why)
+    for pattern in patterns:
+        key, equals, expression = pattern.partition("=")
+        if key.strip() not in _CLIENT_MATCHES or not equals or not expression or "=" in expression:
+            raise Refused(ErrorCode.invalid_config, f"Illegal client matching pattern: {pattern}")
+
+
+def _check_exists(image: ClusterImage, resource: Resource, context: ControllerContext) -> None:
+    if resource.type == ResourceType.TOPIC and resource.name not in image.topics.ids:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist.")
+    if resource.type == ResourceType.BROKER and resource.name:
+        node_id = int(resource.name)
+        voters = {voter.node_id for voter in context.node.voters}
+        if node_id not in voters and node_id not in image.brokers and node_id not in image.controllers:
+            raise Refused(ErrorCode.broker_id_not_registered, f"No node with id {node_id} found.")
+
+
+def clear_elr(image: ClusterImage, records: Iterable[MetadataRecord]) -> list[ClearElrRecord]:
+    """Another min.insync.replicas makes eligible leaders worthless: they were chosen under the old one."""
+    if image.feature(ELR_VERSION) < 1:
+        return []
+    return [
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        for record in records
+        if isinstance(record, ConfigRecord) and record.name == MIN_ISR
+    ]

@@ -1,0 +1,157 @@
+"""The active controller's one door: a request and the latest image in, records and an answer out. It has no state of its own.
+
+Requests are seen as the class of their highest version. The caller appends the records to the metadata log as one batch, tells
+`ImageHistory` of them, and sends the response when they are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.requests import DeleteTopicsRequest
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse as ReplacedConfigs
+from kio.schema.alter_configs.v2.response import AlterConfigsResponse
+from kio.schema.alter_partition.v3.request import AlterPartitionRequest
+from kio.schema.alter_partition.v3.response import AlterPartitionResponse
+from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
+from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
+from kio.schema.update_features.v2.request import UpdateFeaturesRequest
+
+from isthmus_broker.core.metadata import (
+    brokers,
+    configs,
+    features,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+
+_HANDLERS: Final[Mapping[type, Callable[[ClusterImage, Any, ControllerContext], Result[Any]]]] = {
+    AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
+    AlterConfigsRequest: configs.alter_configs,
+    AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
+    AlterPartitionRequest: partitions.alter_partition,
+    ControllerRegistrationRequest: brokers.register_controller,
+    CreatePartitionsRequest: topics.create_partitions,
+    CreateTopicsRequest: topics.create_topics,
+    DeleteTopicsRequest: topics.delete_topics,
+    ElectLeadersRequest: partitions.elect_leaders,
+    IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
+    UnregisterBrokerRequest: brokers.unregister_broker,
+    UpdateFeaturesRequest: features.update_features,
+}
+
+
+def decide(image: ClusterImage, request: Any, context: ControllerContext) -> Result[Any]:
+    """What to append and to answer. A request that is refused as a whole has no records, and an answer that says so everywhere."""
+    try:
+        return _HANDLERS[type(request)](image, request, context)
+    except Refused as refusal:
+        return Result((), _REFUSALS[type(request)](request, refusal))
+
+
+def _topics_not_created(request: CreateTopicsRequest, why: Refused) -> CreateTopicsResponse:
+    results = tuple(
+        entity(
+            CreatableTopicResult,
+            name=topic.name,
+            topic_id=None,
+            error_code=why.code,
+            error_message=why.message,
+            configs=(),
+        )
+        for topic in request.topics
+    )
+    return entity(CreateTopicsResponse, throttle_time=NO_THROTTLE, topics=results)
+
+
+def _topics_not_deleted(request: DeleteTopicsRequest, why: Refused) -> DeleteTopicsResponse:
+    named = [(name, None) for name in request.topic_names] + [(t.name, t.topic_id) for t in request.topics]
+    results = tuple(
+        entity(DeletableTopicResult, name=name, topic_id=topic_id, error_code=why.code) for name, topic_id in named
+    )
+    return entity(DeleteTopicsResponse, throttle_time=NO_THROTTLE, responses=results)
+
+
+def _partitions_not_created(request: CreatePartitionsRequest, why: Refused) -> CreatePartitionsResponse:
+    results = tuple(
+        entity(CreatePartitionsTopicResult, name=topic.name, error_code=why.code, error_message=why.message)
+        for topic in request.topics
+    )
+    return entity(CreatePartitionsResponse, throttle_time=NO_THROTTLE, results=results)
+
+
+def _configs_not_altered(request: Any, why: Refused) -> Any:
+    replaced = isinstance(request, AlterConfigsRequest)
+    responses = tuple(
+        entity(
+            ReplacedConfigs if replaced else AlterConfigsResourceResponse,
+            error_code=why.code,
+            error_message=why.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    )
+    kind: type = AlterConfigsResponse if replaced else IncrementalAlterConfigsResponse
+    return entity(kind, throttle_time=NO_THROTTLE, responses=responses)
+
+
+def _whole(kind: type, **empty: Any) -> Callable[[Any, Refused], Any]:
+    """An answer with one error for all of it."""
+
+    def refused(_request: Any, why: Refused) -> Any:
+        return entity(kind, throttle_time=NO_THROTTLE, error_code=why.code, **empty)
+
+    return refused
+
+
+def _reassignments_refused(_request: Any, why: Refused) -> Any:
+    return entity(
+        AlterPartitionReassignmentsResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=why.code,
+        error_message=why.message,
+        responses=(),
+    )
+
+
+def _unregistering_refused(_request: Any, why: Refused) -> UnregisterBrokerResponse:
+    return entity(UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
+
+
+_REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
+    AllocateProducerIdsRequest: _whole(AllocateProducerIdsResponse, producer_id_start=0, producer_id_len=0),
+    AlterConfigsRequest: _configs_not_altered,
+    AlterPartitionReassignmentsRequest: _reassignments_refused,
+    AlterPartitionRequest: _whole(AlterPartitionResponse, topics=()),
+    CreatePartitionsRequest: _partitions_not_created,
+    CreateTopicsRequest: _topics_not_created,
+    DeleteTopicsRequest: _topics_not_deleted,
+    ElectLeadersRequest: _whole(ElectLeadersResponse, replica_election_results=()),
+    IncrementalAlterConfigsRequest: _configs_not_altered,
+    UnregisterBrokerRequest: _unregistering_refused,
+}

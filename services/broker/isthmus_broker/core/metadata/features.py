@@ -1,0 +1,158 @@
+"""Feature levels: what this release can do, what the cluster has agreed on, and the records of a new cluster.
+
+A feature or level that is not implemented is not supported, so it is never advertised and cannot be finalised: share groups and streams
+groups are missing here, and metadata.version has the one level whose records `schema` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.update_features.v2.request import UpdateFeaturesRequest
+from kio.schema.update_features.v2.response import UpdateFeaturesResponse
+
+from isthmus_broker.core.config.topic_config import TOPIC_SYNONYMS
+from isthmus_broker.core.metadata.image import (
+    DEFAULT_BROKER,
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+    ClusterImage,
+)
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.schema import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FeatureRange,
+    MetadataRecord,
+)
+
+METADATA_4_3_IV0: Final = 30
+SUPPORTED: Final[Mapping[str, tuple[int, int]]] = {
+    METADATA_VERSION: (METADATA_4_3_IV0, METADATA_4_3_IV0),
+    KRAFT_VERSION: (0, 1),
+    GROUP_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+    ELR_VERSION: (0, 1),
+}
+# The levels of a new cluster, in the order in which they are written; kraft.version is the quorum's own.
+INITIAL: Final[Mapping[str, int]] = {
+    METADATA_VERSION: METADATA_4_3_IV0,
+    ELR_VERSION: 1,
+    GROUP_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+def supported_ranges() -> tuple[FeatureRange, ...]:
+    """What a node of this release says about itself when it registers."""
+    return tuple(
+        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in sorted(SUPPORTED.items())
+    )
+
+
+def activation_records(
+    image: ClusterImage, context: ControllerContext, *, in_transaction: bool
+) -> tuple[MetadataRecord, ...]:
+    """What a controller appends when it becomes the active one: it ends what the last one left open, and starts a new cluster."""
+    records: list[MetadataRecord] = []
+    if in_transaction:
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if METADATA_VERSION in image.features:
+        return tuple(records)
+    records.append(BeginTransactionRecord(name="Bootstrap records"))
+    records += [FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL.items()]
+    records += _elr_safety_records(image, context)
+    records.append(EndTransactionRecord())
+    return tuple(records)
+
+
+def _elr_safety_records(image: ClusterImage, context: ControllerContext) -> list[MetadataRecord]:
+    """Eligible leaders need one min.insync.replicas for the cluster, known to the metadata, and none of single brokers."""
+    records: list[MetadataRecord] = []
+    for resource, settings in sorted(image.configs.items()):
+        if resource.type == DEFAULT_BROKER.type and resource.name and _MIN_ISR in settings:
+            records.append(_min_isr_record(resource.name, None))
+    if _MIN_ISR not in image.configs.get(DEFAULT_BROKER, {}):
+        ((key, _),) = TOPIC_SYNONYMS[_MIN_ISR]
+        records.insert(0, _min_isr_record("", context.node.layers.static.get(key, str(context.node.values[key]))))
+    return records
+
+
+def _min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=DEFAULT_BROKER.type, resource_name=broker, name=_MIN_ISR, value=value)
+
+
+def update_features(
+    image: ClusterImage, request: UpdateFeaturesRequest, context: ControllerContext
+) -> Result[UpdateFeaturesResponse]:
+    """All of the updates or none."""
+    records: list[MetadataRecord] = []
+    code, message = ErrorCode.none, None
+    try:
+        for update in request.feature_updates:
+            records += _update(image, context, update.feature, update.max_version_level, update.upgrade_type)
+        if any(isinstance(r, FeatureLevelRecord) and r.name == ELR_VERSION and r.feature_level for r in records):
+            records = [*_elr_safety_records(image, context), *records]
+    except Refused as refusal:
+        records = []
+        code = refusal.code
+        message = (
+            "The update failed for all features since the following feature had an error: "
+            f"Invalid update version {refusal.message}"
+        )
+    response = entity(UpdateFeaturesResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=message)
+    return Result(() if request.validate_only else tuple(records), response)
+
+
+def _update(
+    image: ClusterImage, context: ControllerContext, name: str, level: int, upgrade_type: int
+) -> list[MetadataRecord]:
+    why = _why_not(image, context, name, level, upgrade_type)
+    if why is not None:
+        raise Refused(ErrorCode.invalid_update_version, f"{level} for feature {name}. {why}")
+    return [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _why_not(image: ClusterImage, context: ControllerContext, name: str, level: int, upgrade_type: int) -> str | None:
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if name == KRAFT_VERSION:
+        return "The version of the quorum is chosen when its first node is formatted."
+    unsupported = _unsupported(level, f"Local controller {context.node.node_id}", SUPPORTED.get(name, (0, 0)))
+    for broker_id, broker in sorted(image.brokers.items()):
+        ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in broker.features}
+        unsupported = unsupported or _unsupported(level, f"Broker {broker_id}", ranges.get(name, (0, 0)))
+    if unsupported is not None:
+        return unsupported
+    current = image.feature(name)
+    if level < current and upgrade_type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if level > current and upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _unsupported(level: int, what: str, supported: tuple[int, int]) -> str | None:
+    low, high = supported
+    if low <= level <= high:
+        return None
+    if high == 0:
+        return f"{what} does not support this feature."
+    return f"{what} only supports versions {low if low == high else f'{low}-{high}'}"

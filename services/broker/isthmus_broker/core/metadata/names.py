@@ -1,0 +1,38 @@
+"""Which names a topic may have, and which topics belong to the cluster itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+_INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+MAX_NAME_LENGTH: Final = 249
+
+
+def is_internal(name: str) -> bool:
+    return name in _INTERNAL
+
+
+def why_invalid(name: str) -> str | None:
+    """What is wrong with a topic's name; None for a good one."""
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None if reason is None else f"Topic name is invalid: {reason}"
+
+
+def collision_key(name: str) -> str | None:
+    """What topics must not share: metrics show dots as underscores. None for names that have neither."""
+    return name.replace(".", "_") if "." in name or "_" in name else None

@@ -1,0 +1,291 @@
+"""Partitions of existing topics: ISR changes that leaders ask for, elections, and what follows when a broker comes or goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.alter_partition.v3.request import AlterPartitionRequest
+from kio.schema.alter_partition.v3.request import PartitionData as AlteredPartition
+from kio.schema.alter_partition.v3.response import AlterPartitionResponse
+from kio.schema.alter_partition.v3.response import PartitionData as PartitionAnswer
+from kio.schema.alter_partition.v3.response import TopicData as TopicAnswer
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+
+from isthmus_broker.core.config.describe import effective_topic_text
+from isthmus_broker.core.metadata.configs import layers_of
+from isthmus_broker.core.metadata.image import (
+    ELR_VERSION,
+    MIGRATING_DIRECTORY,
+    NO_LEADER,
+    Broker,
+    ClusterImage,
+    Partition,
+    ResourceType,
+    Topic,
+    directory_of,
+    has_online_directory,
+    is_active,
+)
+from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
+from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
+
+PREFERRED_ELECTION = 0
+UNCLEAN_ELECTION = 1
+UNKNOWN_EPOCH = -1
+
+
+def elr_enabled(image: ClusterImage) -> bool:
+    return image.feature(ELR_VERSION) >= 1
+
+
+def topic_setting(image: ClusterImage, context: ControllerContext, topic: str, key: str) -> str:
+    """What a topic setting comes down to, as text: the topic's own, else its brokers', else Kafka's default."""
+    text = effective_topic_text(layers_of(image, context), image.config(ResourceType.TOPIC, topic), key)
+    assert text is not None, f"{key} has a default"
+    return text
+
+
+def effective_min_isr(image: ClusterImage, context: ControllerContext, topic: Topic) -> int:
+    """min.insync.replicas, but never more than there are replicas."""
+    wanted = int(topic_setting(image, context, topic.name, "min.insync.replicas"))
+    return min(wanted, len(topic.partitions[0].replicas))
+
+
+def unclean_election_allowed(image: ClusterImage, context: ControllerContext, topic: str) -> bool:
+    return topic_setting(image, context, topic, "unclean.leader.election.enable").strip().lower() == "true"
+
+
+def default_directory(image: ClusterImage, broker_id: int) -> UUID | None:
+    """The directory of a new replica: a broker with several tells later which it chose."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return None
+    if not broker.log_dirs:
+        return MIGRATING_DIRECTORY
+    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else None
+
+
+def change_of(
+    image: ClusterImage,
+    context: ControllerContext,
+    topic: Topic,
+    partition: Partition,
+    is_alive: Callable[[int], bool] | None = None,
+) -> PartitionChange:
+    """A change of the partition under the rules of its topic and the state of its brokers, to be filled in."""
+
+    def may_lead(broker_id: int) -> bool:
+        broker = image.brokers.get(broker_id)
+        alive = is_active(broker) if is_alive is None else is_alive(broker_id)
+        if broker is None or not alive or broker_id not in partition.replicas:
+            return alive and broker is not None
+        return has_online_directory(broker, directory_of(partition, broker_id))
+
+    return PartitionChange(
+        partition=partition,
+        may_lead=may_lead,
+        min_isr=effective_min_isr(image, context, topic),
+        elr_enabled=elr_enabled(image),
+        default_directory=lambda broker_id: default_directory(image, broker_id),
+    )
+
+
+def alter_partition(
+    image: ClusterImage, request: AlterPartitionRequest, context: ControllerContext
+) -> Result[AlterPartitionResponse]:
+    """A leader proposes another ISR. A refused partition does not hold up the others."""
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    records: list[MetadataRecord] = []
+    topics = []
+    for asked in request.topics:
+        topic = image.topics.by_id.get(asked.topic_id) if asked.topic_id is not None else None
+        answers = []
+        for wanted in asked.partitions:
+            try:
+                if topic is None:
+                    raise Refused(ErrorCode.unknown_topic_id)
+                answer, record = _alter_one(image, context, request.broker_id, topic, wanted)
+                records += [record] if record is not None else []
+            except Refused as refusal:
+                answer = _partition_answer(wanted.partition_index, refusal.code, None)
+            answers.append(answer)
+        topics.append(entity(TopicAnswer, topic_id=asked.topic_id, partitions=tuple(answers)))
+    response = entity(
+        AlterPartitionResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, topics=tuple(topics)
+    )
+    return Result(tuple(records), response)
+
+
+def check_broker_epoch(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise Refused(ErrorCode.stale_broker_epoch, f"No broker registration found for broker id {broker_id}")
+    if broker.broker_epoch != epoch:
+        why = f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {epoch}"
+        raise Refused(ErrorCode.stale_broker_epoch, why)
+    return broker
+
+
+def _alter_one(
+    image: ClusterImage, context: ControllerContext, broker_id: int, topic: Topic, wanted: AlteredPartition
+) -> tuple[PartitionAnswer, PartitionChangeRecord | None]:
+    partition = topic.partitions.get(wanted.partition_index)
+    if partition is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    isr = tuple(int(replica.broker_id) for replica in wanted.new_isr_with_epochs)
+    _check_proposal(partition, broker_id, wanted, isr)
+    for replica in wanted.new_isr_with_epochs:
+        broker = image.brokers.get(replica.broker_id)
+        stale = broker is not None and replica.broker_epoch not in (UNKNOWN_EPOCH, broker.broker_epoch)
+        if not is_active(broker) or stale:
+            raise Refused(ErrorCode.ineligible_replica)
+    change = change_of(image, context, topic, partition)
+    change.isr = isr
+    change.recovery_state = wanted.leader_recovery_state
+    if unclean_election_allowed(image, context, topic.name):
+        change.election = Election.UNCLEAN
+    record = change.record()
+    after = partition if record is None else merged(partition, record)
+    # The change completed a reassignment and another replica leads now: the asker learns it from the metadata.
+    deposed = record is not None and record.leader not in (broker_id, NO_LEADER_CHANGE)
+    code = ErrorCode.new_leader_elected if deposed else ErrorCode.none
+    return _partition_answer(wanted.partition_index, code, None if deposed else after), record
+
+
+def _check_proposal(partition: Partition, broker_id: int, wanted: AlteredPartition, isr: tuple[int, ...]) -> None:
+    """The checks in Kafka's order. A proposal from the future means that this controller is the one behind."""
+    refusals = (
+        (wanted.leader_epoch > partition.leader_epoch, ErrorCode.not_controller),
+        (wanted.partition_epoch > partition.partition_epoch, ErrorCode.not_controller),
+        (wanted.leader_epoch < partition.leader_epoch, ErrorCode.fenced_leader_epoch),
+        (broker_id != partition.leader, ErrorCode.invalid_request),
+        (wanted.partition_epoch < partition.partition_epoch, ErrorCode.invalid_update_version),
+        (len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas), ErrorCode.invalid_request),
+        (partition.leader not in isr, ErrorCode.invalid_request),
+        (wanted.leader_recovery_state == RECOVERING and len(isr) > 1, ErrorCode.invalid_request),
+        (
+            partition.leader_recovery_state == RECOVERED and wanted.leader_recovery_state == RECOVERING,
+            ErrorCode.invalid_request,
+        ),
+    )
+    for wrong, code in refusals:
+        if wrong:
+            raise Refused(code)
+
+
+def _partition_answer(index: int, code: ErrorCode, partition: Partition | None) -> PartitionAnswer:
+    return entity(
+        PartitionAnswer,
+        partition_index=index,
+        error_code=code,
+        leader_id=0 if partition is None else partition.leader,
+        leader_epoch=0 if partition is None else partition.leader_epoch,
+        isr=() if partition is None else partition.isr,
+        leader_recovery_state=0 if partition is None else partition.leader_recovery_state,
+        partition_epoch=0 if partition is None else partition.partition_epoch,
+    )
+
+
+def leader_and_isr_updates(
+    image: ClusterImage,
+    context: ControllerContext,
+    partitions: Sequence[tuple[Topic, Partition]],
+    *,
+    leaving: int = NO_LEADER,
+    coming: int = NO_LEADER,
+    uncleanly_stopped: int = NO_LEADER,
+) -> Iterator[PartitionChangeRecord]:
+    """What becomes of partitions when one broker leaves the ISR, comes back, or turns out to have stopped uncleanly."""
+    gone = {leaving, uncleanly_stopped}
+
+    def is_alive(broker_id: int) -> bool:
+        return broker_id not in gone and (broker_id == coming or is_active(image.brokers.get(broker_id)))
+
+    for topic, partition in partitions:
+        change = change_of(image, context, topic, partition, is_alive)
+        change.isr = tuple(replica for replica in partition.isr if replica not in gone)
+        if uncleanly_stopped != NO_LEADER:
+            change.uncleanly_stopped = (uncleanly_stopped,)
+        if unclean_election_allowed(image, context, topic.name):
+            change.election = Election.UNCLEAN
+        record = change.record()
+        if record is not None:
+            yield record
+
+
+def partitions_where(image: ClusterImage, wanted: Callable[[Partition], bool]) -> list[tuple[Topic, Partition]]:
+    """The partitions that answer to a description, in order of topic name and partition."""
+    return [
+        (topic, partition)
+        for _, topic_id in sorted(image.topics.ids.items())
+        for topic in (image.topics.by_id[topic_id],)
+        for _, partition in sorted(topic.partitions.items())
+        if wanted(partition)
+    ]
+
+
+def elect_leaders(
+    image: ClusterImage, request: ElectLeadersRequest, context: ControllerContext
+) -> Result[ElectLeadersResponse]:
+    """Preferred or unclean elections, of the partitions that are named or of all."""
+    if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
+        raise Refused(ErrorCode.invalid_request, f"Unknown election type {request.election_type}")
+    election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
+    named = request.topic_partitions is not None
+    if request.topic_partitions is None:
+        asked = [
+            (name, tuple(sorted(image.topics.by_id[topic_id].partitions)))
+            for name, topic_id in sorted(image.topics.ids.items())
+        ]
+    else:
+        asked = [(str(topic.topic), tuple(topic.partitions)) for topic in request.topic_partitions]
+    records: list[MetadataRecord] = []
+    results = []
+    for name, indexes in asked:
+        answers = []
+        for index in indexes:
+            code, message = ErrorCode.none, None
+            try:
+                records.append(_elect_one(image, context, name, index, election))
+            except Refused as refusal:
+                code, message = refusal.code, refusal.message
+            if named or code is not ErrorCode.election_not_needed:
+                answers.append(entity(PartitionResult, partition_id=index, error_code=code, error_message=message))
+        results.append(entity(ReplicaElectionResult, topic=name, partition_result=tuple(answers)))
+    check_size(records)
+    response = entity(
+        ElectLeadersResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        replica_election_results=tuple(results),
+    )
+    return Result(tuple(records), response)
+
+
+def _elect_one(
+    image: ClusterImage, context: ControllerContext, name: str, index: int, election: Election
+) -> PartitionChangeRecord:
+    topic = image.topics.named(name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"No such topic as {name}")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{index}")
+    preferred = election is Election.PREFERRED
+    if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
+        raise Refused(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
+    change = change_of(image, context, topic, partition)
+    change.election = election
+    record = change.record()
+    if record is None:
+        if preferred:
+            raise Refused(ErrorCode.preferred_leader_not_available, "The preferred leader was not available.")
+        why = "Eligible topic partition leaders are not available."
+        raise Refused(ErrorCode.eligible_leaders_not_available, why)
+    return record

@@ -1,0 +1,39 @@
+"""Producer ids, given away to brokers in blocks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
+
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.partitions import check_broker_epoch
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.schema import ProducerIdsRecord
+
+BLOCK_SIZE: Final = 1000
+LAST_ID: Final = (1 << 63) - 1
+
+
+def allocate_producer_ids(
+    image: ClusterImage, request: AllocateProducerIdsRequest, _context: ControllerContext
+) -> Result[AllocateProducerIdsResponse]:
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    first = image.next_producer_id
+    if first > LAST_ID - BLOCK_SIZE:
+        why = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
+        raise Refused(ErrorCode.unknown_server_error, why)
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
+    )
+    response = entity(
+        AllocateProducerIdsResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        producer_id_start=first,
+        producer_id_len=BLOCK_SIZE,
+    )
+    return Result((record,), response)

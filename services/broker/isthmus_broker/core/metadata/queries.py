@@ -1,0 +1,322 @@
+"""What clients are told about the cluster and its topics: pure functions over a committed image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
+from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+from kio.schema.describe_topic_partitions.v0.response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from isthmus_broker.core.metadata.image import (
+    NO_LEADER,
+    Broker,
+    ClusterImage,
+    Partition,
+    Topic,
+    directory_of,
+    has_online_directory,
+)
+from isthmus_broker.core.metadata.names import is_internal, why_invalid
+from isthmus_broker.core.metadata.result import Refused, entity
+from isthmus_broker.core.metadata.schema import Endpoint
+
+NO_CONTROLLER: Final = -1
+BROKERS, CONTROLLERS = 1, 2
+NO_OPERATIONS: Final = -(1 << 31)
+"""Which operations a client may do is not asked: the schema's mark for that."""
+
+# What changed in the answers of Metadata: version 0 hides replicas that are not alive, and from 6 on a leader without the
+# listener is told apart from no leader.
+FIRST_VERSION_WITH_DEAD_REPLICAS: Final = 1
+FIRST_VERSION_WITH_LISTENER_ERRORS: Final = 6
+FIRST_VERSION_WITH_IDS_ALONE: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The cluster as clients of one listener see it."""
+
+    image: ClusterImage
+    listener: str
+    cluster_id: str
+
+    def endpoint(self, broker: Broker | None) -> Endpoint | None:
+        if broker is None:
+            return None
+        return next((endpoint for endpoint in broker.endpoints if endpoint.name == self.listener), None)
+
+    def alive(self, broker_id: int) -> bool:
+        """Whether the broker serves, and does so on this listener."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and self.endpoint(broker) is not None
+
+    def leader(self, partition: Partition) -> int:
+        """The leader, if clients can be told where it is."""
+        found = self.endpoint(self.image.brokers.get(partition.leader)) is not None
+        return partition.leader if found else NO_LEADER
+
+    def offline(self, partition: Partition) -> tuple[int, ...]:
+        return tuple(replica for replica in partition.replicas if not self._online(partition, replica))
+
+    def _online(self, partition: Partition, broker_id: int) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or not self.alive(broker_id):
+            return False
+        return has_online_directory(broker, directory_of(partition, broker_id))
+
+    def controller_id(self) -> int:
+        """Any broker that serves: it passes on what is the controller's business."""
+        alive = (broker.broker_id for broker in self.image.brokers.values() if not broker.fenced)
+        return min(alive, default=NO_CONTROLLER)
+
+
+def missing_topics(image: ClusterImage, request: MetadataRequest) -> tuple[str, ...]:
+    """Names that are asked for and not known, each once: what automatic creation is about."""
+    if request.topics is None or any(topic.topic_id is not None for topic in request.topics):
+        return ()
+    names = dict.fromkeys(str(topic.name) for topic in request.topics if topic.name is not None)
+    return tuple(name for name in names if name not in image.topics.ids)
+
+
+def metadata(
+    view: View, request: MetadataRequest, version: int, creation: Mapping[str, ErrorCode] | None = None
+) -> MetadataResponse:
+    """The Metadata answer. `creation` says what came of creating the missing topics, where that was tried."""
+    _check_metadata(request, version)
+    ids = () if request.topics is None else dict.fromkeys(t.topic_id for t in request.topics if t.topic_id is not None)
+    topics: list[MetadataResponseTopic] = []
+    if request.topics is None:
+        known = [view.image.topics.by_id[topic_id] for _, topic_id in sorted(view.image.topics.ids.items())]
+    elif ids:
+        topics = [_topic_error(ErrorCode.unknown_topic_id, None, i) for i in ids if i not in view.image.topics.by_id]
+        known = [view.image.topics.by_id[i] for i in ids if i in view.image.topics.by_id]
+    else:
+        names = dict.fromkeys(str(topic.name) for topic in request.topics)
+        known = [topic for name in names if (topic := view.image.topics.named(name)) is not None]
+    topics += [_described_topic(view, topic, version) for topic in known]
+    outcomes = creation or {}
+    for name in missing_topics(view.image, request):
+        absent = (
+            ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
+        )
+        topics.append(_topic_error(outcomes.get(name, absent), name, None))
+    return entity(
+        MetadataResponse,
+        throttle_time=NO_THROTTLE,
+        brokers=tuple(_brokers(view)),
+        cluster_id=view.cluster_id,
+        controller_id=view.controller_id(),
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+    )
+
+
+def _check_metadata(request: MetadataRequest, version: int) -> None:
+    """Up to version 11 topics have names and nothing else."""
+    for topic in request.topics or ():
+        if version < FIRST_VERSION_WITH_IDS_ALONE and topic.name is None:
+            raise Refused(ErrorCode.invalid_request, f"Topic name can not be null for version {version}")
+        if version < FIRST_VERSION_WITH_IDS_ALONE and topic.topic_id is not None:
+            raise Refused(ErrorCode.invalid_request, f"Topic IDs are not supported in requests for version {version}")
+
+
+def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
+    for broker_id, broker in sorted(view.image.brokers.items()):
+        endpoint = view.endpoint(broker)
+        if endpoint is not None and not broker.fenced:
+            yield entity(
+                MetadataResponseBroker, node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+
+
+def _topic_error(code: ErrorCode, name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
+    return entity(
+        MetadataResponseTopic,
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=(),
+    )
+
+
+def _described_topic(view: View, topic: Topic, version: int) -> MetadataResponseTopic:
+    return entity(
+        MetadataResponseTopic,
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=tuple(_described_partition(view, p, version) for _, p in sorted(topic.partitions.items())),
+    )
+
+
+def _described_partition(view: View, partition: Partition, version: int) -> MetadataResponsePartition:
+    replicas, isr = partition.replicas, partition.isr
+    if version < FIRST_VERSION_WITH_DEAD_REPLICAS:
+        replicas = tuple(filter(view.alive, replicas))
+        isr = tuple(filter(view.alive, isr))
+    leader = view.leader(partition)
+    if leader == NO_LEADER:
+        without_listener = partition.leader in view.image.brokers and version >= FIRST_VERSION_WITH_LISTENER_ERRORS
+        code = ErrorCode.listener_not_found if without_listener else ErrorCode.leader_not_available
+    else:
+        hidden = len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr)
+        code = ErrorCode.replica_not_available if hidden else ErrorCode.none
+    return entity(
+        MetadataResponsePartition,
+        error_code=code,
+        partition_index=partition.partition_id,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=view.offline(partition),
+    )
+
+
+def describe_cluster(view: View, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
+    """Brokers as seen on a broker's listener; fenced ones from version 2 on, for those who ask."""
+    if request.endpoint_type != BROKERS:
+        return _refused_cluster(request.endpoint_type, version)
+    brokers = []
+    for broker_id, broker in sorted(view.image.brokers.items()):
+        endpoint = view.endpoint(broker)
+        if endpoint is not None and (request.include_fenced_brokers or not broker.fenced):
+            brokers.append(
+                entity(
+                    DescribeClusterBroker,
+                    broker_id=broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                    is_fenced=broker.fenced,
+                )
+            )
+    return entity(
+        DescribeClusterResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        endpoint_type=BROKERS,
+        cluster_id=view.cluster_id,
+        controller_id=view.controller_id(),
+        brokers=tuple(brokers),
+    )
+
+
+def _refused_cluster(endpoint_type: int, version: int) -> DescribeClusterResponse:
+    if endpoint_type == CONTROLLERS:
+        code = ErrorCode.mismatched_endpoint_type
+        why = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    else:
+        code = ErrorCode.unsupported_endpoint_type
+        why = f"Unsupported endpoint type {endpoint_type}"
+    return entity(
+        DescribeClusterResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.invalid_request if version == 0 else code,
+        error_message=why,
+        cluster_id="",
+        brokers=(),
+    )
+
+
+def describe_topic_partitions(
+    view: View, request: DescribeTopicPartitionsRequest, max_partitions: int
+) -> DescribeTopicPartitionsResponse:
+    """Partitions page by page, topics in order of their names; `max_partitions` is this broker's own limit of a page."""
+    cursor = request.cursor
+    start = str(cursor.topic_name) if cursor is not None else ""
+    everything = not request.topics
+    wanted = view.image.topics.ids if everything else {str(topic.name) for topic in request.topics}
+    names = sorted(name for name in wanted if name >= start)
+    if cursor is not None and not everything and start not in names:
+        why = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {start}"
+        raise Refused(ErrorCode.invalid_request, why)
+    if cursor is not None and cursor.partition_index < 0:
+        shown = f"Cursor(topicName='{start}', partitionIndex={cursor.partition_index})"
+        why = f"DescribeTopicPartitionsRequest cursor partition must be valid: {shown}"
+        raise Refused(ErrorCode.invalid_request, why)
+    left = max(min(max_partitions, request.response_partition_limit), 1)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    following: tuple[str, int] | None = None
+    for name in names:
+        if left == 0:
+            following = (name, 0)
+            break
+        topic = view.image.topics.named(name)
+        if topic is None:
+            topics += [] if everything else [_absent_topic(name)]
+            continue
+        first = cursor.partition_index if cursor is not None and name == start else 0
+        page = range(first, min(len(topic.partitions), first + left))
+        topics.append(_paged_topic(view, topic, page))
+        left -= len(page)
+        if page.stop < len(topic.partitions) and first < len(topic.partitions):
+            following = (name, page.stop)
+            break
+    return entity(
+        DescribeTopicPartitionsResponse,
+        throttle_time=NO_THROTTLE,
+        topics=tuple(topics),
+        next_cursor=None
+        if following is None
+        else entity(Cursor, topic_name=following[0], partition_index=following[1]),
+    )
+
+
+def _absent_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
+    invalid = why_invalid(name) is not None
+    return entity(
+        DescribeTopicPartitionsResponseTopic,
+        error_code=ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition,
+        name=name,
+        topic_id=None,
+        is_internal=is_internal(name),
+        partitions=(),
+    )
+
+
+def _paged_topic(view: View, topic: Topic, page: range) -> DescribeTopicPartitionsResponseTopic:
+    return entity(
+        DescribeTopicPartitionsResponseTopic,
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=tuple(
+            entity(
+                DescribeTopicPartitionsResponsePartition,
+                error_code=ErrorCode.none,
+                partition_index=index,
+                leader_id=view.leader(partition),
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+                eligible_leader_replicas=partition.eligible_leader_replicas or (),
+                last_known_elr=partition.last_known_elr or (),
+                offline_replicas=view.offline(partition),
+            )
+            for index in page
+            for partition in (topic.partitions[index],)
+        ),
+    )

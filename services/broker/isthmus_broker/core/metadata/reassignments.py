@@ -1,0 +1,164 @@
+"""Reassignments: moving a partition to other replicas, cancelling that, and listing what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+from kio.schema.list_partition_reassignments.v0.response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
+from isthmus_broker.core.metadata.partition_change import Election, PartitionChange, is_reassigning
+from isthmus_broker.core.metadata.partitions import change_of, unclean_election_allowed
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
+from isthmus_broker.core.metadata.topics import check_assignment
+
+
+def alter_partition_reassignments(
+    image: ClusterImage, request: AlterPartitionReassignmentsRequest, context: ControllerContext
+) -> Result[AlterPartitionReassignmentsResponse]:
+    """New replicas for partitions, or none to cancel; each partition stands for itself."""
+    records: list[MetadataRecord] = []
+    responses = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            code, message = ErrorCode.none, None
+            try:
+                target = None if asked.replicas is None else tuple(int(replica) for replica in asked.replicas)
+                may_resize = request.allow_replication_factor_change
+                record = _alter_one(image, context, topic.name, asked.partition_index, target, may_resize=may_resize)
+                records += [record] if record is not None else []
+            except Refused as refusal:
+                code, message = refusal.code, refusal.message
+            answers.append(
+                entity(
+                    ReassignablePartitionResponse,
+                    partition_index=asked.partition_index,
+                    error_code=code,
+                    error_message=message,
+                )
+            )
+        responses.append(entity(ReassignableTopicResponse, name=topic.name, partitions=tuple(answers)))
+    check_size(records)
+    response = entity(
+        AlterPartitionReassignmentsResponse,
+        throttle_time=NO_THROTTLE,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=ErrorCode.none,
+        error_message=None,
+        responses=tuple(responses),
+    )
+    return Result(tuple(records), response)
+
+
+def _alter_one(
+    image: ClusterImage,
+    context: ControllerContext,
+    name: str,
+    index: int,
+    target: tuple[int, ...] | None,
+    *,
+    may_resize: bool,
+) -> PartitionChangeRecord | None:
+    topic = image.topics.named(name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {name}:{index}.")
+    change = change_of(image, context, topic, partition)
+    if target is None:
+        _cancel(change, partition, topic.name, unclean=unclean_election_allowed(image, context, name))
+    else:
+        _reassign(image, change, partition, target, may_resize=may_resize)
+    return change.record()
+
+
+def _reassign(
+    image: ClusterImage, change: PartitionChange, partition: Partition, target: tuple[int, ...], *, may_resize: bool
+) -> None:
+    """The target comes first in order; replicas that are to go stay until every new one is in sync."""
+    check_assignment(image, target, None, None)
+    settled = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
+    if not may_resize and len(settled) != len(target):
+        why = f"The replication factor is changed from {len(settled)} to {len(target)}"
+        raise Refused(ErrorCode.invalid_replication_factor, why)
+    removing = tuple(sorted(set(partition.replicas) - set(target)))
+    adding = tuple(sorted(set(target) - set(partition.replicas)))
+    change.replicas = (*target, *removing)
+    # What an earlier reassignment was adding or removing is kept where this one says nothing about it.
+    change.removing = removing or None
+    change.adding = adding or None
+
+
+def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
+    """Back to the replicas there were."""
+    if not is_reassigning(partition):
+        raise Refused(ErrorCode.no_reassignment_in_progress)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
+    if not replicas:
+        why = "Invalid replica assignment: addingReplicas contains all replicas."
+        raise Refused(ErrorCode.invalid_replica_assignment, why)
+    if not isr and not unclean:
+        why = f"Unable to revert partition assignment for {name}:{partition.partition_id}"
+        why = f"{why} because it would require an unclean leader election."
+        raise Refused(ErrorCode.invalid_replica_assignment, why)
+    if unclean:
+        change.election = Election.UNCLEAN
+    change.isr = isr or replicas[:1]
+    change.replicas = replicas
+    change.removing = ()
+    change.adding = ()
+
+
+def list_partition_reassignments(
+    image: ClusterImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is under way, of the named partitions or of all; partitions that do not exist are passed over."""
+    if request.topics is None:
+        asked = [(name, sorted(image.topics.by_id[topic_id].partitions)) for name, topic_id in image.topics.ids.items()]
+        asked.sort()
+    else:
+        asked = [(str(topic.name), [int(index) for index in topic.partition_indexes]) for topic in request.topics]
+    topics = []
+    for name, indexes in asked:
+        topic = image.topics.named(name)
+        ongoing = () if topic is None else _ongoing(topic, indexes)
+        if ongoing:
+            topics.append(entity(OngoingTopicReassignment, name=name, partitions=ongoing))
+    return entity(
+        ListPartitionReassignmentsResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        topics=tuple(topics),
+    )
+
+
+def _ongoing(topic: Topic, indexes: Sequence[int]) -> tuple[OngoingPartitionReassignment, ...]:
+    return tuple(
+        entity(
+            OngoingPartitionReassignment,
+            partition_index=index,
+            replicas=partition.replicas,
+            adding_replicas=partition.adding_replicas,
+            removing_replicas=partition.removing_replicas,
+        )
+        for index in indexes
+        if (partition := topic.partitions.get(index)) is not None and is_reassigning(partition)
+    )

@@ -1,0 +1,66 @@
+"""What a controller operation is given and what it hands back: records that are not replayed yet, and the answer to send once they are
+committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableSequence, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.metadata.schema import MetadataRecord
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+# Bounds of one request; beyond them it is refused with POLICY_VIOLATION and nothing of it happens.
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+
+TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
+
+
+class Randomness(Protocol):
+    def randrange(self, stop: int, /) -> int: ...
+
+    def shuffle(self, x: MutableSequence[Any], /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """What decisions need besides the image: this controller's own settings, and what a core may not make by itself."""
+
+    node: NodeConfig
+    cluster_id: str
+    random: Randomness
+    new_id: Callable[[], UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[R_co]):
+    """The records are appended as one batch, all or none; the response is sent when they are committed."""
+
+    records: tuple[MetadataRecord, ...]
+    response: R_co
+
+
+class Refused(Exception):
+    """Why one item of a request, or all of it, is not done: Kafka's error code and its words, if it has any."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+def check_size(records: Sequence[MetadataRecord]) -> None:
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        raise Refused(ErrorCode.policy_violation, TOO_MANY_RECORDS)
+
+
+def entity(kind: type[T], **fields: Any) -> T:
+    """An instance of one of kio's classes: their fields want nominal number types, which plain numbers do not have for mypy."""
+    return kind(**fields)

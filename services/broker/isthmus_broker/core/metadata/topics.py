@@ -1,0 +1,358 @@
+"""Topics: creating and deleting them, and adding partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.requests import DeleteTopicsRequest
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+
+from isthmus_broker.core.config.describe import effective_topic
+from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_resource, clear_elr, layers_of
+from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
+from isthmus_broker.core.metadata.names import METADATA_TOPIC, collision_key, why_invalid
+from isthmus_broker.core.metadata.partitions import default_directory
+from isthmus_broker.core.metadata.placement import place, usable_brokers
+from isthmus_broker.core.metadata.result import (
+    MAX_PARTITIONS_PER_REQUEST,
+    ControllerContext,
+    Refused,
+    Result,
+    check_size,
+    entity,
+)
+from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+
+USE_DEFAULT: Final = -1
+_TOO_MANY: Final = "Excessively large number of partitions per request."
+_FENCED: Final = "All brokers are currently fenced or in controlled shutdown."
+_NO_TOPIC: Final = "This server does not host this topic-partition."
+_NO_ID: Final = "This server does not host this topic ID."
+Replicas = tuple[int, ...]
+
+
+def create_topics(
+    image: ClusterImage, request: CreateTopicsRequest, context: ControllerContext
+) -> Result[CreateTopicsResponse]:
+    """Each topic is created in whole or refused by itself; too many partitions in all refuse the request."""
+    times = Counter(str(topic.name) for topic in request.topics)
+    single = [topic for topic in request.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    _check_total(single, context)
+    records: list[MetadataRecord] = []
+    results = []
+    for topic in single:
+        try:
+            creation = _create(image, topic, context)
+            records += creation.records
+            results.append(creation.result)
+        except Refused as refusal:
+            results.append(_refused_topic(topic.name, refusal))
+    twice = Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+    results += [_refused_topic(name, twice) for name, count in times.items() if count > 1]
+    if times[METADATA_TOPIC] == 1:
+        why = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        results.append(_refused_topic(METADATA_TOPIC, Refused(ErrorCode.invalid_request, why)))
+    check_size(records)
+    response = entity(CreateTopicsResponse, throttle_time=NO_THROTTLE, topics=tuple(results))
+    return Result(() if request.validate_only else tuple(records), response)
+
+
+def _check_total(topics: Sequence[CreatableTopic], context: ControllerContext) -> None:
+    total = 0
+    for topic in topics:
+        asked = context.node.settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+        total += len(topic.assignments) or max(asked, 0)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        raise Refused(ErrorCode.policy_violation, _TOO_MANY)
+
+
+def _refused_topic(name: str, refusal: Refused) -> CreatableTopicResult:
+    return entity(
+        CreatableTopicResult,
+        name=name,
+        topic_id=None,
+        error_code=refusal.code,
+        error_message=refusal.message,
+        configs=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    records: list[MetadataRecord]
+    result: CreatableTopicResult
+
+
+def _create(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> _Creation:
+    _check_name(image, topic.name)
+    settings = _settings(topic)
+    resource = Resource(ResourceType.TOPIC, topic.name)
+    alterations = [Alteration(name, Operation.SET, value) for name, value in sorted(settings.items())]
+    config_records = alter_resource(image, resource, alterations, context, is_new=True) if alterations else []
+    placed = _assigned(image, topic) if topic.assignments else _placed(image, topic, context)
+    topic_id = context.new_id()
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
+    records += clear_elr(image, config_records)
+    records += [_new_partition(image, topic_id, index, replicas) for index, replicas in enumerate(placed)]
+    described = effective_topic(layers_of(image, context), settings)
+    result = entity(
+        CreatableTopicResult,
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=len(placed),
+        replication_factor=len(placed[0]),
+        configs=tuple(
+            entity(
+                CreatableTopicConfigs,
+                name=entry.name,
+                value=entry.value,
+                read_only=False,
+                config_source=int(entry.source),
+                is_sensitive=entry.sensitive,
+            )
+            for entry in described
+        ),
+    )
+    return _Creation(records, result)
+
+
+def _check_name(image: ClusterImage, name: str) -> None:
+    if name in image.topics.ids:
+        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    wrong = why_invalid(name)
+    if wrong is not None:
+        raise Refused(ErrorCode.invalid_topic_exception, wrong)
+    key = collision_key(name)
+    if key is None:
+        return
+    other = min((existing for existing in image.topics.ids if collision_key(existing) == key), default=None)
+    if other is not None:
+        raise Refused(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _settings(topic: CreatableTopic) -> dict[str, str]:
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        raise Refused(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def _assigned(image: ClusterImage, topic: CreatableTopic) -> list[Replicas]:
+    """The replicas as the request names them."""
+    if topic.replication_factor != USE_DEFAULT:
+        why = "A manual partition assignment was specified, but replication factor was not set to -1."
+        raise Refused(ErrorCode.invalid_request, why)
+    if topic.num_partitions != USE_DEFAULT:
+        why = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise Refused(ErrorCode.invalid_request, why)
+    placed: dict[int, Replicas] = {}
+    factor: int | None = None
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in placed:
+            why = f"Found multiple manual partition assignments for partition {index}"
+            raise Refused(ErrorCode.invalid_replica_assignment, why)
+        placed[index] = check_assignment(image, tuple(assignment.broker_ids), index, factor)
+        factor = len(placed[index])
+    if sorted(placed) != list(range(len(placed))):
+        why = "partitions should be a consecutive 0-based integer sequence"
+        raise Refused(ErrorCode.invalid_replica_assignment, why)
+    return [placed[index] for index in range(len(placed))]
+
+
+def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None, factor: int | None) -> Replicas:
+    """A manual assignment that may stand; with the partition's index, some of its replicas must be able to lead."""
+    start = "The manual partition assignment includes"
+    why = None
+    if not replicas:
+        why = f"{start} an empty replica list."
+    for broker_id in sorted(replicas):
+        if why is None and broker_id not in image.brokers:
+            why = f"{start} broker {broker_id}, but no such broker is registered."
+        if why is None and replicas.count(broker_id) > 1:
+            why = f"{start} the broker {broker_id} more than once."
+    if why is None and factor is not None and len(replicas) != factor:
+        why = (
+            f"{start} a partition with {len(replicas)} replica(s), but this is not consistent with previous "
+            f"partitions, which have {factor} replica(s)."
+        )
+    if why is None and index is not None and not any(is_active(image.brokers.get(r)) for r in replicas):
+        why = (
+            f"All brokers specified in the manual partition assignment for partition {index} "
+            "are fenced or in controlled shutdown."
+        )
+    if why is not None:
+        raise Refused(ErrorCode.invalid_replica_assignment, why)
+    return replicas
+
+
+def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> list[Replicas]:
+    """The replicas where the controller wants them."""
+    if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise Refused(ErrorCode.invalid_replication_factor, why)
+    if topic.num_partitions < USE_DEFAULT or topic.num_partitions == 0:
+        why = "Number of partitions was set to an invalid non-positive value."
+        raise Refused(ErrorCode.invalid_partitions, why)
+    settings = context.node.settings
+    partitions = settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+    asked = int(topic.replication_factor)
+    factor = settings.default_replication_factor if asked == USE_DEFAULT else asked
+    try:
+        return _place_active(image, context, partitions, factor)
+    except Refused as refusal:
+        why = f"Unable to replicate the partition {factor} time(s): {refusal.message}"
+        raise Refused(refusal.code, why) from None
+
+
+def _place_active(image: ClusterImage, context: ControllerContext, partitions: int, factor: int) -> list[Replicas]:
+    placed = place(usable_brokers(image), partitions, factor, context.random)
+    for replicas in placed:
+        if not any(is_active(image.brokers.get(replica)) for replica in replicas):
+            raise Refused(ErrorCode.invalid_replication_factor, _FENCED)
+    return placed
+
+
+def _new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Replicas) -> Partition:
+    isr = tuple(replica for replica in replicas if is_active(image.brokers.get(replica)))
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(default_directory(image, replica) for replica in replicas),
+    )
+
+
+def delete_topics(
+    image: ClusterImage, request: DeleteTopicsRequest, context: ControllerContext
+) -> Result[DeleteTopicsResponse]:
+    """Topics by name or by id; what is named twice, either way, is not deleted."""
+    if not context.node.settings.delete_topic_enable:
+        raise Refused(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
+    named = [
+        *map(str, request.topic_names),
+        *(str(t.name) for t in request.topics if t.name is not None and not t.topic_id),
+    ]
+    wanted_ids = [topic.topic_id for topic in request.topics if topic.name is None and topic.topic_id is not None]
+    results = [
+        _deleted(topic.name, topic.topic_id, ErrorCode.invalid_request, _both_or_none(topic.name))
+        for topic in request.topics
+        if (topic.name is None) == (topic.topic_id is None)
+    ]
+    name_times, id_times = Counter(named), Counter(wanted_ids)
+    doomed: dict[UUID, Topic] = {}
+    for topic_id in id_times:
+        topic = image.topics.by_id.get(topic_id)
+        if id_times[topic_id] > 1:
+            results.append(_deleted(None, topic_id, ErrorCode.invalid_request, "Duplicate topic id."))
+        elif topic is None:
+            results.append(_deleted(None, topic_id, ErrorCode.unknown_topic_id, _NO_ID))
+        else:
+            doomed[topic_id] = topic
+    for name in name_times:
+        topic = image.topics.named(name)
+        if name_times[name] > 1:
+            results.append(_deleted(name, None, ErrorCode.invalid_request, "Duplicate topic name."))
+        elif topic is None:
+            results.append(_deleted(name, None, ErrorCode.unknown_topic_or_partition, _NO_TOPIC))
+        elif topic.id in id_times:
+            doomed.pop(topic.id, None)
+            why = "The provided topic name maps to an ID that was already supplied."
+            results.append(_deleted(name, topic.id, ErrorCode.invalid_request, why))
+        else:
+            doomed[topic.id] = topic
+    records = tuple(RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed)
+    check_size(records)
+    results += [_deleted(topic.name, topic_id, ErrorCode.none, None) for topic_id, topic in doomed.items()]
+    return Result(records, entity(DeleteTopicsResponse, throttle_time=NO_THROTTLE, responses=tuple(results)))
+
+
+def _both_or_none(name: str | None) -> str:
+    if name is None:
+        return "Neither topic name nor id were specified."
+    return "You may not specify both topic name and topic id."
+
+
+def _deleted(name: str | None, topic_id: UUID | None, code: ErrorCode, message: str | None) -> DeletableTopicResult:
+    return entity(DeletableTopicResult, name=name, topic_id=topic_id, error_code=code, error_message=message)
+
+
+def create_partitions(
+    image: ClusterImage, request: CreatePartitionsRequest, context: ControllerContext
+) -> Result[CreatePartitionsResponse]:
+    times = Counter(str(topic.name) for topic in request.topics)
+    records: list[MetadataRecord] = []
+    results = [
+        _added(name, Refused(ErrorCode.invalid_request, "Duplicate topic name."))
+        for name, count in times.items()
+        if count > 1
+    ]
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            continue
+        try:
+            records += _add_partitions(image, topic, context)
+            results.append(_added(topic.name, Refused(ErrorCode.none)))
+        except Refused as refusal:
+            results.append(_added(topic.name, refusal))
+    check_size(records)
+    response = entity(CreatePartitionsResponse, throttle_time=NO_THROTTLE, results=tuple(results))
+    return Result(() if request.validate_only else tuple(records), response)
+
+
+def _added(name: str, outcome: Refused) -> CreatePartitionsTopicResult:
+    return entity(CreatePartitionsTopicResult, name=name, error_code=outcome.code, error_message=outcome.message)
+
+
+def _add_partitions(image: ClusterImage, asked: CreatePartitionsTopic, context: ControllerContext) -> list[Partition]:
+    topic = image.topics.named(asked.name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    existing = len(topic.partitions)
+    if asked.count == existing:
+        raise Refused(ErrorCode.invalid_partitions, f"Topic already has {existing} partition(s).")
+    if asked.count < existing:
+        why = f"The topic {asked.name} currently has {existing} partition(s); {asked.count} would not be an increase."
+        raise Refused(ErrorCode.invalid_partitions, why)
+    additional = asked.count - existing
+    if additional > MAX_PARTITIONS_PER_REQUEST:
+        raise Refused(ErrorCode.policy_violation, _TOO_MANY)
+    factor = len(topic.partitions[0].replicas)
+    placed = _additional(image, context, asked, existing, factor)
+    return [_new_partition(image, topic.id, existing + step, replicas) for step, replicas in enumerate(placed)]
+
+
+def _additional(
+    image: ClusterImage, context: ControllerContext, asked: CreatePartitionsTopic, existing: int, factor: int
+) -> list[Replicas]:
+    additional = asked.count - existing
+    if asked.assignments is None:
+        return _place_active(image, context, additional, factor)
+    if len(asked.assignments) != additional:
+        why = (
+            f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} "
+            "assignment(s) were specified."
+        )
+        raise Refused(ErrorCode.invalid_replica_assignment, why)
+    return [
+        check_assignment(image, tuple(assignment.broker_ids), existing + step, factor)
+        for step, assignment in enumerate(asked.assignments)
+    ]
