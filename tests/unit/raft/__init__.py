@@ -1,0 +1,1 @@
+"""The raft core rule by rule, and its driver on real files."""

@@ -1,0 +1,286 @@
+"""Votes, pre-votes, epochs, and what a node does when it hears of another leader."""
+
+from dataclasses import replace
+
+import pytest
+from isthmus_broker.core.raft.events import (
+    AppendEntry,
+    Committed,
+    LeaderChanged,
+    RequestReceived,
+    ResponseReceived,
+    SaveQuorumState,
+    SendResponse,
+    Shutdown,
+)
+from isthmus_broker.core.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from isthmus_broker.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from isthmus_broker.core.raft.types import QuorumState, Recovered
+from isthmus_wire.errors import ErrorCode
+
+from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter_set
+
+THREE = formatted(1, 2, 3)
+
+
+def vote(
+    candidate: int = 2, epoch: int = 1, last_epoch: int = 0, end_offset: int = 0, *, pre: bool = False
+) -> VoteRequest:
+    return VoteRequest(
+        epoch=epoch, candidate=key(candidate), voter=key(1), last_epoch=last_epoch, end_offset=end_offset, pre_vote=pre
+    )
+
+
+def granted(epoch: int, leader_id: int | None = None) -> VoteResponse:
+    return VoteResponse(error=ErrorCode.none, epoch=epoch, leader_id=leader_id, granted=True)
+
+
+def rejected(epoch: int, leader_id: int | None = None) -> VoteResponse:
+    return VoteResponse(error=ErrorCode.none, epoch=epoch, leader_id=leader_id, granted=False)
+
+
+def begin(leader_id: int, epoch: int) -> BeginQuorumEpochRequest:
+    return BeginQuorumEpochRequest(epoch=epoch, leader_id=leader_id, voter=key(1))
+
+
+# A quorum of one
+
+
+def test_a_quorum_of_one_leads_at_once_and_commits_with_its_first_write() -> None:
+    bench = Bench(formatted(1))
+    assert bench.core.is_leader
+    assert bench.first.persist == (
+        SaveQuorumState(QuorumState(1, None, key(1))),
+        SaveQuorumState(QuorumState(1, 1)),
+        AppendEntry(replace(entry(0, 1, 3, b"leader 1 of (1,) by (1,)"), voters=voter_set(1))),
+    )
+    assert bench.first.replies[-2:] == (Committed(0, 3), LeaderChanged(1, 1))
+    assert bench.core.high_watermark == 3
+
+
+def test_a_quorum_of_one_leads_a_new_epoch_after_every_start() -> None:
+    recovered = replace(formatted(1), quorum=QuorumState(4, 1), log_end=9, epochs=((1, 0), (4, 8)))
+    bench = Bench(recovered)
+    assert bench.core.is_leader
+    assert bench.core.epoch == 5
+    assert bench.core.high_watermark == 12
+
+
+# Standing for election
+
+
+def test_pre_votes_come_before_the_epoch_is_raised() -> None:
+    bench = Bench(THREE)
+    ready = bench.wait(1_000)
+    assert bench.role() is Prospective
+    assert ready.persist == ()
+    sent = requests(ready, VoteRequest)
+    assert [send.peer for send in sent] == [2, 3]
+    assert sent[0].request == replace(vote(1, epoch=0, pre=True), voter=key(2))
+
+    ready = bench.answer(sent[0], granted(0))
+    assert bench.role() is Candidate
+    assert ready.persist == (SaveQuorumState(QuorumState(1, None, key(1))),)
+    sent = requests(ready, VoteRequest)
+    assert [send.request for send in sent] == [replace(vote(1), voter=key(peer)) for peer in (2, 3)]
+
+    bench.answer(sent[1], granted(1))
+    assert bench.role() is Leader
+    assert bench.core.quorum_state == QuorumState(1, 1)
+
+
+def test_a_vote_is_asked_for_only_when_the_own_vote_is_durable() -> None:
+    bench = Bench(THREE)
+    sent = requests(bench.wait(1_000), VoteRequest)
+    bench.core.step(ResponseReceived(2, sent[0].request_id, granted(0)), bench.now)
+    ready = bench.core.take()
+    assert ready.send_now == ()
+    assert len(ready.send_after_persist) == 2
+
+
+def test_lost_pre_votes_leave_the_epoch_alone() -> None:
+    bench = Bench(THREE)
+    for send in requests(bench.wait(1_000), VoteRequest):
+        bench.answer(send, rejected(0))
+    assert bench.role() is Unattached
+    assert bench.core.epoch == 0
+
+
+def test_a_prospective_that_loses_goes_back_to_the_leader_it_knew() -> None:
+    bench = Bench(replace(THREE, quorum=QuorumState(3, 2)))
+    for send in requests(bench.wait(2_000), VoteRequest):
+        bench.answer(send, rejected(3, 2))
+    assert bench.role() is Follower
+    assert bench.core.quorum_state == QuorumState(3, 2)
+
+
+def test_a_lost_election_is_repeated_after_a_pause_that_grows() -> None:
+    bench = Bench(THREE)
+    bench.answer(requests(bench.wait(1_000), VoteRequest)[0], granted(0))
+    assert bench.role() is Candidate
+    # The requests of the candidacy were sent with the answer above; they are refused by timing out.
+    bench.wait(1_000)
+    assert bench.role() is Prospective
+    assert bench.core.epoch == 1
+
+
+def test_a_leader_of_a_higher_epoch_is_followed() -> None:
+    bench = Bench(THREE)
+    send = requests(bench.wait(1_000), VoteRequest)[0]
+    ready = bench.answer(send, rejected(7, 3))
+    assert bench.role() is Follower
+    assert bench.core.quorum_state == QuorumState(7, 3)
+    assert only(requests(ready, FetchRequest)).peer == 3
+
+
+# Giving votes
+
+
+def test_one_vote_per_epoch_and_the_same_again_to_the_same() -> None:
+    bench = Bench(THREE)
+    assert bench.ask(vote(2)) == granted(1)
+    assert bench.ask(vote(3)) == rejected(1)
+    assert bench.ask(vote(2)) == granted(1)
+    assert bench.ask(vote(3, epoch=2)) == granted(2)
+
+
+def test_a_vote_waits_until_it_is_durable_and_survives_a_restart() -> None:
+    bench = Bench(THREE)
+    bench.core.step(RequestReceived(1, vote(2)), 0)
+    ready = bench.core.take()
+    assert ready.persist == (
+        SaveQuorumState(QuorumState(1)),
+        SaveQuorumState(QuorumState(1, None, key(2))),
+    )
+    assert ready.send_now == ()
+    assert ready.send_after_persist[0] == SendResponse(1, granted(1))
+
+    again = Bench(replace(THREE, quorum=QuorumState(1, None, key(2))))
+    assert again.ask(vote(3)) == rejected(1)
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "end_offset", "is_granted"), [(3, 5, True), (3, 4, False), (4, 1, True), (2, 9, False)]
+)
+def test_only_a_log_that_is_as_far_gets_the_vote(last_epoch: int, end_offset: int, is_granted: bool) -> None:
+    bench = Bench(replace(THREE, quorum=QuorumState(3), log_end=5, epochs=((3, 0),)))
+    request = vote(2, epoch=9, last_epoch=last_epoch, end_offset=end_offset)
+    assert bench.ask(request) == (granted(9) if is_granted else rejected(9))
+
+
+def test_a_stale_epoch_and_a_wrong_address_get_no_vote() -> None:
+    bench = Bench(replace(THREE, quorum=QuorumState(5)))
+    refused = VoteResponse(error=ErrorCode.fenced_leader_epoch, epoch=5, leader_id=None, granted=False)
+    assert bench.ask(vote(2, epoch=4)) == refused
+    wrong = replace(vote(2, epoch=6), voter=key(3))
+    assert bench.ask(wrong) == replace(refused, error=ErrorCode.invalid_voter_key)
+    assert bench.core.epoch == 5
+
+
+def test_a_follower_in_touch_with_its_leader_refuses_pre_votes() -> None:
+    bench = Bench(THREE)
+    fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
+    assert bench.ask(vote(3, pre=True)) == granted(1, 2)
+    bench.answer(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert bench.ask(vote(3, pre=True)) == rejected(1, 2)
+
+
+def test_a_leader_refuses_pre_votes_and_votes_of_its_epoch() -> None:
+    bench = Bench(THREE)
+    bench.lead()
+    assert bench.ask(vote(2, epoch=1, last_epoch=9, end_offset=9, pre=True)) == rejected(1, 1)
+    assert bench.ask(vote(2, epoch=1, last_epoch=9, end_offset=9)) == rejected(1, 1)
+
+
+# Leading and leaving
+
+
+def test_a_new_leader_says_so_once_it_is_durable() -> None:
+    bench = Bench(THREE)
+    sent = requests(bench.wait(1_000), VoteRequest)
+    sent = requests(bench.answer(sent[0], granted(0)), VoteRequest)
+    ready = bench.answer(sent[0], granted(1))
+    begun = requests(ready, BeginQuorumEpochRequest)
+    assert [(send.peer, send.request) for send in begun] == [
+        (peer, BeginQuorumEpochRequest(epoch=1, leader_id=1, voter=key(peer))) for peer in (2, 3)
+    ]
+    assert set(begun) <= set(ready.send_after_persist)
+
+
+def test_a_leader_without_a_majority_resigns_and_then_leaves_the_epoch() -> None:
+    bench = Bench(THREE)
+    bench.lead()
+    bench.wait(2_999)
+    assert bench.role() is Leader
+    bench.wait(1)
+    assert bench.role() is Resigned
+    bench.wait(1_000)
+    assert bench.role() is Unattached
+    assert bench.core.epoch == 2
+
+
+def test_fetches_of_a_majority_keep_a_leader_in_office() -> None:
+    bench = Bench(THREE)
+    bench.lead()
+    for _ in range(5):
+        bench.wait(2_000)
+        bench.request(bench.fetch(2, 0, 0))
+    assert bench.role() is Leader
+
+
+def test_a_leader_that_shuts_down_names_the_replica_with_most_of_its_log_first() -> None:
+    bench = Bench(THREE)
+    bench.lead()
+    bench.request(bench.fetch(3, 3, 1))
+    ready = bench.feed(Shutdown())
+    ends = requests(ready, EndQuorumEpochRequest)
+    expected = EndQuorumEpochRequest(epoch=1, leader_id=1, preferred_successors=(key(3), key(2)))
+    assert [(send.peer, send.request) for send in ends] == [(2, expected), (3, expected)]
+    assert bench.role() is Resigned
+
+
+def test_the_first_successor_stands_for_election_at_once_and_the_next_a_little_later() -> None:
+    for place, pause in ((0, 0), (1, 20)):
+        bench = Bench(THREE)
+        bench.request(begin(2, 1))
+        successors = (key(1), key(3)) if place == 0 else (key(3), key(1))
+        bench.request(EndQuorumEpochRequest(epoch=1, leader_id=2, preferred_successors=successors))
+        bench.wait(pause)
+        assert bench.role() is Prospective
+
+
+def test_a_former_leader_restarts_resigned() -> None:
+    bench = Bench(replace(THREE, quorum=QuorumState(6, 1)))
+    assert bench.role() is Resigned
+    assert bench.ask(vote(2, epoch=6)) == rejected(6, 1)
+
+
+def test_an_observer_never_stands_for_election() -> None:
+    bench = Bench(formatted(2, 3))
+    for _ in range(20):
+        bench.wait(1_000)
+    assert bench.role() is Unattached
+    assert bench.core.epoch == 0
+
+
+def test_a_voter_being_removed_still_stands_until_that_is_committed() -> None:
+    """Only it may have a log long enough to win (dissertation, 4.2.2)."""
+    log = Recovered(
+        quorum=QuorumState(1), log_end=5, epochs=((1, 0),), voters=((2, voter_set(1, 2)), (4, voter_set(2)))
+    )
+    bench = Bench(log)
+    assert only(requests(bench.wait(1_000), VoteRequest)).peer == 2
+    assert bench.role() is Prospective
+
+
+def test_static_voters_are_known_without_a_directory() -> None:
+    bench = Bench(Recovered(), static_voters=voter_set(1, 2))
+    assert bench.core.voters == voter_set(1, 2)
+    assert not responses(bench.first)
