@@ -1,39 +1,45 @@
 """What the API handlers may use of the node: its parts, made by `node` and handed to every handler."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.image import Broker, ClusterImage
+from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.core.metadata.schema import Endpoint
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.edge.disk.log_manager import LogManager
 from isthmus_broker.edge.disk.log_mover import LogMover
+from isthmus_broker.edge.drive.controller import Controller
+from isthmus_broker.edge.drive.groups import GroupCoordinators
+from isthmus_broker.edge.drive.producer_ids import ProducerIds
+from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreation
 from isthmus_broker.edge.replica.manager import ReplicaManager
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-
-
-class Feature(NamedTuple):
-    """A feature that this software supports, and the level the cluster agreed on."""
-
-    name: str
-    lowest: int
-    highest: int
-    level: int
 
 
 @dataclass(slots=True)
 class Services:
-    """One node's parts."""
+    """One node's parts. `config` and `image` are replaced when the metadata changes."""
 
     cluster_id: str
     config: NodeConfig
+    context: ControllerContext
+    image: ClusterImage
+    features_epoch: int
+    controller: Controller
     logs: LogManager
     mover: LogMover
     replicas: ReplicaManager
     sessions: FetchSessions
-    image: ClusterImage
-    features: Callable[[], Sequence[Feature]]
-    features_epoch: Callable[[], int]
+    groups: GroupCoordinators
+    topics: TopicCreation
+    producer_ids: ProducerIds
+
+
+def endpoint_of(broker: Broker | None, listener: str) -> Endpoint | None:
+    """Where clients that came by a listener find a broker: its endpoint of the same listener."""
+    if broker is None or broker.fenced:
+        return None
+    return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)

@@ -5,7 +5,7 @@ the client can ask again. Since version 3 the client tells its software's name a
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
 from isthmus_wire.errors import ErrorCode
@@ -18,6 +18,8 @@ from kio.schema.api_versions.v4.response import (
     SupportedFeatureKey,
 )
 
+from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.api.registry import HANDLERS, handles
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
@@ -42,41 +44,42 @@ def api_versions(node: Services, request: Request) -> None:
 def describe_node(node: Services, version: int) -> ApiVersionsResponse:
     """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
     keys = tuple(_api_version(key, *KAFKA_VERSIONS[ApiKey(key)]) for key in sorted(HANDLERS))
-    features = node.features()
-    shown = [feature for feature in features if version >= 4 or feature.lowest > 0]
-    supported: Any = [SupportedFeatureKey(name=f.name, min_version=f.lowest, max_version=f.highest) for f in shown]  # type: ignore[arg-type]
-    finalized: Any = [
-        FinalizedFeatureKey(name=f.name, max_version_level=f.level, min_version_level=f.level)  # type: ignore[arg-type]
-        for f in features
-        if f.level > 0
-    ]
-    response: ApiVersionsResponse = _response(
-        ErrorCode.none, keys, supported=supported, finalized=finalized, epoch=node.features_epoch()
+    supported = tuple(
+        entity(SupportedFeatureKey, name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in sorted(SUPPORTED.items())
+        if version >= 4 or lowest > 0
     )
-    return response
+    finalized = tuple(
+        entity(FinalizedFeatureKey, name=name, max_version_level=level, min_version_level=level)
+        for name, level in sorted(node.image.features.items())
+        if level > 0
+    )
+    return _response(ErrorCode.none, keys, supported, finalized, node.features_epoch)
 
 
-def _api_version(key: Any, lowest: Any, highest: Any) -> ApiVersion:
-    return ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+def _api_version(key: int, lowest: int, highest: int) -> ApiVersion:
+    return entity(ApiVersion, api_key=key, min_version=lowest, max_version=highest)
 
 
 def _response(
-    error: ErrorCode, keys: tuple[ApiVersion, ...], *, supported: Any = (), finalized: Any = (), epoch: Any = -1
-) -> Any:
-    return ApiVersionsResponse(
+    error: ErrorCode,
+    keys: tuple[ApiVersion, ...],
+    supported: tuple[SupportedFeatureKey, ...] = (),
+    finalized: tuple[FinalizedFeatureKey, ...] = (),
+    epoch: int = -1,
+) -> ApiVersionsResponse:
+    return entity(
+        ApiVersionsResponse,
         error_code=error,
         api_keys=keys,
         throttle_time=NO_THROTTLE,
-        supported_features=tuple(supported),
+        supported_features=supported,
         finalized_features_epoch=epoch,
-        finalized_features=tuple(finalized),
+        finalized_features=finalized,
     )
 
 
 def unsupported_version() -> ApiVersionsResponse:
     """The answer in version 0 to a version nobody knows."""
     lowest, highest = KAFKA_VERSIONS[ApiKey.API_VERSIONS]
-    response: ApiVersionsResponse = _response(
-        ErrorCode.unsupported_version, (_api_version(ApiKey.API_VERSIONS, lowest, highest),)
-    )
-    return response
+    return _response(ErrorCode.unsupported_version, (_api_version(ApiKey.API_VERSIONS, lowest, highest),))

@@ -15,7 +15,6 @@ from isthmus_wire.records import NewRecord, build_batch, iterate_records
 
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.coordinator.runtime import Append, Runtime
-from isthmus_broker.core.group.partition import group_partition
 from isthmus_broker.core.group.view import ClusterView
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.files import DiskFailure
@@ -47,16 +46,12 @@ class GroupCoordinators:
     def __init__(self, new_runtime: NewRuntime, view: ClusterView, topic_partitions: Callable[[], int]) -> None:
         self._new_runtime = new_runtime
         self._view = view
-        self._topic_partitions = topic_partitions
+        self.topic_partitions = topic_partitions
         self._shards: dict[int, _Shard] = {}
         self._waiting: dict[int, Answer] = {}
         self._next_token = 0
 
     # -- requests ------------------------------------------------------------------------------------------------------------
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of the offsets topic that holds a group."""
-        return group_partition(group_id, self._topic_partitions())
 
     def led(self) -> Iterable[int]:
         """The partitions whose groups this node coordinates."""

@@ -62,6 +62,18 @@ class ReplicaManager:
 
     # -- following the metadata ----------------------------------------------------------------------------------------------
 
+    def know(self, image: ClusterImage, config: NodeConfig) -> None:
+        """What is in force before the logs are opened."""
+        self._image = image
+        self._config = config
+
+    def log_moved(self, key: TopicPartition, log: Log) -> None:
+        """The partition goes on in another directory."""
+        partition = self._by_name.get(key[0], {}).get(key[1])
+        if partition is not None:
+            partition.log = log
+            partition.wake()
+
     def apply(self, changes: Changes, config: NodeConfig) -> None:
         """Bring the partitions to what the new image says."""
         self._image = changes.after

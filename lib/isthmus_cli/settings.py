@@ -1,0 +1,31 @@
+"""Where a node's settings come from: the file, then the environment over it, then the command line over both."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import with_embedded_defaults
+from isthmus_broker.core.config.properties import from_environment, parse_properties
+from isthmus_broker.core.config.values import ConfigRefused
+
+EMBEDDED_DATA: Final = "data"
+"""Where a node without log.dirs keeps its data, below the current directory."""
+
+
+def node_layers(config: Path | None, settings: Sequence[str]) -> BrokerLayers:
+    """The static settings; raises ConfigRefused."""
+    given: dict[str, str] = {}
+    if config is not None:
+        try:
+            given.update(parse_properties(config.read_text()))
+        except OSError as error:
+            raise ConfigRefused(f"cannot read {config}: {error.strerror}") from error
+    given.update(from_environment(os.environ))
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise ConfigRefused(f"--set wants KEY=VALUE, not '{setting}'")
+        given[key.strip()] = value.strip()
+    return BrokerLayers(with_embedded_defaults(given, os.path.abspath(EMBEDDED_DATA)))

@@ -1,0 +1,35 @@
+"""InitProducerId, versions 0 to 5: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
+
+from typing import Any
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
+
+from isthmus_broker.edge.api.registry import handles
+from isthmus_broker.edge.drive.controller import NotController
+from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.services import Services
+
+
+@handles(ApiKey.INIT_PRODUCER_ID)
+async def init_producer_id(node: Services, request: Request) -> None:
+    """Every call without a transactional id gets a new id with epoch 0."""
+    asked: InitProducerIdRequest = request.decode()
+    if asked.transactional_id is not None:
+        error = ErrorCode.transactional_id_authorization_failed if asked.transactional_id else ErrorCode.invalid_request
+        request.respond(_response(error, -1, -1))
+        return
+    try:
+        producer_id = await node.producer_ids.next()
+    except NotController:
+        request.respond(_response(ErrorCode.coordinator_load_in_progress, -1, -1))
+        return
+    request.respond(_response(ErrorCode.none, producer_id, 0))
+
+
+def _response(error: ErrorCode, producer_id: int, epoch: int) -> InitProducerIdResponse:
+    fields: Any = {"producer_id": producer_id, "producer_epoch": epoch}
+    return InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=error, **fields)
