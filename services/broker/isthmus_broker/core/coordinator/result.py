@@ -9,28 +9,23 @@ Outbox          answers and notes that owe nothing to the log
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import encode_entity
 
 _PREFIX: Final = struct.Struct(">h")
 
 
 class Entity(Protocol):
-    """A key or a value: a dataclass with kio's field metadata.
-
-    `layout` is the class whose fields are written; `prefix` the number in front, the record's type for a key and the version for a value.
-    """
-
-    @property
-    def layout(self) -> Any:
-        """The class of kio's kind that says how this is written."""
-        ...
+    """A key or a value: `prefix` is the number in front, the record's type for a key and the version for a value."""
 
     @property
     def prefix(self) -> int:
         """The 16-bit number before the fields."""
+        ...
+
+    def body(self) -> bytes:
+        """The fields as bytes."""
         ...
 
 
@@ -47,7 +42,7 @@ class Record:
 
 
 def _encode(entity: Entity) -> bytes:
-    return _PREFIX.pack(entity.prefix) + encode_entity(entity, entity.layout)
+    return _PREFIX.pack(entity.prefix) + entity.body()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class Offsets:
     # OffsetCommit.
 
     def commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Result:
-        """Commit what can be, partition by partition; a member that may not commit at all is refused as a whole."""
+        """Commit what can be, partition by partition; a member that may not commit is refused for every partition that exists."""
         by_id = context.api_version >= TOPIC_ID_VERSION
         refused: list[OffsetCommitResponseTopic] = []
         asked: list[_Asked] = []
@@ -112,11 +112,18 @@ class Offsets:
             self._find(topic, by_id, asked, refused)
         if not asked:
             return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused)))
-        check = self._may_commit(request, context, now_ms)
         records: list[Record] = []
-        committed = [self._commit_topic(request, entry, check, records, now_ms) for entry in asked]
-        topics = _merge(refused, committed)
-        return Result(records=tuple(records), response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=topics))
+        try:
+            check = self._may_commit(request, context, now_ms)
+            told = [self._commit_topic(request, entry, check, records, now_ms) for entry in asked]
+        except Refused as refusal:
+            records.clear()
+            told = [
+                commit_topic(entry.topic, ((each.partition_index, refusal.error) for each in entry.partitions))
+                for entry in asked
+            ]
+        response = OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, told))
+        return Result(records=tuple(records), response=response)
 
     def _find(
         self,

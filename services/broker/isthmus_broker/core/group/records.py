@@ -5,12 +5,12 @@ read in any it ever wrote; records of share and streams groups are not known her
 """
 
 import struct
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from isthmus_wire.errors import DecodeError
-from isthmus_wire.messages import decode_entity
+from isthmus_wire.messages import decode_entity, encode_entity
 
 from isthmus_broker.core.coordinator.result import Record
 
@@ -27,10 +27,9 @@ class _Entity:
     __slots__ = ()
     prefix: ClassVar[int] = 0
 
-    @property
-    def layout(self) -> Any:
+    def body(self) -> bytes:
         """Written as its own class says."""
-        return type(self)
+        return encode_entity(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +60,9 @@ class OffsetCommitValue:
         """The version it is written in."""
         return 4 if self.expire_timestamp < 0 else 1
 
-    @property
-    def layout(self) -> Any:
+    def body(self) -> bytes:
         """The fields of that version."""
-        return _OFFSET_VALUES[self.prefix]
+        return encode_entity(self, _OFFSET_VALUES[self.prefix])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,12 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataValue(_Entity):
-    """What a member said of itself."""
+    """What a member said of itself.
+
+    The tagged `classic_member_metadata` is always written, null as well: its default in Kafka's schema is not null but an empty
+    struct, which would make any member a classic one. In a tagged field a nullable struct starts with a 0 for null or a 1, unlike
+    elsewhere.
+    """
 
     __flexible__: ClassVar[bool] = True
     instance_id: str | None = field(metadata=_of("string"))
@@ -181,6 +184,23 @@ class ConsumerGroupMemberMetadataValue(_Entity):
     rebalance_timeout_ms: int = field(metadata=_of("int32"), default=-1)
     server_assignor: str | None = field(metadata=_of("string"))
     classic_member_metadata: ClassicMemberMetadata | None = field(metadata={"tag": 0}, default=None)
+
+    def body(self) -> bytes:
+        """The codec writes a struct that is there; null it takes for the default and leaves out."""
+        written = encode_entity(self)
+        return written if self.classic_member_metadata is not None else written[:-1] + _NULL_TAG_0
+
+
+# One tagged field: number 0, one byte long, null.
+_NULL_TAG_0: Final = b"\1\0\1\0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """The first byte of a tagged nullable struct."""
+
+    __flexible__: ClassVar[bool] = False
+    present: int = field(metadata=_of("int8"), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +340,15 @@ def _group_value(version: int) -> Any:
     return _layout(f"GroupMetadataValueV{version}", flexible, columns)
 
 
+_MEMBER_COLUMNS: Final = [
+    (each.name, each.type, dict(each.metadata))
+    for each in fields(ConsumerGroupMemberMetadataValue)
+    if "tag" not in each.metadata
+]
+_CONSUMER_MEMBER: Final = _layout("ConsumerMemberMetadata", True, _MEMBER_COLUMNS)
+_MARKED_MEMBER: Final = _layout(
+    "MarkedMemberMetadata", True, [*_MEMBER_COLUMNS, ("classic_member_metadata", _Marker, {"tag": 0})]
+)
 _OFFSET_VALUES: Final = {version: _offset_value(version) for version in range(5)}
 _GROUP_VALUES: Final = {version: _group_value(version) for version in range(5)}
 
@@ -357,6 +386,9 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
     layout = layouts.get(_prefix(value))
     if layout is None:
         raise DecodeError(f"version {_prefix(value)} of {value_class.__name__} is not known")
+    if value_class is ConsumerGroupMemberMetadataValue:
+        marked = decode_entity(_MARKED_MEMBER, value, offset=_PREFIX.size)
+        layout = layout if marked.classic_member_metadata.present else _CONSUMER_MEMBER
     return Record(decoded_key, decode_entity(value_class, value, layout, _PREFIX.size))
 
 
