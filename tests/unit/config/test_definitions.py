@@ -48,8 +48,12 @@ def test_what_may_change_while_running_equals_the_recording() -> None:
 
 
 def answer(definition: Definition, text: str) -> dict[str, object]:
+    """What the recorded probes did: read, then check, without dropping what a list names twice."""
     try:
-        return {"value": render(definition.parse(text), definition.type)}
+        value = definition.read(text)
+        if definition.validator is not None:
+            definition.validator.check(definition.name, value)
+        return {"value": render(value, definition.type)}
     except ConfigRefused as refusal:
         return {"refused": str(refusal)}
 
@@ -68,6 +72,10 @@ def test_every_default_satisfies_its_own_validator() -> None:
         for definition in definitions.values():
             if definition.default_text is not None and not definition.sensitive:
                 assert definition.parse(definition.default_text) == definition.default_value
+
+
+def test_a_list_names_everything_once() -> None:
+    assert TOPIC_CONFIGS["cleanup.policy"].parse("delete, compact,delete") == ("delete", "compact")
 
 
 def test_a_missing_required_configuration_is_named() -> None:

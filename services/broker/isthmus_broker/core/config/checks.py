@@ -45,6 +45,11 @@ class _Values:
 
 
 def require(condition: bool, message: str) -> None:
+    """The prefix is what Kafka puts before most of these messages."""
+    demand(condition, f"requirement failed: {message}")
+
+
+def demand(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigRefused(message)
 
@@ -58,7 +63,7 @@ def check_node(
 ) -> None:
     typed = _Values(values)
     node_id = typed.number("node.id")
-    require(node_id == typed.number("broker.id"), "You must set `node.id` to the same value as `broker.id`.")
+    demand(node_id == typed.number("broker.id"), "You must set `node.id` to the same value as `broker.id`.")
     _check_groups(typed)
     _check_log(typed)
     _check_replication(typed)
@@ -77,14 +82,14 @@ def check_node(
 
 def _check_groups(typed: _Values) -> None:
     protocols = typed.texts("group.coordinator.rebalance.protocols")
-    require("classic" in protocols, "Disabling the 'classic' protocol is not supported.")
+    demand("classic" in protocols, "Disabling the 'classic' protocol is not supported.")
     for name, low, high in _GROUP_BOUNDS:
-        require(typed.number(high) >= typed.number(low), f"{high} must be greater than or equal to {low}")
-        require(typed.number(name) >= typed.number(low), f"{name} must be greater than or equal to {low}")
-        require(typed.number(name) <= typed.number(high), f"{name} must be less than or equal to {high}")
+        demand(typed.number(high) >= typed.number(low), f"{high} must be greater than or equal to {low}")
+        demand(typed.number(name) >= typed.number(low), f"{name} must be greater than or equal to {low}")
+        demand(typed.number(name) <= typed.number(high), f"{name} must be less than or equal to {high}")
     for kind in ("consumer", "share", "streams"):
         heartbeat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
-        require(typed.number(heartbeat) < typed.number(session), f"{heartbeat} must be less than {session}")
+        demand(typed.number(heartbeat) < typed.number(session), f"{heartbeat} must be less than {session}")
 
 
 def _check_log(typed: _Values) -> None:
@@ -120,7 +125,7 @@ def _check_replication(typed: _Values) -> None:
 def _check_quorum(
     typed: _Values, node_id: int, roles: Sequence[str], listeners: Listeners, voters: Sequence[Voter]
 ) -> None:
-    require(
+    demand(
         bool(voters or typed.texts("controller.quorum.bootstrap.servers")),
         "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
         "controllers or controller.quorum.voters must contain a parseable set of controllers.",
@@ -150,7 +155,7 @@ def _check_listeners_of_broker(listeners: Listeners) -> None:
         " when running KRaft with just the broker role",
     )
     for name in listeners.controller_names:
-        require(
+        demand(
             name.upper() in listeners.protocols,
             f"Controller listener with name {name.upper()} defined in controller.listener.names not found in"
             " listener.security.protocol.map  (an explicit security mapping for each controller listener is required"

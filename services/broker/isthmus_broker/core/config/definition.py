@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from isthmus_broker.core.config.validators import Validator
+from isthmus_broker.core.config.validators import ListOf, Validator
 from isthmus_broker.core.config.values import ConfigRefused, Type, Value, parse, render
 
 
@@ -58,13 +58,19 @@ class Definition:
         return render(self.default_value, self.type)
 
     def parse(self, text: str) -> Value:
-        """The typed value; ConfigRefused when the type or the validator says no."""
-        default = self.default_value
-        known = (default,) if self.type is Type.CLASS and isinstance(default, str) else ()
-        value = parse(self.name, text, self.type, known)
+        """The typed value; ConfigRefused when the type or the validator says no. A list names everything once."""
+        value = self.read(text)
+        if isinstance(value, tuple) and isinstance(self.validator, ListOf):
+            value = tuple(dict.fromkeys(value))
         if self.validator is not None:
             self.validator.check(self.name, value)
         return value
+
+    def read(self, text: str) -> Value:
+        """The typed value, whether it is valid or not."""
+        default = self.default_value
+        known = (default,) if self.type is Type.CLASS and isinstance(default, str) else ()
+        return parse(self.name, text, self.type, known)
 
 
 class Definitions(Mapping[str, Definition]):

@@ -33,10 +33,21 @@ from isthmus_broker.core.metadata.result import Refused, entity
 # ListConfigResources began as the listing of client metrics: version 0 knows nothing else.
 FIRST_VERSION_WITH_TYPES: Final = 1
 
+_TYPES: Final = frozenset(int(kind) for kind in ResourceType)
+_MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to "
+    "an incompatible broker. See the broker logs for more details."
+)
+
 
 def describe_configs(image: ClusterImage, request: DescribeConfigsRequest, node: NodeConfig) -> DescribeConfigsResponse:
     """The settings of each resource, as this node resolves them; only a broker itself knows its own."""
     results = []
+    if any(int(asked.resource_type) not in _TYPES for asked in request.resources):
+        # A type that Kafka does not know fails the whole request, in general terms.
+        malformed = Refused(ErrorCode.invalid_request, _MALFORMED)
+        refused = tuple(_refused(asked, malformed) for asked in request.resources)
+        return entity(DescribeConfigsResponse, throttle_time=NO_THROTTLE, results=refused)
     for asked in request.resources:
         try:
             described = _described(image, Resource(asked.resource_type, asked.resource_name), node)
@@ -59,12 +70,12 @@ def _described(image: ClusterImage, resource: Resource, node: NodeConfig) -> lis
         case ResourceType.BROKER:
             if not resource.name:
                 return describe_broker_default(node)
-            _check_is_this_broker(resource.name, node.node_id, or_empty=" or empty string")
+            _check_is_this_broker(resource.name, node.node_id, expected=f"{node.node_id} or empty string,")
             return describe_broker(node)
         case ResourceType.BROKER_LOGGER:
             if not resource.name:
                 raise Refused(ErrorCode.invalid_request, "Broker id must not be empty")
-            _check_is_this_broker(resource.name, node.node_id, or_empty="")
+            _check_is_this_broker(resource.name, node.node_id, expected=str(node.node_id))
             return []  # this broker has none of Java's loggers
         case ResourceType.CLIENT_METRICS:
             if not resource.name:
@@ -74,16 +85,16 @@ def _described(image: ClusterImage, resource: Resource, node: NodeConfig) -> lis
             if not resource.name:
                 raise Refused(ErrorCode.invalid_request, "Group name must not be empty")
             return describe_group(node, settings)
-    raise Refused(ErrorCode.invalid_request, f"Unexpected resource type UNKNOWN for resource {resource.name}")
+    raise AssertionError(f"resource type {resource.type} is refused before")
 
 
-def _check_is_this_broker(name: str, node_id: int, *, or_empty: str) -> None:
+def _check_is_this_broker(name: str, node_id: int, *, expected: str) -> None:
     try:
         named = int(name)
     except ValueError:
         raise Refused(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}") from None
     if named != node_id:
-        why = f"Unexpected broker id, expected {node_id}{or_empty}, but received {name}"
+        why = f"Unexpected broker id, expected {expected} but received {name}"
         raise Refused(ErrorCode.invalid_request, why)
 
 
@@ -94,7 +105,7 @@ def _result(
     return entity(
         DescribeConfigsResult,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
         configs=tuple(
@@ -126,7 +137,7 @@ def _refused(asked: DescribeConfigsResource, refusal: Refused) -> DescribeConfig
     return entity(
         DescribeConfigsResult,
         error_code=refusal.code,
-        error_message=refusal.message,
+        error_message=refusal.message or "",
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
         configs=(),

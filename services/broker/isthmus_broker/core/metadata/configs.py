@@ -280,9 +280,7 @@ def _altered(resource: Resource, alteration: Alteration, current: str | None) ->
             assert alteration.value is not None, "null values are refused before"
             old = (definition.default_text or "") if current is None else current
             return _combined_list(old, alteration.value, alteration.operation)
-    raise Refused(
-        ErrorCode.unknown_server_error, "The server experienced an unexpected error when processing the request."
-    )
+    raise Refused(ErrorCode.unknown_server_error)
 
 
 def _combined_list(old: str, value: str, operation: int) -> str:

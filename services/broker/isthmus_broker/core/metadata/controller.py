@@ -20,6 +20,10 @@ from kio.schema.alter_partition.v3.request import AlterPartitionRequest
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -27,7 +31,7 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse,
@@ -69,6 +73,28 @@ def decide(image: ClusterImage, request: Any, context: ControllerContext) -> Res
     """What to append and to answer. A request that is refused as a whole has no records, and an answer that says so everywhere."""
     try:
         return _HANDLERS[type(request)](image, request, context)
+    except Refused as refusal:
+        return Result((), _REFUSALS[type(request)](request, refusal))
+
+
+def refused(request: Any, why: Refused) -> Any:
+    """The answer that refuses a request as a whole."""
+    return _REFUSALS[type(request)](request, why)
+
+
+def decide_for_broker(
+    image: ClusterImage,
+    request: BrokerRegistrationRequest | BrokerHeartbeatRequest,
+    context: ControllerContext,
+    sessions: brokers.Sessions,
+    next_offset: int,
+    now_ms: int,
+) -> Result[Any]:
+    """As `decide`, for the requests that depend on when brokers were last heard of and on where the log ends."""
+    try:
+        if isinstance(request, BrokerRegistrationRequest):
+            return brokers.register_broker(image, request, context, sessions, next_offset, now_ms)
+        return brokers.broker_heartbeat(image, request, context, sessions, next_offset, now_ms)
     except Refused as refusal:
         return Result((), _REFUSALS[type(request)](request, refusal))
 
@@ -120,6 +146,23 @@ def _configs_not_altered(request: Any, why: Refused) -> Any:
     return entity(kind, throttle_time=NO_THROTTLE, responses=responses)
 
 
+def _leaders_not_elected(request: ElectLeadersRequest, why: Refused) -> ElectLeadersResponse:
+    results = tuple(
+        entity(
+            ReplicaElectionResult,
+            topic=topic.topic,
+            partition_result=tuple(
+                entity(PartitionResult, partition_id=index, error_code=why.code, error_message=why.message)
+                for index in topic.partitions
+            ),
+        )
+        for topic in request.topic_partitions or ()
+    )
+    return entity(
+        ElectLeadersResponse, throttle_time=NO_THROTTLE, error_code=why.code, replica_election_results=results
+    )
+
+
 def _whole(kind: type, **empty: Any) -> Callable[[Any, Refused], Any]:
     """An answer with one error for all of it."""
 
@@ -148,10 +191,12 @@ _REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
     AlterConfigsRequest: _configs_not_altered,
     AlterPartitionReassignmentsRequest: _reassignments_refused,
     AlterPartitionRequest: _whole(AlterPartitionResponse, topics=()),
+    BrokerHeartbeatRequest: _whole(BrokerHeartbeatResponse, should_shut_down=False),
+    BrokerRegistrationRequest: _whole(BrokerRegistrationResponse),
     CreatePartitionsRequest: _partitions_not_created,
     CreateTopicsRequest: _topics_not_created,
     DeleteTopicsRequest: _topics_not_deleted,
-    ElectLeadersRequest: _whole(ElectLeadersResponse, replica_election_results=()),
+    ElectLeadersRequest: _leaders_not_elected,
     IncrementalAlterConfigsRequest: _configs_not_altered,
     UnregisterBrokerRequest: _unregistering_refused,
 }

@@ -36,13 +36,26 @@ from isthmus_broker.core.metadata.image import (
     has_online_directory,
 )
 from isthmus_broker.core.metadata.names import is_internal, why_invalid
-from isthmus_broker.core.metadata.result import Refused, entity
+from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import Endpoint
 
 NO_CONTROLLER: Final = -1
 BROKERS, CONTROLLERS = 1, 2
-NO_OPERATIONS: Final = -(1 << 31)
-"""Which operations a client may do is not asked: the schema's mark for that."""
+NOT_ASKED: Final = -(1 << 31)
+"""The mark for operations that nobody asked about."""
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+# Operations by the numbers of the protocol. Without an authorizer everybody may do everything there is.
+_CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 5, 7, 8, 9, 10, 11
+_READ, _WRITE, _DELETE, _IDEMPOTENT_WRITE = 3, 4, 6, 12
+TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+CLUSTER_OPERATIONS: Final = _bits(
+    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
+)
 
 # What changed in the answers of Metadata: version 0 hides replicas that are not alive, and from 6 on a leader without the
 # listener is told apart from no leader.
@@ -89,6 +102,11 @@ class View:
         return min(alive, default=NO_CONTROLLER)
 
 
+def is_about_all_topics(request: MetadataRequest, version: int) -> bool:
+    """No list of topics asks for all of them; in version 0, which has no such thing, an empty one does."""
+    return request.topics is None or (version == 0 and not request.topics)
+
+
 def missing_topics(image: ClusterImage, request: MetadataRequest) -> tuple[str, ...]:
     """Names that are asked for and not known, each once: what automatic creation is about."""
     if request.topics is None or any(topic.topic_id is not None for topic in request.topics):
@@ -101,24 +119,27 @@ def metadata(
     view: View, request: MetadataRequest, version: int, creation: Mapping[str, ErrorCode] | None = None
 ) -> MetadataResponse:
     """The Metadata answer. `creation` says what came of creating the missing topics, where that was tried."""
-    _check_metadata(request, version)
-    ids = () if request.topics is None else dict.fromkeys(t.topic_id for t in request.topics if t.topic_id is not None)
+    asked = request.topics or ()
+    if version < FIRST_VERSION_WITH_IDS_ALONE and any(topic.name is None or topic.topic_id for topic in asked):
+        return _refused_metadata(request)
+    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id is not None)
     topics: list[MetadataResponseTopic] = []
-    if request.topics is None:
+    if is_about_all_topics(request, version):
         known = [view.image.topics.by_id[topic_id] for _, topic_id in sorted(view.image.topics.ids.items())]
     elif ids:
         topics = [_topic_error(ErrorCode.unknown_topic_id, None, i) for i in ids if i not in view.image.topics.by_id]
         known = [view.image.topics.by_id[i] for i in ids if i in view.image.topics.by_id]
     else:
-        names = dict.fromkeys(str(topic.name) for topic in request.topics)
+        names = dict.fromkeys(str(topic.name) for topic in asked)
         known = [topic for name in names if (topic := view.image.topics.named(name)) is not None]
-    topics += [_described_topic(view, topic, version) for topic in known]
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    topics += [_described_topic(view, topic, version, operations) for topic in known]
     outcomes = creation or {}
     for name in missing_topics(view.image, request):
         absent = (
             ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
         )
-        topics.append(_topic_error(outcomes.get(name, absent), name, None))
+        topics.append(_topic_error(outcomes.get(name, absent), name, None, operations))
     return entity(
         MetadataResponse,
         throttle_time=NO_THROTTLE,
@@ -130,13 +151,10 @@ def metadata(
     )
 
 
-def _check_metadata(request: MetadataRequest, version: int) -> None:
-    """Up to version 11 topics have names and nothing else."""
-    for topic in request.topics or ():
-        if version < FIRST_VERSION_WITH_IDS_ALONE and topic.name is None:
-            raise Refused(ErrorCode.invalid_request, f"Topic name can not be null for version {version}")
-        if version < FIRST_VERSION_WITH_IDS_ALONE and topic.topic_id is not None:
-            raise Refused(ErrorCode.invalid_request, f"Topic IDs are not supported in requests for version {version}")
+def _refused_metadata(request: MetadataRequest) -> MetadataResponse:
+    """Before version 12 topics have names and nothing else."""
+    topics = tuple(_topic_error(ErrorCode.invalid_request, str(t.name or ""), t.topic_id) for t in request.topics or ())
+    return entity(MetadataResponse, throttle_time=NO_THROTTLE, brokers=(), topics=topics, error_code=ErrorCode.none)
 
 
 def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
@@ -148,7 +166,9 @@ def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
             )
 
 
-def _topic_error(code: ErrorCode, name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
+def _topic_error(
+    code: ErrorCode, name: str | None, topic_id: UUID | None, operations: int = NOT_ASKED
+) -> MetadataResponseTopic:
     return entity(
         MetadataResponseTopic,
         error_code=code,
@@ -156,10 +176,11 @@ def _topic_error(code: ErrorCode, name: str | None, topic_id: UUID | None) -> Me
         topic_id=topic_id,
         is_internal=name is not None and is_internal(name),
         partitions=(),
+        topic_authorized_operations=operations,
     )
 
 
-def _described_topic(view: View, topic: Topic, version: int) -> MetadataResponseTopic:
+def _described_topic(view: View, topic: Topic, version: int, operations: int) -> MetadataResponseTopic:
     return entity(
         MetadataResponseTopic,
         error_code=ErrorCode.none,
@@ -167,6 +188,7 @@ def _described_topic(view: View, topic: Topic, version: int) -> MetadataResponse
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=tuple(_described_partition(view, p, version) for _, p in sorted(topic.partitions.items())),
+        topic_authorized_operations=operations,
     )
 
 
@@ -220,6 +242,9 @@ def describe_cluster(view: View, request: DescribeClusterRequest, version: int) 
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),
         brokers=tuple(brokers),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -249,13 +274,9 @@ def describe_topic_partitions(
     everything = not request.topics
     wanted = view.image.topics.ids if everything else {str(topic.name) for topic in request.topics}
     names = sorted(name for name in wanted if name >= start)
-    if cursor is not None and not everything and start not in names:
-        why = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {start}"
-        raise Refused(ErrorCode.invalid_request, why)
-    if cursor is not None and cursor.partition_index < 0:
-        shown = f"Cursor(topicName='{start}', partitionIndex={cursor.partition_index})"
-        why = f"DescribeTopicPartitionsRequest cursor partition must be valid: {shown}"
-        raise Refused(ErrorCode.invalid_request, why)
+    if cursor is not None and (cursor.partition_index < 0 or not (everything or start in names)):
+        refused = tuple(_failed_topic(ErrorCode.invalid_request, str(topic.name)) for topic in request.topics)
+        return entity(DescribeTopicPartitionsResponse, throttle_time=NO_THROTTLE, topics=refused)
     left = max(min(max_partitions, request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     following: tuple[str, int] | None = None
@@ -285,14 +306,20 @@ def describe_topic_partitions(
 
 
 def _absent_topic(name: str) -> DescribeTopicPartitionsResponseTopic:
-    invalid = why_invalid(name) is not None
+    if why_invalid(name) is not None:
+        return _failed_topic(ErrorCode.invalid_topic_exception, name, TOPIC_OPERATIONS)
+    return _failed_topic(ErrorCode.unknown_topic_or_partition, name, TOPIC_OPERATIONS)
+
+
+def _failed_topic(code: ErrorCode, name: str, operations: int = NOT_ASKED) -> DescribeTopicPartitionsResponseTopic:
     return entity(
         DescribeTopicPartitionsResponseTopic,
-        error_code=ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition,
+        error_code=code,
         name=name,
         topic_id=None,
         is_internal=is_internal(name),
         partitions=(),
+        topic_authorized_operations=operations,
     )
 
 
@@ -319,4 +346,5 @@ def _paged_topic(view: View, topic: Topic, page: range) -> DescribeTopicPartitio
             for index in page
             for partition in (topic.partitions[index],)
         ),
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
