@@ -103,7 +103,7 @@ class Driver(Generic[E, W, S, R, N]):
                     self._core.step(self._events.popleft(), self._clock())
                 self._handle(self._core.take())
             self._start_sync()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, this core's state can no longer be trusted
+        except Exception as error:  # noqa: BLE001 - whatever it is, this core's state can no longer be trusted
             self._fail(error)
         finally:
             self._is_running = False

@@ -138,9 +138,7 @@ class RaftDriver:
         self._driver.feed(Shutdown())
         await self._driver.stop()
         self._driver = None
-        for task in self._writing:
-            task.cancel()
-        await asyncio.gather(*self._writing, return_exceptions=True)
+        await asyncio.gather(*self._writing)
         self._abandon()
 
     # For the state machine's owner

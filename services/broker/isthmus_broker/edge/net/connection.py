@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from isthmus_wire.errors import DecodeError
 from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
@@ -112,8 +112,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio's side ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, not the class
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer_host = str(peer[0])

@@ -1,0 +1,8 @@
+"""IncrementalAlterConfigs, versions 0 and 1: set, delete, append to or subtract from single settings."""
+
+from isthmus_wire.apis import ApiKey
+
+from isthmus_broker.edge.api.ask_controller import ask_controller
+from isthmus_broker.edge.api.registry import handles
+
+handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)(ask_controller)

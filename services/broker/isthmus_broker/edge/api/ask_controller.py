@@ -1,0 +1,19 @@
+"""How a request that changes the cluster's metadata is served: decided by the controller, answered when its records are committed."""
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.metadata.controller import decide, refused
+from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.edge.drive.controller import NotController
+from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.services import Services
+
+
+async def ask_controller(node: Services, request: Request) -> None:
+    """Decide, wait for the commit, answer."""
+    asked = request.decode()
+    try:
+        response = await node.controller.run(lambda image: decide(image, asked, node.context))
+    except NotController:
+        response = refused(asked, Refused(ErrorCode.not_controller))
+    request.respond(response)
