@@ -7,21 +7,25 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-EMBEDDED_DATA: Final = "data"
+if TYPE_CHECKING:
+    from isthmus_broker.core.config.node_config import NodeConfig
+
 _OPERATING_ERROR: Final = 1
-_USAGE: Final = 2
+# Young objects on the way of a request die by themselves; the collector looks for cycles only now and then.
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
+
+ConfigOption = Annotated[Path | None, typer.Option("-c", "--config", help="A server.properties file.")]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, over the file and the environment; may be repeated."),
+]
 
 
-def node(
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="A server.properties file.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; over file and environment.")
-    ] = None,
-) -> None:
+def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
     """Run a node until SIGTERM or Ctrl-C. Without settings it is a cluster of its own on 127.0.0.1:9092."""
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
@@ -36,25 +40,18 @@ def node(
     try:
         resolved = resolve_node(node_layers(config, settings or []))
     except ConfigRefused as refusal:
-        raise SystemExit(f"isthmus node: {refusal}") from refusal
-    sys.exit(_run(resolved))
-
-
-def _run(config: object) -> int:
+        print(f"isthmus node: {refusal}", file=sys.stderr)
+        raise typer.Exit(_OPERATING_ERROR) from refusal
     import uvloop
-    from isthmus_broker.core.config.node_config import NodeConfig
 
-    assert isinstance(config, NodeConfig)
-    gc.set_threshold(50_000, 20, 100)
-    return uvloop.run(_serve(config))
+    gc.set_threshold(*_GC_THRESHOLDS)
+    raise typer.Exit(uvloop.run(_serve(resolved)))
 
 
-async def _serve(config: "object") -> int:
-    from isthmus_broker.core.config.node_config import NodeConfig
+async def _serve(config: "NodeConfig") -> int:
     from isthmus_broker.edge.disk.log_dir import Inconsistent, Locked
     from isthmus_broker.edge.node import Node
 
-    assert isinstance(config, NodeConfig)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,10 +68,10 @@ async def _serve(config: "object") -> int:
     fault = loop.create_task(running.failed())
     stop = loop.create_task(stopping.wait())
     await asyncio.wait((fault, stop), return_when=asyncio.FIRST_COMPLETED)
-    await running.stop()
     stop.cancel()
-    if fault.done():
-        print(f"isthmus node: stopped by a fault: {fault.result()}", file=sys.stderr)
-        return _OPERATING_ERROR
     fault.cancel()
+    await running.stop()
+    if running.fault is not None:
+        print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
+        return _OPERATING_ERROR
     return 0

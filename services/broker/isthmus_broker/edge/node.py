@@ -146,6 +146,11 @@ class Node:
             self._listeners.append(listener)
 
     @property
+    def fault(self) -> BaseException | None:
+        """Why the node could not go on, if it could not."""
+        return self._failed.result() if self._failed.done() else None
+
+    @property
     def addresses(self) -> str:
         """Its listeners, as bound."""
         bound = self._config.listeners.bound

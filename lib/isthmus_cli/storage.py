@@ -1,0 +1,120 @@
+"""`isthmus storage`: the identity of log directories."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from isthmus_cli.node import ConfigOption, SettingsOption
+
+storage_app = typer.Typer(help="Format log directories and look at their identity.", no_args_is_help=True)
+_OPERATING_ERROR = 1
+
+
+@storage_app.command("format")
+def format_storage(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster-id", "-t", help="The cluster's id; made up when not given.")
+    ] = None,
+    ignore_formatted: Annotated[
+        bool, typer.Option(help="Directories that are formatted already are no error.")
+    ] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+) -> None:
+    """Write meta.properties into every log directory of a node."""
+    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
+    from isthmus_broker.edge.format import directories_of, format_directories
+
+    resolved = _resolved(config, settings)
+    directories = directories_of(resolved)
+    try:
+        formatted_before = [path for path in directories if _is_formatted(path, read_meta, NotFormatted)]
+        if formatted_before and not ignore_formatted:
+            raise Inconsistent(
+                f"{formatted_before[0]} is formatted already. Use --ignore-formatted to format the directories that are not."
+            )
+        done = format_directories(directories, resolved.node_id, cluster_id)
+    except Inconsistent as problem:
+        typer.echo(f"isthmus storage format: {problem}", err=True)
+        raise typer.Exit(_OPERATING_ERROR) from problem
+    _show(
+        output,
+        {
+            "cluster_id": done.cluster_id,
+            "formatted": [str(p) for p in done.written],
+            "already": [str(p) for p in done.already],
+        },
+    )
+
+
+@storage_app.command("info")
+def info(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+) -> None:
+    """Tell what the log directories of a node are."""
+    from isthmus_broker.edge.disk.checkpoints import uuid_text
+    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
+    from isthmus_broker.edge.format import directories_of
+
+    problems = 0
+    for path in directories_of(_resolved(config, settings)):
+        try:
+            meta = read_meta(path)
+        except (NotFormatted, Inconsistent) as problem:
+            problems += 1
+            typer.echo(f"isthmus storage info: {problem}", err=True)
+            continue
+        _show(
+            output,
+            {
+                "directory": str(path),
+                "cluster_id": meta.cluster_id,
+                "node_id": meta.node_id,
+                "directory_id": uuid_text(meta.directory_id),
+            },
+        )
+    if problems:
+        raise typer.Exit(_OPERATING_ERROR)
+
+
+@storage_app.command("random-uuid")
+def random_uuid() -> None:
+    """Print an id that nobody has, fit for a cluster."""
+    from isthmus_broker.edge.format import new_cluster_id
+
+    typer.echo(new_cluster_id())
+
+
+def _resolved(config: Path | None, settings: list[str] | None) -> Any:
+    from isthmus_broker.core.config.node_config import resolve_node
+    from isthmus_broker.core.config.values import ConfigRefused
+
+    from isthmus_cli.settings import node_layers
+
+    try:
+        return resolve_node(node_layers(config, settings or []))
+    except ConfigRefused as refusal:
+        typer.echo(f"isthmus storage: {refusal}", err=True)
+        raise typer.Exit(_OPERATING_ERROR) from refusal
+
+
+def _is_formatted(path: Path, read: Any, not_formatted: type[Exception]) -> bool:
+    try:
+        read(path)
+    except not_formatted:
+        return False
+    return True
+
+
+def _show(output: str, facts: dict[str, Any]) -> None:
+    if output == "json":
+        import json
+
+        typer.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
