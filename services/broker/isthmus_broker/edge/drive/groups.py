@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 LOAD_SLICE: Final = 2_000
 """Records replayed before the loop serves somebody else."""
 
+_LEVELS: Final = {"loaded": logging.DEBUG}
+
 Answer = Callable[[object], None]
 NewRuntime = Callable[[ClusterView], Runtime[ClusterView]]
 
@@ -153,7 +155,7 @@ class GroupCoordinators:
                 if not (ready.appends or ready.replies or ready.notes):
                     break
                 for note in ready.notes:
-                    logger.info("group %s: %s %s", note.subject, note.event, note.detail)
+                    logger.log(_LEVELS.get(note.event, logging.INFO), "group %s: %s %s", note.subject, note.event, note.detail)
                 for append in ready.appends:
                     self._append(shard, append)
                 for token, response in ready.replies:
