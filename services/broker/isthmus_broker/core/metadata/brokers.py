@@ -285,17 +285,24 @@ def _next_state(
             return _Next.STOP_NOW
         caught_up = request.current_metadata_offset >= broker.broker_epoch
         return _Next.UNFENCED if caught_up and not request.want_fence else _Next.FENCED
-    leads = bool(partitions_where(image, lambda partition: partition.leader == broker.broker_id))
     if broker.in_controlled_shutdown:
-        if leads:
+        if _leads(image, broker.broker_id):
             return _Next.STOPPING
         lowest = sessions.lowest_active_offset(image)
         return _Next.STOP_NOW if lowest is None or session.stopping_at_offset <= lowest else _Next.STOPPING
     if request.want_fence:
         return _Next.STOP_NOW if request.want_shut_down else _Next.FENCED
     if request.want_shut_down:
-        return _Next.STOPPING if leads else _Next.STOP_NOW
+        return _Next.STOPPING if _leads(image, broker.broker_id) else _Next.STOP_NOW
     return _Next.UNFENCED
+
+
+def _leads(image: ClusterImage, broker_id: int) -> bool:
+    return any(
+        partition.leader == broker_id
+        for topic in image.topics.by_id.values()
+        for partition in topic.partitions.values()
+    )
 
 
 def _records_for(image: ClusterImage, context: ControllerContext, broker: Broker, after: _Next) -> list[MetadataRecord]:

@@ -55,7 +55,7 @@ class PartitionChange:
         elr = self._eligible(isr)
         leader, unclean = self._elected(isr, elr, replicas)
         recovery_state = before.leader_recovery_state if self.recovery_state is None else self.recovery_state
-        if leader != before.leader and leader in elr:
+        if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
         if leader != before.leader and unclean:
             isr, elr, recovery_state = (leader,), (), RECOVERING

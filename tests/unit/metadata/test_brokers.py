@@ -1,0 +1,266 @@
+"""The life of a broker: registering, unfencing, failing, stopping, leaving."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from isthmus_broker.core.metadata.brokers import Sessions, fence_silent_brokers
+from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.core.metadata.schema import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+)
+from isthmus_wire.errors import ErrorCode
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
+from kio.schema.controller_registration.v0 import request as controllers
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+
+from tests.unit.metadata.cluster import CLUSTER_ID, SESSION_MS, Cluster, directory, outcome
+
+
+def registration(broker_id: int, **given: Any) -> BrokerRegistrationRequest:
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": UUID(int=800 + broker_id),
+        "listeners": (entity(Listener, name="PLAINTEXT", host="h", port=9092, security_protocol=0),),
+        "features": features(),
+        "rack": "eu-west/a",
+        "log_dirs": (directory(broker_id),),
+        **given,
+    }
+    return entity(BrokerRegistrationRequest, **fields)
+
+
+def features(**levels: tuple[int, int]) -> tuple[Feature, ...]:
+    ranges = {**SUPPORTED, **{name.replace("_", "."): value for name, value in levels.items()}}
+    return tuple(
+        entity(Feature, name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in ranges.items()
+    )
+
+
+def heartbeat(cluster: Cluster, broker_id: int, now_ms: int = 0, **given: Any) -> Any:
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "broker_epoch": cluster.image.brokers[broker_id].broker_epoch,
+        "current_metadata_offset": cluster.history.latest_offset,
+        "want_fence": False,
+        "want_shut_down": False,
+        **given,
+    }
+    return cluster.ask_for_broker(entity(BrokerHeartbeatRequest, **fields), now_ms)
+
+
+def test_a_broker_registers_catches_up_and_serves() -> None:
+    cluster = Cluster(())
+    answer = cluster.ask_for_broker(registration(1))
+    assert (answer.error_code, answer.broker_epoch) == (ErrorCode.none, cluster.history.latest_offset)
+    broker = cluster.image.brokers[1]
+    assert (broker.fenced, broker.rack, broker.log_dirs) == (True, "eu-west/a", (directory(1),))
+    behind = heartbeat(cluster, 1, current_metadata_offset=broker.broker_epoch - 1)
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    waiting = heartbeat(cluster, 1, want_fence=True)
+    assert (waiting.is_caught_up, waiting.is_fenced) == (True, True)
+    serving = heartbeat(cluster, 1)
+    assert (serving.is_caught_up, serving.is_fenced, serving.should_shut_down) == (True, False, False)
+    assert not cluster.image.brokers[1].fenced
+
+
+def test_a_broker_that_comes_back_leads_what_nobody_led() -> None:
+    cluster = Cluster(())
+    cluster.put_topic("a", (1,), leader=-1, isr=(), eligible_leader_replicas=(1,), last_known_elr=(1,))
+    cluster.ask_for_broker(registration(1))
+    heartbeat(cluster, 1)
+    partition = cluster.partition("a")
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (1, (1,), None)
+
+
+def test_the_same_process_may_register_again() -> None:
+    cluster = Cluster(())
+    epoch = cluster.ask_for_broker(registration(1)).broker_epoch
+    heartbeat(cluster, 1)
+    again = cluster.ask_for_broker(registration(1, rack="eu-west/b"))
+    assert (again.error_code, again.broker_epoch) == (ErrorCode.none, epoch)
+    assert (cluster.image.brokers[1].fenced, cluster.image.brokers[1].rack) == (False, "eu-west/b")
+
+
+def test_another_process_with_a_number_in_use_must_wait_for_the_session() -> None:
+    cluster = Cluster(())
+    cluster.ask_for_broker(registration(1))
+    heartbeat(cluster, 1, now_ms=100)
+    other = registration(1, incarnation_id=UUID(int=9))
+    early = cluster.ask_for_broker(other, now_ms=100 + SESSION_MS - 1)
+    assert early.error_code is ErrorCode.duplicate_broker_registration
+    late = cluster.ask_for_broker(other, now_ms=100 + SESSION_MS)
+    assert (late.error_code, late.broker_epoch) == (ErrorCode.none, cluster.history.latest_offset)
+
+
+@pytest.mark.parametrize(
+    ("clean", "eligible"),
+    [(True, (1,)), (False, None)],
+)
+def test_after_an_unclean_stop_a_broker_is_trusted_no_more(clean: bool, eligible: tuple[int, ...] | None) -> None:
+    cluster = Cluster((1, 2), elr=True)
+    cluster.put_topic("a", (1, 2), isr=(1,), leader=1)
+    epoch = cluster.image.brokers[1].broker_epoch
+    cluster.ask_for_broker(registration(1, previous_broker_epoch=epoch if clean else -1), now_ms=SESSION_MS)
+    partition = cluster.partition("a")
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (-1, (), eligible)
+    # The registration is the last record, and its offset is the epoch.
+    assert cluster.image.brokers[1].broker_epoch == cluster.history.latest_offset
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"cluster_id": "other"}, ErrorCode.inconsistent_cluster_id),
+        ({"is_migrating_zk_broker": True}, ErrorCode.broker_id_not_registered),
+        ({"log_dirs": ()}, ErrorCode.invalid_registration),
+        ({"log_dirs": (UUID(int=5),)}, ErrorCode.invalid_registration),
+        ({"log_dirs": (directory(2), directory(2))}, ErrorCode.invalid_registration),
+        ({"log_dirs": (directory(1),)}, ErrorCode.invalid_registration),
+        ({"features": ()}, ErrorCode.invalid_registration),
+        ({"features": features(metadata_version=(7, 29))}, ErrorCode.unsupported_version),
+        ({"features": features(transaction_version=(0, 1))}, ErrorCode.unsupported_version),
+    ],
+)
+def test_refused_registrations(given: dict[str, Any], code: ErrorCode) -> None:
+    cluster = Cluster((1,))
+    answer = cluster.ask_for_broker(registration(2, **given))
+    assert (answer.error_code, answer.broker_epoch) == (code, -1)
+    assert list(cluster.image.brokers) == [1]
+
+
+def test_a_heartbeat_of_an_older_life_is_stale() -> None:
+    cluster = Cluster((1,))
+    assert heartbeat(cluster, 1, broker_epoch=0).error_code is ErrorCode.stale_broker_epoch
+    unknown = entity(
+        BrokerHeartbeatRequest,
+        broker_id=9,
+        broker_epoch=0,
+        current_metadata_offset=0,
+        want_fence=False,
+        want_shut_down=False,
+    )
+    assert cluster.ask_for_broker(unknown).error_code is ErrorCode.stale_broker_epoch
+
+
+def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1, 2))
+    heartbeat(cluster, 2, now_ms=5_000)
+    assert cluster.sessions.deadline() == SESSION_MS
+    quiet = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, SESSION_MS - 1)
+    assert quiet.records == ()
+    result = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, SESSION_MS)
+    assert [type(record) for record in result.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
+    cluster.append(result.records)
+    assert cluster.image.brokers[1].fenced
+    assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
+    assert cluster.sessions.deadline() == 5_000 + SESSION_MS
+
+
+def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
+    cluster = Cluster((1, 2))
+    sessions = Sessions(cluster.image, SESSION_MS, 50_000)
+    assert sessions.expired(cluster.image, 50_000 + SESSION_MS - 1) == []
+    assert sessions.expired(cluster.image, 50_000 + SESSION_MS) == [1, 2]
+
+
+def test_a_broker_that_leads_stops_when_others_have_taken_over() -> None:
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1, 2))
+    heartbeat(cluster, 2)
+    stopping = heartbeat(cluster, 1, want_shut_down=True)
+    assert (stopping.is_fenced, stopping.should_shut_down) == (False, False)
+    assert cluster.image.brokers[1].in_controlled_shutdown
+    assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
+    # Broker 2 has not read about it yet.
+    assert not heartbeat(cluster, 1, want_shut_down=True).should_shut_down
+    heartbeat(cluster, 2)
+    done = heartbeat(cluster, 1, want_shut_down=True)
+    assert (done.is_fenced, done.should_shut_down) == (True, True)
+    assert cluster.image.brokers[1].fenced
+
+
+def test_the_only_broker_may_stop() -> None:
+    cluster = Cluster((1,))
+    cluster.put_topic("a", (1,))
+    assert not heartbeat(cluster, 1, want_shut_down=True).should_shut_down
+    assert heartbeat(cluster, 1, want_shut_down=True).should_shut_down
+    partition = cluster.partition("a")
+    assert (partition.leader, partition.eligible_leader_replicas, partition.last_known_elr) == (-1, (1,), (1,))
+
+
+def test_a_broker_that_leads_nothing_stops_at_once() -> None:
+    cluster = Cluster((1,))
+    assert heartbeat(cluster, 1, want_shut_down=True).should_shut_down
+    assert cluster.image.brokers[1].fenced
+
+
+def test_a_failed_directory_takes_its_replicas_out_of_sync() -> None:
+    cluster = Cluster(())
+    first, second = UUID(int=501), UUID(int=502)
+    cluster.ask_for_broker(registration(1, log_dirs=(first, second)))
+    heartbeat(cluster, 1)
+    cluster.put_topic("a", (1,), directories=(first,))
+    cluster.put_topic("b", (1,), directories=(second,))
+    heartbeat(cluster, 1, offline_log_dirs=(first,))
+    assert cluster.image.brokers[1].log_dirs == (second,)
+    assert (cluster.partition("a").leader, cluster.partition("b").leader) == (-1, 1)
+
+
+def test_cordoned_directories_are_written_when_they_change() -> None:
+    cluster = Cluster((1,))
+    heartbeat(cluster, 1, cordoned_log_dirs=())
+    offset = cluster.history.latest_offset
+    heartbeat(cluster, 1, cordoned_log_dirs=())
+    assert (cluster.history.latest_offset, cordoned(cluster)) == (offset, ())
+    heartbeat(cluster, 1, cordoned_log_dirs=(directory(1),))
+    assert (cluster.history.latest_offset, cordoned(cluster)) == (offset + 1, (directory(1),))
+
+
+def cordoned(cluster: Cluster) -> tuple[UUID | None, ...] | None:
+    return cluster.image.brokers[1].cordoned_log_dirs
+
+
+def test_a_broker_leaves_for_good() -> None:
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1, 2))
+    assert outcome(cluster.ask(entity(UnregisterBrokerRequest, broker_id=1))) == (ErrorCode.none, None)
+    assert list(cluster.image.brokers) == [2]
+    assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
+    assert outcome(cluster.ask(entity(UnregisterBrokerRequest, broker_id=1))) == (
+        ErrorCode.broker_id_not_registered,
+        "Broker ID 1 is not currently registered",
+    )
+
+
+def test_producer_ids_are_given_in_blocks_and_once() -> None:
+    cluster = Cluster((1,))
+    request = entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=cluster.image.brokers[1].broker_epoch)
+    blocks = [cluster.ask(request) for _ in range(2)]
+    assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [(0, 1000), (1000, 1000)]
+    stale = cluster.ask(entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=0))
+    assert stale.error_code is ErrorCode.stale_broker_epoch
+
+
+def test_a_controller_registers() -> None:
+    cluster = Cluster((1,))
+    listener = entity(controllers.Listener, name="CONTROLLER", host="h", port=9093, security_protocol=0)
+    request = entity(
+        controllers.ControllerRegistrationRequest,
+        controller_id=1,
+        incarnation_id=UUID(int=4),
+        zk_migration_ready=False,
+        listeners=(listener,),
+        features=(),
+    )
+    assert outcome(cluster.ask(request)) == (ErrorCode.none, None)
+    assert cluster.image.controllers[1].endpoints[0].port == 9093

@@ -1,0 +1,104 @@
+"""Feature levels and the first records of a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from isthmus_broker.core.metadata.features import activation_records
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.core.metadata.schema import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+
+from tests.unit.metadata.cluster import Cluster, outcome
+
+
+def test_a_new_cluster_starts_with_its_levels_in_one_transaction() -> None:
+    context = Cluster(min_insync_replicas="2").context
+    assert activation_records(EMPTY_IMAGE, context, in_transaction=False) == (
+        BeginTransactionRecord(name="Bootstrap records"),
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="2"),
+        EndTransactionRecord(),
+    )
+
+
+def test_a_controller_that_finds_a_transaction_open_aborts_it() -> None:
+    cluster = Cluster()
+    assert activation_records(cluster.image, cluster.context, in_transaction=False) == ()
+    aborted = AbortTransactionRecord(reason="Controller failover")
+    assert activation_records(cluster.image, cluster.context, in_transaction=True) == (aborted,)
+    assert activation_records(EMPTY_IMAGE, cluster.context, in_transaction=True)[:2] == (
+        aborted,
+        BeginTransactionRecord(name="Bootstrap records"),
+    )
+
+
+def update(name: str, level: int, kind: int = 1, *, validate_only: bool = False) -> UpdateFeaturesRequest:
+    return entity(
+        UpdateFeaturesRequest,
+        timeout=NO_THROTTLE,
+        feature_updates=(entity(FeatureUpdateKey, feature=name, max_version_level=level, upgrade_type=kind),),
+        validate_only=validate_only,
+    )
+
+
+def test_a_level_goes_down_and_up_again() -> None:
+    cluster = Cluster()
+    assert outcome(cluster.ask(update("group.version", 0, 2))) == (ErrorCode.none, None)
+    assert cluster.image.feature("group.version") == 0
+    cluster.ask(update("group.version", 1, validate_only=True))
+    assert cluster.image.feature("group.version") == 0
+    cluster.ask(update("group.version", 1))
+    assert cluster.image.feature("group.version") == 1
+
+
+def test_eligible_leaders_bring_a_min_isr_for_all_and_none_for_single_brokers() -> None:
+    cluster = Cluster(elr=False)
+    settings = [("1", "3"), ("", None)]
+    cluster.append(
+        [ConfigRecord(resource_type=4, resource_name=b, name="min.insync.replicas", value=v) for b, v in settings]
+    )
+    cluster.ask(update("eligible.leader.replicas.version", 1))
+    assert cluster.image.config(4, "") == {"min.insync.replicas": "1"}
+    assert cluster.image.config(4, "1") == {}
+
+
+PREFIX = "The update failed for all features since the following feature had an error: Invalid update version "
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (
+            update("group.version", 0),
+            (
+                "0 for feature group.version. Can't downgrade the version of this feature without setting the upgrade type "
+                "to either safe or unsafe downgrade."
+            ),
+        ),
+        (update("group.version", 2), "2 for feature group.version. Local controller 1 only supports versions 0-1"),
+        (update("share.version", 1), "1 for feature share.version. Local controller 1 does not support this feature."),
+        (update("group.version", -1), "-1 for feature group.version. A feature version cannot be less than 0."),
+        (
+            update("group.version", 1, 7),
+            "1 for feature group.version. The controller does not support the given upgrade type.",
+        ),
+        (
+            update("kraft.version", 1),
+            "1 for feature kraft.version. The version of the quorum is chosen when its first node is formatted.",
+        ),
+    ],
+)
+def test_refused_updates(request_: UpdateFeaturesRequest, message: str) -> None:
+    assert outcome(Cluster().ask(request_)) == (ErrorCode.invalid_update_version, PREFIX + message)
