@@ -62,7 +62,7 @@ class Node:
         self._metadata_log: MetadataLogStore | None = None
         context = ControllerContext(config, formatted.cluster_id, random.SystemRandom(), random_uuid)
         self._context = context
-        self._controller = Controller(self._published, self._leadership_changed)
+        self._controller = Controller(config.node_id, self._published, self._leadership_changed)
         self._lifecycle = BrokerLifecycle(self._controller, context, self._directories)
         self._group_metadata = GroupMetadata(config)
         self._services = self._make_services(formatted.cluster_id)
@@ -106,8 +106,8 @@ class Node:
         self._follower.begin()
         for topic, index in services.replicas.strays():
             logger.warning("no topic claims the log of %s-%d: leaving it where it is", topic, index)
-        await self._bind()
         await self._lifecycle.serve()
+        await self._bind()
         services.mover.resume()
         self._upkeep.start()
 

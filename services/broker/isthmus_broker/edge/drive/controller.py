@@ -34,9 +34,12 @@ class NotController(Exception):
 class Controller:
     """The state machine over the metadata log, and the way to change it."""
 
-    def __init__(self, publish: Callable[[Published], None], on_leadership: Callable[[bool], None]) -> None:
+    def __init__(
+        self, node_id: int, publish: Callable[[Published], None], on_leadership: Callable[[bool], None]
+    ) -> None:
         self.history = ImageHistory()
         self.raft: RaftDriver | None = None
+        self._node_id = node_id
         self._publish = publish
         self._on_leadership = on_leadership
         self._leads = False
@@ -44,7 +47,7 @@ class Controller:
     async def run(self, operation: Operation[R]) -> R:
         """Decide, append, wait for the commit, and return the response; raises NotController."""
         raft = self.raft
-        if raft is None or not raft.core.is_leader:
+        if raft is None or not self._leads or not raft.core.is_leader:
             raise NotController
         result = operation(self.history.latest)
         if not result.records:
@@ -86,9 +89,8 @@ class Controller:
         return _snapshot_batches(self.history.committed, now_ms())
 
     def leader_changed(self, epoch: int, leader_id: int | None) -> None:
-        """Leadership came or went."""
-        assert self.raft is not None
-        leads = self.raft.core.is_leader
+        """Leadership came or went. Raft tells of this node's own only when everything committed before it has been applied."""
+        leads = leader_id == self._node_id
         if self._leads and not leads:
             self.history.revert()
         if leads != self._leads:
