@@ -1,6 +1,7 @@
 """One cluster's life: born from a seed, lives through its faults, is healed, and must then commit again everywhere."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from isthmus_broker.core.raft.config import RaftConfig
@@ -52,11 +53,16 @@ class RaftLife:
         voters = VoterSet(tuple(members[:voter_count]))
         files: dict[SnapshotId, VoterSet | None] = {SnapshotId(0, 0): voters}
         snapshot_after = random.choice((60, 300, 1_000_000))
+        timeout = random.choice((150, 400, 1_000))
         for member in members:
             config = RaftConfig(
                 local=member,
                 static_voters=voters if self._is_static else None,
                 bootstrap=tuple(each for each in voters.node_ids() if each != member.key.node_id),
+                election_timeout_ms=timeout,
+                fetch_timeout_ms=2 * timeout,
+                request_timeout_ms=2 * timeout,
+                fetch_wait_max_ms=timeout // 2,
                 fetch_bytes_max=random.choice((20, 200, 100_000)),
                 snapshot_chunk_bytes_max=random.choice((7, 100)),
                 snapshot_after_bytes=snapshot_after,
@@ -154,7 +160,11 @@ class RaftLife:
             self.world.after(self.world.random.randrange(self._rates.down_max), lambda: self._start(node))
 
     def _start(self, node: RaftNode) -> None:
+        """Start a node again, now and then under another address."""
         if node.core is None:
+            if not self._is_static and self.world.chance(0.1):
+                moved = Endpoint("CONTROLLER", f"node-{node.id}", 1 + self.world.random.randrange(3))
+                node.config = replace(node.config, local=replace(node.config.local, endpoints=(moved,)))
             node.start()
 
     def _cut_some(self) -> None:

@@ -68,12 +68,12 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
     election.observe(state, response.epoch, response.leader_id, now_ms)
     role = state.role
     if response.error != ErrorCode.none:
-        refused(state, peer, "Fetch", response.error, now_ms)
+        _refused(state, peer, "Fetch", response.error, now_ms)
         return
     if not isinstance(role, Follower) or role.leader_id != peer or response.epoch != state.epoch:
         state.requests.back_off(peer, now_ms)
         return
-    touch(state, role, now_ms)
+    role.hear(now_ms, state.config.fetch_timeout_ms)
     if response.diverging is not None:
         is_useful = _truncate(state, response.diverging)
     elif response.snapshot is not None:
@@ -86,13 +86,7 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
         commit.advance(state, min(response.high_watermark, state.log.end), now_ms)
 
 
-def touch(state: RaftState, role: Follower, now_ms: int) -> None:
-    """The leader has answered as one."""
-    role.has_fetched = True
-    role.fetch_deadline_ms = now_ms + state.config.fetch_timeout_ms
-
-
-def refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: int) -> None:
+def _refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: int) -> None:
     """Pause before asking again, unless the answer has already changed whom to ask."""
     state.outbox.note(PeerRefused(peer, request, error))
     state.requests.back_off(peer, now_ms)

@@ -91,7 +91,7 @@ def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: in
     if progress is not None:
         _record_fetch(state, progress, offset, now_ms)
         update_high_watermark(state, now_ms)
-    _answer_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request, progress)))
+    _answer_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request)))
 
 
 def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: int) -> Progress | None:
@@ -124,8 +124,8 @@ def _record_fetch(state: RaftState, progress: Progress, offset: int, now_ms: int
     progress.end_seen_at_fetch = state.log.durable_end
 
 
-def _wait(state: RaftState, request: FetchRequest, progress: Progress | None) -> int:
-    return 0 if progress is None else max(0, min(request.max_wait_ms, state.config.fetch_wait_max_ms))
+def _wait(state: RaftState, request: FetchRequest) -> int:
+    return max(0, min(request.max_wait_ms, state.config.fetch_wait_max_ms))
 
 
 def _answer_or_park(state: RaftState, leader: Leader, fetch: ParkedFetch) -> None:

@@ -39,6 +39,11 @@ class Follower:
     update_at_ms: int = 0
     """When the leader may next be told that this voter's endpoints have changed."""
 
+    def hear(self, now_ms: int, fetch_timeout_ms: int) -> None:
+        """The leader has answered as one."""
+        self.has_fetched = True
+        self.fetch_deadline_ms = now_ms + fetch_timeout_ms
+
 
 @dataclass(slots=True)
 class Prospective:

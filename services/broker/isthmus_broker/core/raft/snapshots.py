@@ -68,8 +68,7 @@ def handle_fetch_snapshot_response(state: RaftState, peer: int, response: FetchS
         state.outbox.note(PeerRefused(peer, "FetchSnapshot", response.error))
         state.requests.back_off(peer, now_ms)
         return
-    role.has_fetched = True
-    role.fetch_deadline_ms = now_ms + state.config.fetch_timeout_ms
+    role.hear(now_ms, state.config.fetch_timeout_ms)
     download.complete = end == response.size
     state.outbox.write(WriteSnapshotChunk(download.snapshot, download.position, response.data, download.complete))
     download.position = end
