@@ -11,7 +11,7 @@ from isthmus_broker.core.config.definitions import (
     GROUP_CONFIGS,
     TOPIC_CONFIGS,
 )
-from isthmus_broker.core.config.values import ConfigRefused, render
+from isthmus_broker.core.config.values import ConfigRefused, as_java, render
 
 from tests.unit.config.recording import recorded
 
@@ -81,3 +81,21 @@ def test_a_list_names_everything_once() -> None:
 def test_a_missing_required_configuration_is_named() -> None:
     with pytest.raises(ConfigRefused, match=r'Missing required configuration "controller\.listener\.names"'):
         BROKER_CONFIGS.parse({})
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0.0"),
+        (0.001, "0.001"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (12345678.5, "1.23456785E7"),
+        (-2e-5, "-2.0E-5"),
+        (1.5e300, "1.5E300"),
+        (float("inf"), "Infinity"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_numbers_are_shown_as_java_shows_them(number: float, text: str) -> None:
+    assert as_java(number) == text

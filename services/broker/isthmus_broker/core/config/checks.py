@@ -90,6 +90,13 @@ def _check_groups(typed: _Values) -> None:
     for kind in ("consumer", "share", "streams"):
         heartbeat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
         demand(typed.number(heartbeat) < typed.number(session), f"{heartbeat} must be less than {session}")
+    assignors = typed.texts("group.share.assignors")
+    demand(
+        len(assignors) == 1,
+        f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}",
+    )
+    standby, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    demand(typed.number(standby) <= typed.number(most), f"{standby} must be less than or equal to {most}")
 
 
 def _check_log(typed: _Values) -> None:

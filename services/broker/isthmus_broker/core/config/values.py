@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from enum import Enum
 from typing import assert_never
 
@@ -114,13 +115,8 @@ def _double_as_java(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    # Scientific notation always shows one digit after the point and neither plus sign nor leading zeros.
-    digits, exponent = f"{value!r}e0".split("e")[0:2] if "e" in repr(value) else _scientific(value)
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
-
-
-def _scientific(value: float) -> tuple[str, str]:
-    sign = "-" if value < 0 else ""
-    digits = repr(abs(value)).replace(".", "").strip("0") or "0"
-    exponent = math.floor(math.log10(abs(value)))
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}", str(exponent)
+    # Scientific notation with one digit before the point and always one after it, and no plus sign.
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, rest = digits[0], "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"

@@ -25,7 +25,7 @@ from isthmus_broker.core.config.definitions import (
     GROUP_CONFIGS,
     TOPIC_CONFIGS,
 )
-from isthmus_broker.core.config.dynamic import check_broker
+from isthmus_broker.core.config.dynamic import check_broker, usable
 from isthmus_broker.core.config.group_config import check_group
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.topic_config import check_topic
@@ -81,12 +81,12 @@ _KINDS: Final[Mapping[int, str]] = {
 
 
 def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
-    """This controller's settings, with what the metadata says about all brokers and about it."""
+    """This node's settings, with what the metadata says about all brokers and about it, as far as that can be understood."""
     node_id = str(context.node.node_id)
     return BrokerLayers(
         context.node.layers.static,
-        image.config(ResourceType.BROKER, ""),
-        image.config(ResourceType.BROKER, node_id),
+        usable(image.config(ResourceType.BROKER, ""), per_broker=False),
+        usable(image.config(ResourceType.BROKER, node_id), per_broker=True),
     )
 
 

@@ -25,6 +25,7 @@ from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest
+from kio.schema.controller_registration.v0.response import ControllerRegistrationResponse
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
@@ -40,6 +41,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.schema.update_features.v2.request import UpdateFeaturesRequest
+from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from isthmus_broker.core.metadata import (
     brokers,
@@ -74,7 +76,7 @@ def decide(image: ClusterImage, request: Any, context: ControllerContext) -> Res
     try:
         return _HANDLERS[type(request)](image, request, context)
     except Refused as refusal:
-        return Result((), _REFUSALS[type(request)](request, refusal))
+        return Result((), refused(request, refusal))
 
 
 def refused(request: Any, why: Refused) -> Any:
@@ -96,7 +98,7 @@ def decide_for_broker(
             return brokers.register_broker(image, request, context, sessions, next_offset, now_ms)
         return brokers.broker_heartbeat(image, request, context, sessions, next_offset, now_ms)
     except Refused as refusal:
-        return Result((), _REFUSALS[type(request)](request, refusal))
+        return Result((), refused(request, refusal))
 
 
 def _topics_not_created(request: CreateTopicsRequest, why: Refused) -> CreateTopicsResponse:
@@ -166,10 +168,10 @@ def _leaders_not_elected(request: ElectLeadersRequest, why: Refused) -> ElectLea
 def _whole(kind: type, **empty: Any) -> Callable[[Any, Refused], Any]:
     """An answer with one error for all of it."""
 
-    def refused(_request: Any, why: Refused) -> Any:
+    def answer(_request: Any, why: Refused) -> Any:
         return entity(kind, throttle_time=NO_THROTTLE, error_code=why.code, **empty)
 
-    return refused
+    return answer
 
 
 def _reassignments_refused(_request: Any, why: Refused) -> Any:
@@ -198,5 +200,8 @@ _REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
     DeleteTopicsRequest: _topics_not_deleted,
     ElectLeadersRequest: _leaders_not_elected,
     IncrementalAlterConfigsRequest: _configs_not_altered,
+    ControllerRegistrationRequest: _whole(ControllerRegistrationResponse, error_message=None),
     UnregisterBrokerRequest: _unregistering_refused,
+    UpdateFeaturesRequest: _whole(UpdateFeaturesResponse, error_message=None),
 }
+assert _REFUSALS.keys() == _HANDLERS.keys() | {BrokerRegistrationRequest, BrokerHeartbeatRequest}
