@@ -3,18 +3,31 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Final
 
 from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
-from isthmus_wire.errors import WireError
+from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.headers import encode_response_prefix
 from isthmus_wire.messages import encode_response
 
-from isthmus_broker.edge.api.api_18_api_versions import unsupported_version
-from isthmus_broker.edge.api.registry import HANDLERS
+from isthmus_broker.edge.api.registry import handler_of
 from isthmus_broker.edge.net.connection import ConnectionRefused, Request
 from isthmus_broker.edge.services import Services
 
 logger = logging.getLogger(__name__)
+
+# The answer in version 0 to a version of ApiVersions that nobody knows: the versions of ApiVersions itself.
+_UNSUPPORTED: Final = SimpleNamespace(
+    error_code=ErrorCode.unsupported_version,
+    api_keys=(
+        SimpleNamespace(
+            api_key=ApiKey.API_VERSIONS,
+            min_version=KAFKA_VERSIONS[ApiKey.API_VERSIONS][0],
+            max_version=KAFKA_VERSIONS[ApiKey.API_VERSIONS][1],
+        ),
+    ),
+)
 
 
 class Dispatcher:
@@ -27,7 +40,7 @@ class Dispatcher:
     def serve(self, request: Request) -> None:
         """Call the handler. An API nobody serves closes the connection, as Kafka does it."""
         key, version = request.header.api_key, request.header.api_version
-        handler = HANDLERS.get(key)
+        handler = handler_of(key)
         if handler is None:
             raise ConnectionRefused(f"API key {key} is not served")
         lowest, highest = KAFKA_VERSIONS[ApiKey(key)]
@@ -36,7 +49,7 @@ class Dispatcher:
                 raise ConnectionRefused(
                     f"{ApiKey(key).name} version {version} is not served, {lowest} to {highest} are"
                 )
-            body = encode_response(key, 0, unsupported_version())
+            body = encode_response(key, 0, _UNSUPPORTED)
             prefix = encode_response_prefix(key, 0, request.header.correlation_id, len(body))
             request.connection.send(prefix, (body,))
             return

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.coordinator.runtime import Runtime
-from isthmus_broker.core.group.shard import GroupShard, refuse
 from isthmus_broker.core.group.view import ClusterView
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.history import Published
@@ -17,7 +16,6 @@ from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
 from isthmus_broker.core.replica.fetch_session import FetchSessions
-from isthmus_broker.edge.api.registry import load_handlers
 from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.disk.checkpoints import TopicPartition
 from isthmus_broker.edge.disk.files import DiskFailure, FilePool
@@ -95,7 +93,6 @@ class Node:
 
     async def start(self) -> None:
         """Recover, join, and serve."""
-        load_handlers()
         self._start_raft()
         await self._controls.wait()
         await self._lifecycle.register()
@@ -219,6 +216,8 @@ class Node:
         return self._config.settings.offsets_topic_num_partitions if topic is None else len(topic.partitions)
 
     def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
+        from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
+
         configs = self._group_metadata.configs
         return Runtime(lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid), refuse, view)
 
@@ -247,7 +246,10 @@ def raft_config(config: NodeConfig) -> RaftConfig:
     settings = config.settings
     voters = VoterSet(
         tuple(
-            Voter(ReplicaKey(voter.node_id), (Endpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),))
+            Voter(
+                ReplicaKey(voter.node_id),
+                (Endpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),),
+            )
             for voter in sorted(config.voters, key=lambda voter: voter.node_id)
         )
     )

@@ -1,7 +1,6 @@
 """ApiVersions, versions 0 to 4: which APIs are served, and which features are supported and finalised.
 
-A version that this broker does not know is answered in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so that
-the client can ask again. Since version 3 the client tells its software's name and version.
+A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version.
 """
 
 import re
@@ -20,7 +19,7 @@ from kio.schema.api_versions.v4.response import (
 
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.result import entity
-from isthmus_broker.edge.api.registry import HANDLERS, handles
+from isthmus_broker.edge.api.registry import handles, served
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
 
@@ -43,7 +42,7 @@ def api_versions(node: Services, request: Request) -> None:
 
 def describe_node(node: Services, version: int) -> ApiVersionsResponse:
     """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
-    keys = tuple(_api_version(key, *KAFKA_VERSIONS[ApiKey(key)]) for key in sorted(HANDLERS))
+    keys = tuple(_api_version(key, *KAFKA_VERSIONS[ApiKey(key)]) for key in served())
     supported = tuple(
         entity(SupportedFeatureKey, name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in sorted(SUPPORTED.items())
@@ -77,9 +76,3 @@ def _response(
         finalized_features_epoch=epoch,
         finalized_features=finalized,
     )
-
-
-def unsupported_version() -> ApiVersionsResponse:
-    """The answer in version 0 to a version nobody knows."""
-    lowest, highest = KAFKA_VERSIONS[ApiKey.API_VERSIONS]
-    return _response(ErrorCode.unsupported_version, (_api_version(ApiKey.API_VERSIONS, lowest, highest),))
