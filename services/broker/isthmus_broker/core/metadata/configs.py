@@ -179,7 +179,7 @@ def alter_resource(
     """
     _check_request(alterations)
     current = image.config(resource.type, resource.name)
-    _check_on_broker(resource, alterations, current, context, replace=replace)
+    _check_on_broker(image, resource, alterations, context, replace=replace)
     records = []
     for alteration in alterations:
         value = _altered(resource, alteration, current.get(alteration.name))
@@ -211,9 +211,9 @@ def _check_request(alterations: Sequence[Alteration]) -> None:
 
 
 def _check_on_broker(
+    image: ClusterImage,
     resource: Resource,
     alterations: Sequence[Alteration],
-    current: Mapping[str, str],
     context: ControllerContext,
     *,
     replace: bool,
@@ -225,11 +225,11 @@ def _check_on_broker(
         return
     if resource.name:
         _check_is_this_node(resource.name, context.node.node_id)
-    settings = {} if replace else dict(current)
+    settings = {} if replace else dict(image.config(resource.type, resource.name))
     for alteration in alterations:
         _apply_on_broker(settings, alteration)
     try:
-        check_broker(context.node.layers, settings, per_broker=bool(resource.name))
+        check_broker(layers_of(image, context), settings, per_broker=bool(resource.name))
     except ConfigRefused as refusal:
         # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
         raise Refused(ErrorCode.invalid_request, str(refusal)) from None
