@@ -20,7 +20,7 @@ from tests.sim.raft_image import RaftImage, SnapshotFile
 from tests.sim.raft_node import RaftNode
 from tests.sim.world import Violation, World
 
-FAULTS_MS = 8_000
+FAULTS_MS = 6_000
 HEALING_MS = 60_000
 """Long after the faults end: enough for many lost elections in a row, so that only a stuck cluster needs longer."""
 
