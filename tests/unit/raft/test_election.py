@@ -22,7 +22,7 @@ from isthmus_broker.core.raft.messages import (
     VoteResponse,
 )
 from isthmus_broker.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from isthmus_broker.core.raft.types import QuorumState, Recovered
+from isthmus_broker.core.raft.types import QuorumState, Recovered, ReplicaKey
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter_set
@@ -278,6 +278,15 @@ def test_a_voter_being_removed_still_stands_until_that_is_committed() -> None:
     bench = Bench(log)
     assert only(requests(bench.wait(1_000), VoteRequest)).peer == 2
     assert bench.role() is Prospective
+
+
+def test_a_static_vote_is_remembered_without_its_directory() -> None:
+    """The file of static voters has no place for it."""
+    state = QuorumState(1, None, ReplicaKey(2))
+    bench = Bench(Recovered(quorum=state), static_voters=voter_set(1, 2, 3))
+    assert bench.ask(vote(3)) == rejected(1)
+    assert bench.ask(vote(2)) == granted(1)
+    assert bench.core.quorum_state == state
 
 
 def test_static_voters_are_known_without_a_directory() -> None:

@@ -65,7 +65,7 @@ class Core(Protocol[Event, Write, Send, Reply, Note]):
         """When `tick` is next worth calling; None when only an event can change anything."""
 
     def take(self) -> Ready[Write, Send, Reply, Note]:
-        """Hand over, and forget, what is owed to the outside. An empty Ready needs no `persisted`."""
+        """Hand over, and forget, what is owed to the outside. A Ready without writes needs no `persisted`."""
 
     def persisted(self, mark: int, now_ms: int) -> None:
         """Every write of the Ready values up to and including `mark` is durable."""

@@ -225,7 +225,7 @@ def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: int)
     if error == ErrorCode.none:
         observe(state, request.epoch, None, now_ms)
         granted = _can_grant(state, request)
-        if granted and not request.pre_vote and state.quorum.voted != request.candidate:
+        if granted and not request.pre_vote and state.quorum.voted is None:
             become_unattached(state, state.epoch, now_ms, request.candidate)
     response = VoteResponse(error=error, epoch=state.epoch, leader_id=state.leader_id, granted=granted)
     send = SendResponse(token, response)
@@ -245,7 +245,8 @@ def _can_grant(state: RaftState, request: VoteRequest) -> bool:
         return is_log_far_enough and not is_led
     if not isinstance(role, Unattached | Prospective) or state.leader_id is not None:
         return False
-    return state.quorum.voted == request.candidate or (state.quorum.voted is None and is_log_far_enough)
+    voted = state.quorum.voted
+    return is_log_far_enough if voted is None else voted.names(request.candidate)
 
 
 def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, now_ms: int) -> None:
@@ -303,8 +304,7 @@ def handle_begin_epoch_response(state: RaftState, peer: int, response: BeginQuor
 def _voter_request_error(state: RaftState, epoch: int, voter: ReplicaKey) -> ErrorCode:
     if epoch < state.epoch:
         return ErrorCode.fenced_leader_epoch
-    own = state.config.key
-    if voter.node_id != own.node_id or voter.directory_id not in (None, own.directory_id):
+    if not voter.names(state.config.key):
         return ErrorCode.invalid_voter_key
     return ErrorCode.none
 

@@ -233,7 +233,7 @@ def _other_voters(state: RaftState) -> list[ReplicaKey]:
 
 
 def _is_self(state: RaftState, key: ReplicaKey) -> bool:
-    return key.node_id == state.node_id and key.directory_id in (None, state.config.key.directory_id)
+    return key.names(state.config.key)
 
 
 def forget_observers(state: RaftState, now_ms: int) -> None:

@@ -17,8 +17,8 @@ from isthmus_broker.core.raft.state import RaftState
 
 
 def handle_fetch_snapshot(state: RaftState, token: int, request: FetchSnapshotRequest, now_ms: int) -> None:
-    """Serve one part. Whether `position` lies within the snapshot is found when it is read: an answer without data, whose
-    size does not exceed the position, is what the driver turns into POSITION_OUT_OF_RANGE."""
+    """Serve one part. How long the snapshot is shows only where it is read: the driver answers POSITION_OUT_OF_RANGE for a part
+    that would lie behind its end."""
     error = leading.request_error(state, request.epoch)
     read = None
     leader = state.leader

@@ -12,6 +12,10 @@ class ReplicaKey:
     directory_id: UUID | None = None
     """None where the cluster's voters are static (kraft.version 0)."""
 
+    def names(self, replica: "ReplicaKey") -> bool:
+        """Whether this key means that replica. Without a directory, as static voters are known, it means the node."""
+        return self.node_id == replica.node_id and self.directory_id in (None, replica.directory_id)
+
     def sort_key(self) -> tuple[int, int]:
         return self.node_id, self.directory_id.int if self.directory_id else 0
 
@@ -64,9 +68,9 @@ class VoterSet:
         return next((voter for voter in self.voters if voter.key.node_id == node_id), None)
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether this replica votes. A voter recorded without a directory is matched by its node id alone."""
+        """Whether this replica votes."""
         voter = self.find(key.node_id)
-        return voter is not None and voter.key.directory_id in (None, key.directory_id)
+        return voter is not None and voter.key.names(key)
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self.voters) == 1 and self.contains(key)

@@ -19,16 +19,15 @@ S = TypeVar("S")
 R = TypeVar("R")
 N = TypeVar("N")
 W_contra = TypeVar("W_contra", contravariant=True)
-S_inv = TypeVar("S_inv")
 R_contra = TypeVar("R_contra", contravariant=True)
 N_contra = TypeVar("N_contra", contravariant=True)
 
 
-class Host(Protocol[W_contra, S_inv, R_contra, N_contra]):
+class Host(Protocol[W_contra, S, R_contra, N_contra]):
     """What the driver does things with. Everything but `sync` is called on the event loop's thread and returns quickly; it may feed
     the driver, which takes up the event after the current one."""
 
-    def fill(self, send: S_inv) -> S_inv:
+    def fill(self, send: S) -> S:
         """Complete a message with what it must carry from storage, as storage is before the writes of the same Ready."""
 
     def write(self, write: W_contra) -> None:
@@ -37,7 +36,7 @@ class Host(Protocol[W_contra, S_inv, R_contra, N_contra]):
     def sync(self) -> None:
         """Make every write so far durable. May run in a worker thread, at the same time as `write` and `fill`."""
 
-    def send(self, send: S_inv) -> None:
+    def send(self, send: S) -> None:
         """Send a message, without waiting for it to arrive."""
 
     def reply(self, reply: R_contra) -> None:
