@@ -102,6 +102,16 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+class KeptRecord(NamedTuple):
+    """A record that compaction moves: its offset, timestamp, key and value, and the bytes from the key on."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    tail: bytes
+
+
 class NewRecord(NamedTuple):
     """A record to be written; a negative timestamp stands for none."""
 
@@ -234,6 +244,55 @@ def iterate_records(batch: Bytes, position: int = 0) -> Iterator[Record]:
         at += length
     if at != len(body):
         raise CorruptBatch(f"{len(body) - at} bytes after the last of {header.record_count} records")
+
+
+def records_to_keep(batch: Bytes, position: int = 0) -> Iterator[KeptRecord]:
+    """The records as compaction wants them: key and value to decide, and everything from the key on as it was written."""
+    header = header_at(batch, position)
+    view = memoryview(batch)[position + HEADER_SIZE : position + header.size]
+    body = memoryview(bytes(decompress(header.compression, view)))
+    at = 0
+    for _ in range(header.record_count):
+        length, at = read_varint(body, at)
+        if length < 0 or at + length > len(body):
+            raise CorruptBatch(f"a record claims {length} bytes with {len(body) - at} left")
+        timestamp_delta, begin = read_varint(body, at + 1)
+        offset_delta, begin = read_varint(body, begin)
+        key, end = _read_value(body, begin)
+        value, _ = _read_value(body, end)
+        tail = bytes(body[begin : at + length])
+        yield KeptRecord(header.base_offset + offset_delta, header.base_timestamp + timestamp_delta, key, value, tail)
+        at += length
+
+
+def rebuild_batch(header: BatchHeader, records: Sequence[KeptRecord], delete_horizon: int | None) -> bytes:
+    """The batch with only these records, at their offsets; one without records keeps its place and its sequence."""
+    attributes = header.attributes
+    base_timestamp = header.base_timestamp
+    if delete_horizon is not None:
+        attributes |= DELETE_HORIZON_BIT
+        base_timestamp = delete_horizon
+    body = bytearray()
+    for record in records:
+        fields = bytearray(1)
+        write_varint(fields, record.timestamp - base_timestamp)
+        write_varint(fields, record.offset - header.base_offset)
+        fields += record.tail
+        write_varint(body, len(fields))
+        body += fields
+    newest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    checked = _CHECKED.pack(
+        attributes if records else attributes & ~COMPRESSION_MASK,
+        header.last_offset_delta,
+        base_timestamp,
+        header.max_timestamp if header.uses_append_time else newest,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        len(records),
+    ) + (bytes(compress(header.compression, bytes(body))) if records else b"")
+    length = _CHECKED_FROM - LENGTH_END + len(checked)
+    return _PREFIX.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
 def _read_record(body: memoryview, header: BatchHeader) -> Record:

@@ -1,10 +1,11 @@
-"""What a node does by the clock: retention, flushes, checkpoints, forgetting producers."""
+"""What a node does by the clock: retention, compaction, flushes, checkpoints, forgetting producers."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.edge.disk.cleaner import Cleaner
 from isthmus_broker.edge.disk.log_manager import LogManager
 
 PRODUCER_CHECK_MS: Final = 600_000
@@ -18,6 +19,7 @@ class Upkeep:
     def __init__(self, config: Callable[[], NodeConfig], logs: LogManager) -> None:
         self._config = config
         self._logs = logs
+        self._cleaner = Cleaner(logs)
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
@@ -29,12 +31,15 @@ class Upkeep:
         self._every(
             "flush", lambda: min(settings.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS), self._logs.flush_due
         )
+        if settings.log_cleaner_enable:
+            self._every("cleaner", lambda: self._config().settings.log_cleaner_backoff_ms, self._cleaner.start_round)
         self._every("producers", lambda: PRODUCER_CHECK_MS, self._expire_producers)
 
     def stop(self) -> None:
         """No more."""
         for timer in self._timers.values():
             timer.cancel()
+        self._cleaner.stop()
 
     def _expire_producers(self) -> None:
         self._logs.expire_producers(self._config().settings.producer_id_expiration_ms)

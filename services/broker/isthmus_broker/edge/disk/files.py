@@ -29,14 +29,14 @@ class FilePool:
         self._limit = limit
         self._open: OrderedDict[Path, int] = OrderedDict()
 
-    def descriptor(self, path: Path) -> int:
-        """A descriptor for reading and writing; the file is made if it does not exist."""
+    def descriptor(self, path: Path, *, create: bool = True) -> int:
+        """A descriptor for reading and writing; the file is made if it does not exist and `create` says so."""
         descriptor = self._open.get(path)
         if descriptor is not None:
             self._open.move_to_end(path)
             return descriptor
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
         except OSError as error:
             raise DiskFailure(path, error) from error
         self._open[path] = descriptor
@@ -63,7 +63,7 @@ class FilePool:
     def read_at(self, path: Path, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position` on."""
         try:
-            return os.pread(self.descriptor(path), size, position)
+            return os.pread(self.descriptor(path, create=False), size, position)
         except OSError as error:
             raise DiskFailure(path, error) from error
 

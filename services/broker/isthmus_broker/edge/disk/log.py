@@ -24,6 +24,8 @@ from isthmus_broker.edge.disk.files import FilePool, replace_file
 from isthmus_broker.edge.disk.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
 
 PRODUCERS_SUFFIX: Final = ".snapshot"
+CLEANED_DIRECTORY: Final = "cleaned"
+SWAP_PREFIX: Final = "swap-"
 _OFFSET_ENTRY_SIZE: Final = 8
 _TIME_ENTRY_SIZE: Final = 12
 _COMMIT_MARKER: Final = 1
@@ -296,6 +298,8 @@ class Log:
         """Every batch that ends at or after `from_offset`."""
         number = max(bisect_right(self._bases, from_offset) - 1, 0)
         for segment in self.segments[number:]:
+            if segment.is_gone:  # deleted since the caller began
+                continue
             for placed in segment.headers(segment.offsets.position_for(from_offset)):
                 if placed.header.last_offset >= from_offset:
                     yield segment, placed
@@ -381,6 +385,33 @@ class Log:
         self.raise_start(self.segments[0].base_offset)
         return marked, reason
 
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
+        """Put a cleaned segment in the place of its originals, at once for every reader.
+
+        The rename of its directory decides: before it the next start removes the cleaned segment, after it the next start finishes what
+        happens here (`recovery.finish_replacement`).
+        """
+        begin = self.segments.index(old[0])
+        assert list(self.segments[begin : begin + len(old)]) == list(old)
+        end_offset = old[-1].next_offset
+        cleaned.close()
+        swap = cleaned.directory.rename(self.directory / f"{SWAP_PREFIX}{end_offset}")
+        marked = [path for segment in old for path in segment.mark_deleted()]
+        take_swapped(swap)
+        fresh = Segment(self.pool, self.directory, cleaned.base_offset, created_ms=cleaned.created_ms)
+        fresh.next_offset = end_offset
+        fresh.first_timestamp = old[0].first_timestamp
+        self.adopt([*self.segments[:begin], fresh, *self.segments[begin + len(old) :]])
+        for path in marked:
+            path.unlink(missing_ok=True)
+
     def _remove_files(self, segment: Segment) -> None:
         for path in segment.mark_deleted():
             path.unlink(missing_ok=True)
+
+
+def take_swapped(swap: Path) -> None:
+    """Move a cleaned segment's files to their place, the log last: while it is in the swap directory, the move is not finished."""
+    for path in sorted(swap.iterdir(), key=lambda path: path.suffix == SUFFIXES[0]):
+        path.rename(swap.parent / path.name)
+    swap.rmdir()

@@ -4,6 +4,7 @@ A batch that is torn, has a wrong checksum or an offset that does not rise ends 
 nothing after it can be believed.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from isthmus_broker.edge.disk.checkpoints import (
     write_topic_id,
 )
 from isthmus_broker.edge.disk.files import DiskFailure, FilePool
-from isthmus_broker.edge.disk.log import PRODUCERS_SUFFIX, Log
+from isthmus_broker.edge.disk.log import CLEANED_DIRECTORY, PRODUCERS_SUFFIX, SWAP_PREFIX, Log, take_swapped
 from isthmus_broker.edge.disk.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
 
 
@@ -110,6 +111,24 @@ def remove_leftovers(directory: Path) -> None:
     for pattern in ("*" + DELETED_SUFFIX, "*.tmp"):
         for path in directory.glob(pattern):
             path.unlink()
+    if (directory / CLEANED_DIRECTORY).exists():
+        shutil.rmtree(directory / CLEANED_DIRECTORY)
+    for swap in directory.glob(SWAP_PREFIX + "*"):
+        finish_replacement(directory, swap)
+
+
+def finish_replacement(directory: Path, swap: Path) -> None:
+    """A cleaned segment was about to take the place of its originals, which end where the swap directory's name says."""
+    cleaned = segment_bases(swap)
+    if not cleaned:  # the log itself has moved, so everything has
+        swap.rmdir()
+        return
+    end_offset = int(swap.name.removeprefix(SWAP_PREFIX))
+    for base in segment_bases(directory):
+        if cleaned[0] <= base < end_offset:
+            for suffix in SUFFIXES:
+                (directory / file_name(base, suffix)).unlink(missing_ok=True)
+    take_swapped(swap)
 
 
 def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:

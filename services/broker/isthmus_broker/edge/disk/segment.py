@@ -61,7 +61,7 @@ class Segment:
         self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
         self.first_timestamp: int | None = None
         self._since_index = 0
-        self._gone = False
+        self.is_gone = False
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
         path = self.directory / file_name(self.base_offset, suffix)
@@ -113,7 +113,7 @@ class Segment:
         start = position
         while position + HEADER_SIZE <= end:
             if position - start + HEADER_SIZE > len(window):
-                window, start = self._pool.read_at(self.path, SCAN_SIZE, position), position
+                window, start = self.read(position, SCAN_SIZE), position
                 if len(window) < HEADER_SIZE:
                     return
             header = header_at(window, position - start)
@@ -131,7 +131,7 @@ class Segment:
 
     def read(self, position: int, size: int) -> bytes:
         """Bytes of the file, never beyond what was appended."""
-        if self._gone:
+        if self.is_gone:
             raise SegmentGone(f"{self.path} was deleted")
         return self._pool.read_at(self.path, min(size, self.size - position), position)
 
@@ -214,7 +214,7 @@ class Segment:
     def mark_deleted(self) -> list[Path]:
         """Rename the files, so that they are gone for every reader and for the next start; returns what to remove later."""
         self.close()
-        self._gone = True
+        self.is_gone = True
         marked = []
         for suffix in SUFFIXES:
             path = self.directory / file_name(self.base_offset, suffix)
