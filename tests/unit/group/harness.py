@@ -1,20 +1,10 @@
 """A shard with a log in memory, and short ways to say what clients send."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
-
-from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
-from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from kio.schema.consumer_protocol_assignment.v3 import data as assignment
-from kio.schema.consumer_protocol_subscription.v3 import data as subscription
-from kio.schema.heartbeat.v4.request import HeartbeatRequest
-from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
-from kio.schema.leave_group.v5.request import MemberIdentity
-from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
-from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
 from isthmus_broker.core.coordinator.result import Note, RequestContext
 from isthmus_broker.core.coordinator.runtime import Ready, Runtime
@@ -23,13 +13,24 @@ from isthmus_broker.core.group.shard import GroupShard, refuse
 from isthmus_broker.core.group.view import ClusterView, Topics, TopicView
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import encode_entity, millis
-from isthmus_wire.requests import (
-    LeaveGroupRequest,
+from isthmus_wire.requests import LeaveGroupRequest, OffsetCommitRequestTopic, OffsetFetchRequest
+from kio.schema.join_group.v9.request import JoinGroupRequestProtocol
+from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
+
+from tests.unit.group.loose import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
-    OffsetFetchRequest,
+    OffsetCommitRequestPartition,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
+    SyncGroupRequest,
+    TopicPartitions,
+    assignment,
+    subscription,
 )
 
 GROUP = "g"
@@ -175,30 +176,18 @@ class World:
         epoch: int,
         *,
         topics: Iterable[str] | None = None,
-        owned: dict[UUID, Iterable[int]] | None = None,
+        owned: Mapping[UUID, Iterable[int]] | None = None,
+        api_version: int = 1,
         **fields: Any,
     ) -> Any:
         """A heartbeat; a full one when it joins."""
-        fields.setdefault("rebalance_timeout", millis(60_000 if epoch == 0 else -1))
-        if epoch == 0 and topics is None and "subscribed_topic_regex" not in fields:
-            topics = ("a",)
-        if epoch == 0 and owned is None:
-            owned = {}
-        return self.ask(
-            ConsumerGroupHeartbeatRequest(
-                group_id=fields.pop("group_id", GROUP),
-                member_id=member_id,
-                member_epoch=epoch,
-                subscribed_topic_names=None if topics is None else tuple(topics),
-                topic_partitions=None if owned is None else _owned(owned),
-                **fields,
-            ),
-            fields.pop("api_version", None),
-        )
+        return self.ask(beat_request(member_id, epoch, topics=topics, owned=owned, **fields), api_version)
 
     def described(self, group_id: str = GROUP) -> Any:
         """ConsumerGroupDescribe of one group."""
-        return self.ask(ConsumerGroupDescribeRequest(group_ids=(group_id,), include_authorized_operations=False)).groups[0]
+        return self.ask(
+            ConsumerGroupDescribeRequest(group_ids=(group_id,), include_authorized_operations=False)
+        ).groups[0]
 
     # The classic protocol.
 
@@ -235,24 +224,60 @@ class World:
 
     # Offsets.
 
-    def commit_offsets(self, offsets: dict[tuple[str, int], int], api_version: int = 9, **fields: Any) -> dict[tuple[str, int], ErrorCode]:
+    def commit_offsets(
+        self, offsets: dict[tuple[str, int], int], api_version: int = 9, **fields: Any
+    ) -> dict[tuple[str, int], ErrorCode]:
         """OffsetCommit by names; the error of each partition."""
         response = self.ask(commit_request(offsets, **fields), api_version)
-        return {(entry.name, each.partition_index): each.error_code for entry in response.topics for each in entry.partitions}
+        return {
+            (entry.name, each.partition_index): each.error_code
+            for entry in response.topics
+            for each in entry.partitions
+        }
 
     def fetch_offsets(self, *partitions: tuple[str, int], group_id: str = GROUP) -> dict[tuple[str, int], int]:
         """OffsetFetch by names, of everything by default."""
         by_name: dict[str, list[int]] = {}
         for name, index in partitions:
             by_name.setdefault(name, []).append(index)
-        asked = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=tuple(indexes)) for name, indexes in by_name.items())
+        asked = tuple(
+            OffsetFetchRequestTopic(name=name, partition_indexes=tuple(indexes)) for name, indexes in by_name.items()
+        )
         group = OffsetFetchRequestGroup(group_id=group_id, topics=asked if partitions else None)
         response = self.ask(OffsetFetchRequest(groups=(group,)), 9).groups[0]
         assert response.error_code == ErrorCode.none
-        return {(entry.name, each.partition_index): each.committed_offset for entry in response.topics for each in entry.partitions}
+        return {
+            (entry.name, each.partition_index): each.committed_offset
+            for entry in response.topics
+            for each in entry.partitions
+        }
 
 
-def _owned(owned: dict[UUID, Iterable[int]]) -> tuple[TopicPartitions, ...]:
+def beat_request(
+    member_id: str,
+    epoch: int,
+    *,
+    topics: Iterable[str] | None = None,
+    owned: Mapping[UUID, Iterable[int]] | None = None,
+    **fields: Any,
+) -> ConsumerGroupHeartbeatRequest:
+    """A heartbeat; to join, a full one that subscribes to topic a by default."""
+    fields.setdefault("rebalance_timeout", millis(60_000 if epoch == 0 else -1))
+    if epoch == 0 and topics is None and "subscribed_topic_regex" not in fields:
+        topics = ("a",)
+    if epoch == 0 and owned is None:
+        owned = {}
+    return ConsumerGroupHeartbeatRequest(
+        group_id=fields.pop("group_id", GROUP),
+        member_id=member_id,
+        member_epoch=epoch,
+        subscribed_topic_names=None if topics is None else tuple(topics),
+        topic_partitions=None if owned is None else _owned(owned),
+        **fields,
+    )
+
+
+def _owned(owned: Mapping[UUID, Iterable[int]]) -> tuple[TopicPartitions, ...]:
     return tuple(TopicPartitions(topic_id=topic_id, partitions=tuple(indexes)) for topic_id, indexes in owned.items())
 
 
@@ -265,7 +290,9 @@ def assigned(response: Any) -> dict[UUID, tuple[int, ...]] | None:
 
 def subscribe(*names: str, owned: dict[str, tuple[int, ...]] | None = None) -> bytes:
     """A consumer's metadata."""
-    entries = tuple(subscription.TopicPartition(topic=name, partitions=indexes) for name, indexes in (owned or {}).items())
+    entries = tuple(
+        subscription.TopicPartition(topic=name, partitions=indexes) for name, indexes in (owned or {}).items()
+    )
     body = subscription.ConsumerProtocolSubscription(topics=names, owned_partitions=entries)
     return b"\0\3" + encode_entity(body)
 
@@ -328,6 +355,8 @@ def commit_request(offsets: dict[tuple[str, int], int], **fields: Any) -> Offset
         by_name.setdefault(name, []).append(partition)
     fields.setdefault("group_id", GROUP)
     return OffsetCommitRequest(
-        topics=tuple(OffsetCommitRequestTopic(name=name, partitions=tuple(entries)) for name, entries in by_name.items()),
+        topics=tuple(
+            OffsetCommitRequestTopic(name=name, partitions=tuple(entries)) for name, entries in by_name.items()
+        ),
         **fields,
     )

@@ -51,6 +51,7 @@ _UNICODE: Final = {
     "Z": frozenset(" "),
     "Zs": frozenset(" "),
 }
+_OCTAL: Final = frozenset("01234567")
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -308,11 +309,10 @@ class _Parser:
         char = self._next()
         if char in _ESCAPES:
             return _ESCAPES[char]
-        if char == "0":
-            digits = "0"
-            while len(digits) < 3 and not self.done and self._text[self._at] in "01234567":
-                digits += self._next()
-            return chr(int(digits, 8))
+        if char == "0" or (char in _OCTAL and not self.done and self._text[self._at] in _OCTAL):
+            while len(char) < 3 and not self.done and self._text[self._at] in _OCTAL:
+                char += self._next()
+            return chr(int(char, 8))
         if char == "x":
             return self._hexadecimal()
         if char in _WORD or char not in EVERY:

@@ -1,0 +1,273 @@
+"""The runtime under a toy state machine: what is answered when, and what an append that fails leaves behind. And the timers."""
+
+from dataclasses import dataclass, field
+
+from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
+from isthmus_broker.core.coordinator.runtime import HELD_REQUESTS_MAX, Append, Runtime
+from isthmus_broker.core.coordinator.timers import Timers
+from isthmus_wire.errors import ErrorCode
+
+CONTEXT = RequestContext(api_version=0)
+
+
+@dataclass(frozen=True)
+class Word:
+    """An entity that is its own text."""
+
+    text: str
+    prefix: int = 7
+
+    def body(self) -> bytes:
+        return self.text.encode()
+
+
+@dataclass
+class Toy:
+    """Keeps the words it is told to; `!` asks for a record, `?` reads, `later` sets a timer that writes."""
+
+    timers: Timers
+    outbox: Outbox
+    words: list[str] = field(default_factory=list)
+    told: list[tuple[str, ErrorCode]] = field(default_factory=list)
+
+    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+        text = str(request)
+        if text == "later":
+            self.timers.schedule(("later",), now_ms + 10, lambda at_ms: self._write(f"tick@{at_ms}"), retry_ms=5)
+            return Result(response="set")
+        if text.endswith("!"):
+            return self._write(text)
+        return Result(response=list(self.words))
+
+    def _write(self, text: str) -> Result:
+        return Result(
+            records=(Record(Word(text)),),
+            response=f"did {text}",
+            then=lambda error, now_ms: self.told.append((text, error)),
+        )
+
+    def replay(self, record: Record, offset: int) -> None:
+        assert isinstance(record.key, Word)
+        self.words.append(f"{record.key.text}{offset}")
+
+    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+        return Record(Word(key[2:].decode())) if key[:2] == b"\0\7" else None
+
+    def loaded(self, view: str, now_ms: int) -> None:
+        self.words.append(f"loaded {view}")
+
+    def unloaded(self) -> None:
+        self.outbox.reply(99, "unloaded")
+
+    def metadata(self, view: str, now_ms: int) -> Result:
+        return Result(records=(Record(Word(view)),))
+
+
+class Bench:
+    """A runtime that serves, and the toy in it."""
+
+    def __init__(self) -> None:
+        self.toy: Toy
+        self.runtime: Runtime[str] = Runtime(self._new, lambda request, context, error: error.name, "v1")
+        self.runtime.load_begin(1)
+        self.runtime.load_end(0)
+        self.runtime.take()
+
+    def _new(self, timers: Timers, outbox: Outbox) -> Toy:
+        self.toy = Toy(timers, outbox)
+        return self.toy
+
+    def submit(self, token: int, request: str, now_ms: int = 0) -> None:
+        self.runtime.submit(token, request, CONTEXT, now_ms)
+
+    def replies(self) -> list[tuple[int, object]]:
+        return list(self.runtime.take().replies)
+
+    def appends(self) -> list[Append]:
+        return list(self.runtime.take().appends)
+
+
+def test_a_write_is_answered_when_it_is_committed() -> None:
+    bench = Bench()
+    bench.submit(1, "a!")
+    assert bench.appends() == [Append(1, ((b"\0\7a!", None),))]
+    bench.runtime.appended(1, 4, 0)
+    assert bench.toy.words == ["loaded v1", "a!4"]
+    assert bench.replies() == []
+    bench.runtime.committed(4, 0)
+    assert bench.replies() == []
+    bench.runtime.committed(5, 0)
+    assert bench.replies() == [(1, "did a!")]
+    assert bench.toy.told == [("a!", ErrorCode.none)]
+
+
+def test_a_read_waits_for_what_it_shows() -> None:
+    bench = Bench()
+    bench.submit(1, "?")
+    assert bench.replies() == [(1, ["loaded v1"])]
+    bench.submit(2, "a!")
+    bench.runtime.appended(1, 0, 0)
+    bench.submit(3, "?")
+    assert bench.replies() == []
+    bench.runtime.committed(1, 0)
+    assert bench.replies() == [(2, "did a!"), (3, ["loaded v1", "a!0"])]
+
+
+def test_requests_wait_for_the_append_under_way_and_see_it() -> None:
+    bench = Bench()
+    bench.submit(1, "a!")
+    bench.submit(2, "?")
+    bench.submit(3, "b!")
+    assert [append.seq for append in bench.appends()] == [1]
+    bench.runtime.appended(1, 0, 0)
+    assert [append.seq for append in bench.appends()] == [2]
+    bench.runtime.committed(1, 0)
+    assert bench.replies() == [(1, "did a!"), (2, ["loaded v1", "a!0"])]
+
+
+def test_an_append_that_fails_never_happened() -> None:
+    bench = Bench()
+    bench.submit(1, "a!")
+    bench.submit(2, "?")
+    bench.runtime.append_failed(1, ErrorCode.not_enough_replicas, 0)
+    assert bench.replies() == [(1, "coordinator_not_available"), (2, ["loaded v1"])]
+    assert bench.toy.told == [("a!", ErrorCode.coordinator_not_available)]
+
+
+def test_what_clients_are_told_of_the_logs_errors() -> None:
+    for error, told in {
+        ErrorCode.not_leader_or_follower: "not_coordinator",
+        ErrorCode.kafka_storage_error: "not_coordinator",
+        ErrorCode.request_timed_out: "coordinator_not_available",
+        ErrorCode.message_too_large: "unknown_server_error",
+        ErrorCode.invalid_producer_epoch: "invalid_producer_epoch",
+    }.items():
+        bench = Bench()
+        bench.submit(1, "a!")
+        bench.runtime.append_failed(1, error, 0)
+        assert bench.replies() == [(1, told)]
+
+
+def test_requests_before_and_during_the_load_are_refused() -> None:
+    bench = Bench()
+    bench.runtime.unload()
+    bench.runtime.take()
+    bench.submit(1, "?")
+    bench.runtime.load_begin(2)
+    bench.submit(2, "?")
+    assert bench.replies() == [(1, "not_coordinator"), (2, "coordinator_load_in_progress")]
+    assert not bench.runtime.active
+    assert bench.runtime.deadline() is None
+
+
+def test_a_load_replays_the_log_and_skips_what_it_does_not_know() -> None:
+    bench = Bench()
+    bench.runtime.unload()
+    bench.runtime.load_begin(2)
+    bench.runtime.load(3, b"\0\7x", None)
+    bench.runtime.load(4, b"\0\1y", b"z")
+    bench.runtime.metadata("v2", 0)
+    bench.runtime.load_end(0)
+    assert bench.toy.words == ["x3", "loaded v2"]
+    bench.submit(1, "?")
+    assert bench.replies() == [(99, "unloaded")]  # offset 4 is not known to be committed
+    bench.runtime.committed(5, 0)
+    assert bench.replies() == [(1, ["x3", "loaded v2"])]
+
+
+def test_unloading_sends_everyone_away() -> None:
+    bench = Bench()
+    bench.submit(1, "a!")
+    bench.runtime.appended(1, 0, 0)
+    bench.submit(2, "b!")
+    bench.submit(3, "?")
+    bench.runtime.unload()
+    ready = bench.runtime.take()
+    assert ready.appends == ()
+    assert ready.replies == (
+        (1, "not_coordinator"),
+        (2, "not_coordinator"),
+        (3, "not_coordinator"),
+        (99, "unloaded"),
+    )
+    assert bench.toy.told == [("a!", ErrorCode.not_coordinator), ("b!", ErrorCode.not_coordinator)]
+    bench.runtime.unload()
+    assert bench.replies() == []
+
+
+def test_more_requests_than_are_held_are_refused() -> None:
+    bench = Bench()
+    for token in range(HELD_REQUESTS_MAX + 1):
+        bench.submit(token, "a!")
+    assert bench.replies() == []
+    bench.submit(-1, "a!")
+    assert bench.replies() == [(-1, "coordinator_not_available")]
+
+
+def test_a_timer_writes_when_it_is_due_and_again_when_that_failed() -> None:
+    bench = Bench()
+    bench.submit(1, "later", 100)
+    assert bench.runtime.deadline() == 110
+    bench.runtime.tick(109)
+    assert bench.appends() == []
+    bench.runtime.tick(110)
+    assert bench.runtime.deadline() is None
+    assert bench.appends() == [Append(1, ((b"\0\7tick@110", None),))]
+    bench.runtime.append_failed(1, ErrorCode.request_timed_out, 112)
+    assert bench.runtime.deadline() == 117
+    bench.runtime.tick(117)
+    bench.runtime.appended(2, 0, 117)
+    assert bench.toy.words[-1] == "tick@1170"
+    assert bench.runtime.deadline() is None
+
+
+def test_a_metadata_change_may_write() -> None:
+    bench = Bench()
+    bench.runtime.metadata("v2", 0)
+    assert bench.appends() == [Append(1, ((b"\0\7v2", None),))]
+
+
+# Timers.
+
+
+def _due(timers: Timers, now_ms: int) -> list[str]:
+    names = []
+    while (timer := timers.pop_due(now_ms)) is not None:
+        names.append(timer.key[0])
+    return names
+
+
+def test_timers_are_due_in_order_and_once() -> None:
+    timers = Timers()
+    for name, due_ms in (("c", 30), ("a", 10), ("b", 20), ("a2", 10)):
+        timers.schedule((name,), due_ms, lambda at_ms: Result())
+    assert timers.deadline() == 10
+    assert _due(timers, 9) == []
+    assert _due(timers, 20) == ["a", "a2", "b"]
+    assert _due(timers, 99) == ["c"]
+    assert timers.deadline() is None
+
+
+def test_a_timer_moves_later_and_earlier_and_away() -> None:
+    timers = Timers()
+    timers.schedule(("a",), 10, lambda at_ms: Result())
+    timers.schedule(("a",), 50, lambda at_ms: Result())
+    assert timers.deadline() == 50
+    timers.schedule(("a",), 20, lambda at_ms: Result())
+    assert timers.deadline() == 20
+    timers.schedule(("a",), 40, lambda at_ms: Result())
+    timers.schedule_if_absent(("a",), 5, lambda at_ms: Result())
+    assert _due(timers, 39) == []
+    assert _due(timers, 40) == ["a"]
+    timers.schedule(("a",), 60, lambda at_ms: Result())
+    timers.cancel(("a",))
+    timers.cancel(("a",))
+    assert len(timers) == 0
+    assert _due(timers, 99) == []
+
+
+def test_moving_a_timer_later_costs_no_memory() -> None:
+    timers = Timers()
+    for due_ms in range(10_000):
+        timers.schedule(("a",), due_ms, lambda at_ms: Result())
+    assert len(timers._heap) == 1
