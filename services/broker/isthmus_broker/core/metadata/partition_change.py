@@ -52,12 +52,12 @@ class PartitionChange:
         """The change; None when nothing differs."""
         before = self.partition
         isr, replicas, removing, adding = self._after_reassignment()
-        elr = self._eligible(isr)
+        elr = self._eligible(isr, replicas)
         leader, unclean = self._elected(isr, elr, replicas)
         recovery_state = before.leader_recovery_state if self.recovery_state is None else self.recovery_state
         if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
-        if leader != before.leader and unclean:
+        if unclean:
             isr, elr, recovery_state = (leader,), (), RECOVERING
         if not self.elr_enabled and not isr:
             isr = before.isr  # without eligible leaders the last in-sync replicas are remembered as such
@@ -98,12 +98,15 @@ class PartitionChange:
             complete = set(kept) <= set(kept_isr)
         return (kept_isr, kept, (), ()) if complete else (isr, replicas, removing, adding)
 
-    def _eligible(self, isr: Replicas) -> Replicas:
-        """Replicas out of sync that nevertheless hold every committed record: they left while too few were in sync to commit more."""
+    def _eligible(self, isr: Replicas, replicas: Replicas) -> Replicas:
+        """Replicas out of sync that nevertheless hold every committed record: they left while too few were in sync to commit more.
+
+        Unlike Kafka, a broker that a reassignment took away is not among them: it has nothing left.
+        """
         if not self.elr_enabled or len(isr) >= self.min_isr:
             return ()
         candidates = {*(self.partition.eligible_leader_replicas or ()), *self.partition.isr}
-        return tuple(sorted(candidates - set(isr) - set(self.uncleanly_stopped)))
+        return tuple(sorted((candidates & set(replicas)) - set(isr) - set(self.uncleanly_stopped)))
 
     def _elected(self, isr: Replicas, elr: Replicas, replicas: Replicas) -> tuple[int, bool]:
         """The leader, and whether electing it may lose records."""
