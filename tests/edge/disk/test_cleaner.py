@@ -3,10 +3,10 @@
 import asyncio
 import random
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from isthmus_broker.core.log.compaction import CleaningRules, NewestOffsets, clean_batch
-from isthmus_broker.edge.disk import log as log_module
 from isthmus_broker.edge.disk.cleaner import Cleaner
 from isthmus_broker.edge.disk.files import FilePool
 from isthmus_broker.edge.disk.log import Log
@@ -39,7 +39,7 @@ def filled(directory: Path) -> tuple[LogManager, Log]:
     )
     home = LogDir(directory)
     manager = LogManager([home], FilePool(), lambda _topic: settings)
-    log = manager.create("t", 0, log_module.UUID(int=9))
+    log = manager.create("t", 0, UUID(int=9))
     rng = random.Random(5)
     for number in range(120):
         compression = rng.randrange(5)
