@@ -15,6 +15,7 @@ from isthmus_broker.core.metadata.schema import (
 )
 from isthmus_wire.errors import ErrorCode
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.assign_replicas_to_dirs.v0 import request as assigned
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 from kio.schema.controller_registration.v0 import request as controllers
@@ -214,6 +215,49 @@ def test_a_failed_directory_takes_its_replicas_out_of_sync() -> None:
     heartbeat(cluster, 1, offline_log_dirs=(first,))
     assert cluster.image.brokers[1].log_dirs == (second,)
     assert (cluster.partition("a").leader, cluster.partition("b").leader) == (-1, 1)
+
+
+def assignment(cluster: Cluster, directory_id: UUID, *replicas: tuple[UUID, int]) -> Any:
+    request = entity(
+        assigned.AssignReplicasToDirsRequest,
+        broker_id=1,
+        broker_epoch=cluster.image.brokers[1].broker_epoch,
+        directories=(
+            entity(
+                assigned.DirectoryData,
+                id_=directory_id,
+                topics=tuple(
+                    entity(
+                        assigned.TopicData,
+                        topic_id=topic_id,
+                        partitions=(entity(assigned.PartitionData, partition_index=index),),
+                    )
+                    for topic_id, index in replicas
+                ),
+            ),
+        ),
+    )
+    return [topic.partitions[0].error_code for topic in cluster.ask(request).directories[0].topics]
+
+
+def test_a_broker_with_several_directories_tells_where_it_keeps_its_replicas() -> None:
+    cluster = Cluster((2,))
+    first, second = UUID(int=501), UUID(int=502)
+    cluster.ask_for_broker(registration(1, log_dirs=(first, second)))
+    heartbeat(cluster, 1)
+    a = cluster.put_topic("a", (1,), directories=(None,)).id
+    b = cluster.put_topic("b", (2,)).id
+    assert assignment(cluster, first, (a, 0), (a, 9), (b, 0), (UUID(int=3), 0)) == [
+        ErrorCode.none,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_id,
+    ]
+    assert (cluster.partition("a").directories, cluster.partition("a").leader) == ((first,), 1)
+    # A directory that the controller knows to have failed takes the replica with it.
+    heartbeat(cluster, 1, offline_log_dirs=(second,))
+    assert assignment(cluster, second, (a, 0)) == [ErrorCode.none]
+    assert (cluster.partition("a").directories, cluster.partition("a").leader) == ((second,), -1)
 
 
 def test_cordoned_directories_are_written_when_they_change() -> None:

@@ -20,6 +20,8 @@ from kio.schema.alter_partition.v3.request import AlterPartitionRequest
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
+from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
+from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
@@ -46,6 +48,7 @@ from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 from isthmus_broker.core.metadata import (
     brokers,
     configs,
+    directories,
     features,
     partitions,
     producer_ids,
@@ -60,6 +63,7 @@ _HANDLERS: Final[Mapping[type, Callable[[ClusterImage, Any, ControllerContext], 
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,
+    AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     ControllerRegistrationRequest: brokers.register_controller,
     CreatePartitionsRequest: topics.create_partitions,
     CreateTopicsRequest: topics.create_topics,
@@ -193,6 +197,7 @@ _REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
     AlterConfigsRequest: _configs_not_altered,
     AlterPartitionReassignmentsRequest: _reassignments_refused,
     AlterPartitionRequest: _whole(AlterPartitionResponse, topics=()),
+    AssignReplicasToDirsRequest: _whole(AssignReplicasToDirsResponse, directories=()),
     BrokerHeartbeatRequest: _whole(BrokerHeartbeatResponse, should_shut_down=False),
     BrokerRegistrationRequest: _whole(BrokerRegistrationResponse),
     CreatePartitionsRequest: _partitions_not_created,

@@ -45,7 +45,7 @@ class PartitionChange:
     removing: Replicas | None = None
     adding: Replicas | None = None
     recovery_state: int | None = None
-    directories: Mapping[int, UUID] = field(default_factory=dict)
+    directories: Mapping[int, UUID | None] = field(default_factory=dict)
     uncleanly_stopped: Sequence[int] = ()
 
     def record(self) -> PartitionChangeRecord | None:
@@ -58,6 +58,7 @@ class PartitionChange:
         if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
         if unclean:
+            # Whoever is elected so has what counts from here on; the mark stays until it has made its log fit.
             isr, elr, recovery_state = (leader,), (), RECOVERING
         if not self.elr_enabled and not isr:
             isr = before.isr  # without eligible leaders the last in-sync replicas are remembered as such
