@@ -119,6 +119,28 @@ def test_a_conversion_that_could_not_be_stored_leaves_the_group_classic() -> Non
     assert world.heartbeat(member_id, 1) == ErrorCode.none
 
 
+def test_a_group_whose_leader_gave_a_partition_twice_is_not_converted() -> None:
+    world = _world()
+    first = _classic(world)
+    second, waiting = world.new_member()
+    world.replies.pop(world.join(first))
+    world.replies.pop(waiting)
+    world.sync(first, 2, {first: assign(a=(0, 1)), second: assign(a=(1,))})
+    assert world.beat("m1", 0).error_code == ErrorCode.unknown_server_error
+
+
+def test_a_member_whose_first_protocol_is_malformed_is_told_so() -> None:
+    world = _world()
+    first = _classic(world, protocols={"range": subscribe("a")})
+    _, waiting = world.new_member(protocols={"range": subscribe("a")})
+    protocols = {"odd": b"x", "range": subscribe("a")}
+    world.replies.pop(world.join(first, protocols=protocols))
+    world.replies.pop(waiting)
+    world.sync(first, 2, {first: assign(a=(0,))})
+    world.beat("m1", 0, topics=())
+    assert world.replies.pop(world.sync(first, 2, protocol_name="odd")).error_code == ErrorCode.unknown_server_error
+
+
 # Together.
 
 

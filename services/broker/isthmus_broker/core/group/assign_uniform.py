@@ -28,16 +28,18 @@ def assign_uniform(group: GroupSpec) -> Targets:
 def _assign_same(members: list[MemberSpec], group: GroupSpec) -> Targets:
     quota, extra_left = divmod(sum(group.partitions.values()), len(members))
     kept: dict[str, list[Partition]] = {}
+    taken: set[Partition] = set()
     wanting: list[tuple[str, int]] = []
     for place, member in enumerate(members):
         held = [
             (topic_id, partition)
             for topic_id in sorted(member.target)
             for partition in sorted(member.target[topic_id])
-            if partition < group.partitions.get(topic_id, 0)
+            if partition < group.partitions.get(topic_id, 0) and (topic_id, partition) not in taken
         ]
         room = quota + (extra_left > 0)
         kept[member.member_id] = held[:room]
+        taken.update(held[:room])
         missing = room - len(kept[member.member_id])
         takes_extra = extra_left > 0
         if missing and takes_extra and len(members) - place > extra_left:
@@ -46,7 +48,6 @@ def _assign_same(members: list[MemberSpec], group: GroupSpec) -> Targets:
         if missing:
             wanting.append((member.member_id, missing))
         extra_left -= takes_extra
-    taken = {partition for partitions in kept.values() for partition in partitions}
     free = iter(
         (topic_id, partition)
         for topic_id in sorted(group.partitions)

@@ -136,7 +136,10 @@ class ClassicInConsumer:
         if group.assignment_epoch > member.epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
             self._sessions.expect_join(group.group_id, member, now_ms)
             raise Refused(ErrorCode.rebalance_in_progress)
-        assignment = write_assignment(first.metadata, without_epochs(member.assigned), self._registry.view)
+        try:
+            assignment = write_assignment(first.metadata, without_epochs(member.assigned), self._registry.view)
+        except DecodeError:  # the member of an upgraded group, whose protocol of choice was another
+            raise Refused(ErrorCode.unknown_server_error) from None
 
         def start_clocks(error: ErrorCode, at_ms: int) -> None:
             if error == ErrorCode.none:
@@ -230,7 +233,7 @@ def _joined(join: Join, member: ConsumerMember) -> object:
 
 
 def _classic(member: ConsumerMember) -> ClassicMemberMetadata:
-    if member.classic is None:
+    if member.classic is None or not member.classic.supported_protocols:
         raise Refused(ErrorCode.unknown_member_id)
     return member.classic
 

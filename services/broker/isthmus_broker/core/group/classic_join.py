@@ -242,15 +242,17 @@ class ClassicJoin:
 
         def answer(error: ErrorCode, now_ms: int) -> None:
             parked = group.take_join(member)
-            if error != ErrorCode.none:
+            if parked is None:
+                return  # answered by a rebalance since
+            if error != ErrorCode.none and group.state == ClassicState.STABLE:
                 self._restore(group, member, former, now_ms)
-            if parked is not None:
-                response = self._static_answer(group, member, parked.api_version, former.leader, error)
-                self._registry.outbox.reply(parked.token, response)
+            response = self._static_answer(group, member, parked.api_version, former.leader, error)
+            self._registry.outbox.reply(parked.token, response)
 
         return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=answer)
 
     def _restore(self, group: ClassicGroup, member: ClassicMember, former: "_Former", now_ms: int) -> None:
+        """The log knows the member by its old id: so does the group again."""
         if member.instance_id is None or group.static_members.get(member.instance_id) != member.member_id:
             return
         self._registry.timers.cancel(heartbeat_key(group.group_id, member.member_id))

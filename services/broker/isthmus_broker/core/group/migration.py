@@ -12,9 +12,9 @@ from isthmus_wire.errors import DecodeError, ErrorCode
 from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.config import MigrationPolicy
-from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.consumer_group import NO_OWNER, ConsumerGroup
 from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL, read_assignment, read_subscription, write_assignment
-from isthmus_broker.core.group.member import ConsumerMember, MemberState
+from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol
 from isthmus_broker.core.group.refused import GroupNotFound, Refused
@@ -65,6 +65,8 @@ class Migration:
         upgraded.epoch = upgraded.assignment_epoch = group.generation
         for member in group.members.values():
             assigned = self._assigned(group, member)
+            if any(upgraded.partition_epoch(*each) != NO_OWNER for each in _pairs(assigned)):
+                raise Refused(ErrorCode.unknown_server_error)  # the group's leader gave a partition to two members
             upgraded.target[member.member_id] = assigned
             upgraded.update_member(self._consumer_member(group, member, assigned))
         upgraded.metadata_hash = self._registry.metadata_hash(upgraded.subscriptions.topics())
@@ -186,6 +188,10 @@ class Migration:
         if self._registry.config.group_consumer_migration_policy == MigrationPolicy.DISABLED:
             message = f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is disabled."
             raise Refused(ErrorCode.inconsistent_group_protocol, message)
+
+
+def _pairs(partitions: Partitions) -> list[tuple[UUID, int]]:
+    return [(topic_id, index) for topic_id, indexes in partitions.items() for index in indexes]
 
 
 def _malformed(group: ClassicGroup) -> GroupNotFound:

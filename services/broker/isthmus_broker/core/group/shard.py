@@ -39,6 +39,8 @@ from isthmus_broker.core.group.replay import Replay
 from isthmus_broker.core.group.sessions import Sessions
 from isthmus_broker.core.group.view import ClusterView
 
+__all__ = ["GroupShard", "refuse"]
+
 LEAVE_MEMBERS_VERSION = 3
 PROTOCOL_REQUIRED_VERSION = 5
 
@@ -205,6 +207,3 @@ def _refusal(request: object, context: RequestContext, refused: Refused) -> obje
         answers = [left(identity, refused.error) for identity in _leaving(request, context)]
         return leave_response(context.api_version, answers)
     return refuse(request, context, refused.error)
-
-
-__all__ = ["GroupShard", "refuse"]
