@@ -42,6 +42,7 @@ class GroupConfig:
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_max_size: int = INT_MAX
+    # Names of `assign.ASSIGNORS`; the first is taken when no member asks for one.
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     offset_metadata_max_bytes: int = 4_096

@@ -103,10 +103,6 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    def classic_members(self) -> int:
-        """How many members use the classic protocol."""
-        return sum(member.classic is not None for member in self.members.values())
-
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether a classic member with these protocols may join: one of them is supported by all classic members there are."""
         if protocol_type != CONSUMER_PROTOCOL:

@@ -195,7 +195,9 @@ class ConsumerSteps:
         waits = group.assignment_timestamp_ms != 0 and now_ms < group.assignment_timestamp_ms + interval_ms
         if group.assignment_epoch >= epoch or waits:
             return group.assignment_epoch, group.target_of(updated)
-        name = group.preferred_assignor(member, updated) or self._registry.config.group_consumer_assignors[0]
+        name = group.preferred_assignor(member, updated)
+        if name not in ASSIGNORS:  # nobody asks for one, or an earlier owner of the log had more
+            name = self._registry.config.group_consumer_assignors[0]
         targets = ASSIGNORS[name](self._spec(group, member, updated))
         records += [
             target_record(group.group_id, member_id, targets[member_id])
