@@ -105,6 +105,8 @@ def _length_reader(*, flexible: bool, text: bool, nullable: bool) -> Callable[[C
 
     def read_length(cursor: Cursor) -> int:
         length: int = read_uvarint(cursor) - 1 if flexible else read_legacy(cursor)
+        if text and length > _LEGACY_STRING_MAX:
+            raise DecodeError(f"a string of {length} bytes; the longest is {_LEGACY_STRING_MAX}")
         if length < 0 and not (nullable and length == -1):
             raise DecodeError(f"a length of {length} where a value is required")
         return length

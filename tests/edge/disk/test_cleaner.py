@@ -75,7 +75,7 @@ def test_the_newest_of_every_key_stays_at_its_offset(tmp_path: Path) -> None:
         again, recovered = reopened(log, clean=False, recovery_point=end)
         assert recovered.bytes_cut == 0
         assert content(again) == survivors(before, end)
-        manager.close()
+        manager.close(0)
 
     asyncio.run(run())
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from isthmus_broker.core.metadata.brokers import Sessions, fence_silent_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.producer_ids import first_id
 from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import (
     BrokerRegistrationChangeRecord,
@@ -128,7 +129,7 @@ def test_after_an_unclean_stop_a_broker_is_trusted_no_more(clean: bool, eligible
         ({"log_dirs": (directory(1),)}, ErrorCode.invalid_registration),
         ({"features": ()}, ErrorCode.invalid_registration),
         ({"features": features(metadata_version=(7, 29))}, ErrorCode.unsupported_version),
-        ({"features": features(transaction_version=(0, 1))}, ErrorCode.unsupported_version),
+        ({"features": features(group_version=(0, 0))}, ErrorCode.unsupported_version),
     ],
 )
 def test_refused_registrations(given: dict[str, Any], code: ErrorCode) -> None:
@@ -290,9 +291,20 @@ def test_producer_ids_are_given_in_blocks_and_once() -> None:
     cluster = Cluster((1,))
     request = entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=cluster.image.brokers[1].broker_epoch)
     blocks = [cluster.ask(request) for _ in range(2)]
-    assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [(0, 1000), (1000, 1000)]
+    first = first_id(cluster.context.cluster_id)
+    assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [
+        (first, 1000),
+        (first + 1000, 1000),
+    ]
     stale = cluster.ask(entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=0))
     assert stale.error_code is ErrorCode.stale_broker_epoch
+
+
+def test_clusters_number_their_producers_apart() -> None:
+    first, second = first_id("cluster-a"), first_id("cluster-b")
+    assert abs(first - second) >= 2**32
+    assert min(first, second) >= 0
+    assert max(first, second) + 2**32 < 2**63
 
 
 def test_a_controller_registers() -> None:

@@ -1,24 +1,30 @@
 """Who follows the cluster's metadata on this node, and in which order they are told."""
 
-from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
+import logging
+from dataclasses import replace
+
+from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.delta import Changes, changes_between
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ResourceType
-from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.drive.group_metadata import GroupMetadata
+from isthmus_broker.edge.drive.replica_reports import ReplicaReports
 from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.services import Services
+
+logger = logging.getLogger(__name__)
 
 
 class MetadataFollower:
     """Brings a node's parts to each committed image. Until the logs are open only the image itself is kept."""
 
-    def __init__(self, services: Services, context: ControllerContext, groups: GroupMetadata) -> None:
+    def __init__(self, services: Services, groups: GroupMetadata, reports: ReplicaReports) -> None:
         self._services = services
-        self._context = context
         self._groups = groups
+        self._reports = reports
         self._serving = False
         self._offset = -1
         services.replicas.on_leadership = self._leadership
@@ -32,13 +38,23 @@ class MetadataFollower:
         if published.changes.features:
             services.features_epoch = published.offset
         if any(resource.type == ResourceType.BROKER for resource in published.changes.configs):
-            services.config = self.config_in_force()
+            self.take_config()
         if self._serving:
             self._spread(published.changes)
 
-    def config_in_force(self) -> NodeConfig:
-        """The node's settings with what the metadata says about all brokers and about this one."""
-        return resolve_node(layers_of(self._services.image, self._context))
+    def take_config(self) -> None:
+        """Obey what the metadata says about all brokers and about this one, over the node's own settings.
+
+        What cannot stand together (the file may have changed since a dynamic setting was made) leaves everything as it was.
+        """
+        services = self._services
+        try:
+            config = resolve_node(layers_of(services.image, services.context))
+        except ConfigRefused as refusal:
+            logger.error("dynamic settings are not used: %s", refusal)
+            return
+        services.config = config
+        services.context = replace(services.context, node=config)
 
     def begin(self) -> None:
         """The logs are open: everybody learns all that is known so far."""
@@ -50,6 +66,7 @@ class MetadataFollower:
         services.replicas.apply(changes, services.config)
         if self._groups.follow(changes, self._offset, services.config):
             services.groups.metadata_changed(self._groups.view)
+        self._reports.follow(services.image)
 
     def _leadership(self, partition: Partition) -> None:
         if partition.topic == OFFSETS_TOPIC:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -34,12 +35,14 @@ class BrokerLifecycle:
     def __init__(
         self,
         controller: Controller,
-        context: ControllerContext,
+        context: Callable[[], ControllerContext],
         directories: list[LogDir],
+        previous_epoch: int,
     ) -> None:
         self._controller = controller
         self._context = context
         self._directories = directories
+        self._previous_epoch = previous_epoch
         self._incarnation = random_uuid()
         self.epoch = -1
         self._heart: asyncio.Task[None] | None = None
@@ -50,16 +53,16 @@ class BrokerLifecycle:
         if not leads:
             self.sessions = None
             return
-        timeout = self._context.node.settings.broker_session_timeout_ms
+        timeout = self._context().node.settings.broker_session_timeout_ms
         self.sessions = Sessions(self._controller.history.latest, timeout, now_ms())
-        self.sessions.forget(self._context.node.node_id)
+        self.sessions.forget(self._context().node.node_id)
 
     async def register(self) -> None:
         """Announce this process; it is fenced until it serves."""
-        request = self._registration(self._context.node)
+        request = self._registration(self._context().node)
         response = await self._controller.run(
             lambda image: register_broker(
-                image, request, self._context, self._live_sessions(), self._next_offset(), now_ms()
+                image, request, self._context(), self._live_sessions(), self._next_offset(), now_ms()
             )
         )
         self.epoch = int(response.broker_epoch)
@@ -87,7 +90,7 @@ class BrokerLifecycle:
         logger.warning("the controller gave no leave to stop; stopping all the same")
 
     async def _beat(self) -> None:
-        interval = self._context.node.settings.broker_heartbeat_interval_ms / 1000
+        interval = self._context().node.settings.broker_heartbeat_interval_ms / 1000
         while True:
             await asyncio.sleep(interval)
             try:
@@ -101,14 +104,16 @@ class BrokerLifecycle:
         def operation(image: ClusterImage) -> Result[BrokerHeartbeatResponse]:
             request = entity(
                 BrokerHeartbeatRequest,
-                broker_id=self._context.node.node_id,
+                broker_id=self._context().node.node_id,
                 broker_epoch=self.epoch,
                 current_metadata_offset=self._controller.history.committed_offset,
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
                 offline_log_dirs=offline,
             )
-            return broker_heartbeat(image, request, self._context, self._live_sessions(), self._next_offset(), now_ms())
+            return broker_heartbeat(
+                image, request, self._context(), self._live_sessions(), self._next_offset(), now_ms()
+            )
 
         return await self._controller.run(operation)
 
@@ -139,14 +144,14 @@ class BrokerLifecycle:
         return entity(
             BrokerRegistrationRequest,
             broker_id=node.node_id,
-            cluster_id=self._context.cluster_id,
+            cluster_id=self._context().cluster_id,
             incarnation_id=self._incarnation,
             listeners=listeners,
             features=features,
             rack=node.settings.broker_rack,
             is_migrating_zk_broker=False,
             log_dirs=self._directory_ids(),
-            previous_broker_epoch=-1,
+            previous_broker_epoch=self._previous_epoch,
         )
 
     def _directory_ids(self) -> tuple[UUID, ...]:

@@ -30,6 +30,7 @@ from isthmus_broker.edge.drive.groups import GroupCoordinators
 from isthmus_broker.edge.drive.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
 from isthmus_broker.edge.drive.producer_ids import ProducerIds
 from isthmus_broker.edge.drive.raft_driver import RaftDriver, RaftSetting
+from isthmus_broker.edge.drive.replica_reports import ReplicaReports
 from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreation
 from isthmus_broker.edge.follower import MetadataFollower
 from isthmus_broker.edge.format import directories_of, format_directories, random_uuid
@@ -58,17 +59,20 @@ class Node:
         self._controls = asyncio.Event()
         self._listeners: list[Listener] = []
         self._metadata_log: MetadataLogStore | None = None
-        context = ControllerContext(config, formatted.cluster_id, random.SystemRandom(), random_uuid)
-        self._context = context
         self._controller = Controller(config.node_id, self._published, self._leadership_changed)
-        self._lifecycle = BrokerLifecycle(self._controller, context, self._directories)
+        self._lifecycle = BrokerLifecycle(
+            self._controller, self._context, self._directories, last_clean_epoch(self._log_directories())
+        )
         self._group_metadata = GroupMetadata(config)
         self._services = self._make_services(formatted.cluster_id)
-        self._follower = MetadataFollower(self._services, context, self._group_metadata)
+        self._reports = ReplicaReports(
+            self._controller, self._context, self._services.logs, lambda: self._lifecycle.epoch
+        )
+        self._follower = MetadataFollower(self._services, self._group_metadata, self._reports)
         self._upkeep = Upkeep(lambda: self._services.config, self._services.logs)
 
     def _make_services(self, cluster_id: str) -> Services:
-        config, controller, context = self._config, self._controller, self._context
+        config, controller = self._config, self._controller
         logs = LogManager(
             self._log_directories(), self._pool, lambda topic: self._services.replicas.topic_config(topic)
         )
@@ -76,7 +80,7 @@ class Node:
         return Services(
             cluster_id=cluster_id,
             config=config,
-            context=context,
+            context=ControllerContext(config, cluster_id, random.SystemRandom(), random_uuid),
             image=EMPTY_IMAGE,
             features_epoch=-1,
             controller=controller,
@@ -85,8 +89,8 @@ class Node:
             replicas=replicas,
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
             groups=GroupCoordinators(self._new_group_runtime, self._group_metadata.view, self._group_partitions),
-            topics=TopicCreation(controller, context),
-            producer_ids=ProducerIds(controller, context, lambda: self._lifecycle.epoch),
+            topics=TopicCreation(controller, self._context),
+            producer_ids=ProducerIds(controller, self._context, lambda: self._lifecycle.epoch),
         )
 
     # -- start ---------------------------------------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ class Node:
         await self._controls.wait()
         await self._lifecycle.register()
         services = self._services
-        services.config = self._follower.config_in_force()
+        self._follower.take_config()
         services.replicas.know(services.image, services.config)
         services.logs.load()
         self._follower.begin()
@@ -168,14 +172,18 @@ class Node:
             await listener.stop()
         self._services.groups.stop()
         self._services.mover.stop()
+        self._reports.stop()
         if self._controller.raft is not None:
             await self._controller.raft.stop()
         if self._metadata_log is not None:
             self._metadata_log.close()
-        self._services.logs.close()
+        self._services.logs.close(self._lifecycle.epoch)
         for directory in self._directories:
             directory.release()
         self._worker.shutdown()
+
+    def _context(self) -> ControllerContext:
+        return self._services.context
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 
@@ -192,7 +200,7 @@ class Node:
         try:
             await self._controller.run(
                 lambda image: Result(
-                    activation_records(image, self._context, in_transaction=history.in_transaction), None
+                    activation_records(image, self._context(), in_transaction=history.in_transaction), None
                 )
             )
         except NotController:
@@ -234,11 +242,18 @@ def open_directories(paths: list[Path]) -> list[LogDir]:
         try:
             directory.directory_id = read_meta(path).directory_id
             directory.acquire()
+            directory.take_clean_marker()
         except (DiskFailure, NotFormatted) as failure:
             logger.error("log directory %s is offline: %s", path, failure)
             directory.online = False
         directories.append(directory)
     return directories
+
+
+def last_clean_epoch(directories: list[LogDir]) -> int:
+    """The broker's epoch of the last life, if every directory says that it ended in order; else -1, and its replicas are suspect."""
+    epochs = {directory.last_broker_epoch if directory.was_clean else -1 for directory in directories}
+    return epochs.pop() if len(epochs) == 1 else -1
 
 
 def raft_config(config: NodeConfig) -> RaftConfig:

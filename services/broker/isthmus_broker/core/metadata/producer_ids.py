@@ -1,9 +1,13 @@
-"""Producer ids, given away to brokers in blocks."""
+"""Producer ids, given away to brokers in blocks.
+
+A cluster's ids begin at a number made of its own id, so that batches copied from another cluster hardly ever meet a producer of this one.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+from crc32c import crc32c
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
@@ -16,13 +20,15 @@ from isthmus_broker.core.metadata.schema import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 LAST_ID: Final = (1 << 63) - 1
+_PREFIX_MASK: Final = 0x7FFFFFFE  # the highest prefix is left out, so that a block never ends beyond the last id
+_PREFIX_SHIFT: Final = 32
 
 
 def allocate_producer_ids(
-    image: ClusterImage, request: AllocateProducerIdsRequest, _context: ControllerContext
+    image: ClusterImage, request: AllocateProducerIdsRequest, context: ControllerContext
 ) -> Result[AllocateProducerIdsResponse]:
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    first = image.next_producer_id
+    first = image.next_producer_id if image.producer_ids is not None else first_id(context.cluster_id)
     if first > LAST_ID - BLOCK_SIZE:
         why = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
         raise Refused(ErrorCode.unknown_server_error, why)
@@ -37,3 +43,8 @@ def allocate_producer_ids(
         producer_id_len=BLOCK_SIZE,
     )
     return Result((record,), response)
+
+
+def first_id(cluster_id: str) -> int:
+    """The cluster's own prefix in the upper half, nothing below: ids stay positive, and four thousand million fit under each prefix."""
+    return (crc32c(cluster_id.encode()) & _PREFIX_MASK) << _PREFIX_SHIFT

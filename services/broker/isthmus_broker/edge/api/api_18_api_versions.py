@@ -51,7 +51,7 @@ def describe_node(node: Services, version: int) -> ApiVersionsResponse:
     finalized = tuple(
         entity(FinalizedFeatureKey, name=name, max_version_level=level, min_version_level=level)
         for name, level in sorted(node.image.features.items())
-        if level > 0
+        if level > 0 and name in SUPPORTED
     )
     return _response(ErrorCode.none, keys, supported, finalized, node.features_epoch)
 

@@ -1,6 +1,7 @@
 """A log directory: its lock, its identity, and what it says about how it was left."""
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,7 @@ class LogDir:
         self.path = path
         self.online = True
         self.was_clean = False
+        self.last_broker_epoch = -1
         self.directory_id = UUID(int=0)
         self._lock = -1
 
@@ -106,14 +108,21 @@ class LogDir:
     def take_clean_marker(self) -> None:
         """Learn whether the last user left in order, and remove the sign so that a crash from here on is seen."""
         marker = self.path / CLEAN_SHUTDOWN
-        self.was_clean = marker.exists()
-        if self.was_clean:
-            marker.unlink()
-            sync_path(self.path)
+        try:
+            self.last_broker_epoch = int(json.loads(marker.read_text())["brokerEpoch"])
+            self.was_clean = True
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError):
+            self.was_clean = True  # an older Kafka leaves an empty file
+        except OSError as error:
+            raise DiskFailure(marker, error) from error
+        marker.unlink()
+        sync_path(self.path)
 
-    def leave_clean_marker(self) -> None:
-        """Everything is on disk."""
-        replace_file(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+    def leave_clean_marker(self, broker_epoch: int) -> None:
+        """Everything is on disk, as of the broker's registration with that epoch."""
+        replace_file(self.path / CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
 
     def release(self) -> None:
         """Unlock."""

@@ -60,7 +60,6 @@ class LogManager:
                     self.fail(directory, failure)
 
     def _load_directory(self, directory: LogDir) -> None:
-        directory.take_clean_marker()
         recovery_points = read_offsets(directory.path / RECOVERY_POINTS)
         starts = read_offsets(directory.path / LOG_STARTS)
         watermarks = read_offsets(directory.path / HIGH_WATERMARKS)
@@ -101,7 +100,7 @@ class LogManager:
         self.logs[key] = log
         self.home[key] = directory
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int) -> None:
         """Sync and close everything, and leave the sign that nothing needs recovery."""
         self._worker.shutdown(wait=True)
         for directory in self.directories:
@@ -110,7 +109,7 @@ class LogManager:
                     for key in self.keys_in(directory):
                         self.logs[key].close(now_ms())
                     self._checkpoint(directory)
-                    directory.leave_clean_marker()
+                    directory.leave_clean_marker(broker_epoch)
                 except DiskFailure as failure:
                     logger.error("log directory %s fails while closing: %s", directory.path, failure)
             directory.release()

@@ -155,7 +155,9 @@ class GroupCoordinators:
                 if not (ready.appends or ready.replies or ready.notes):
                     break
                 for note in ready.notes:
-                    logger.log(_LEVELS.get(note.event, logging.INFO), "group %s: %s %s", note.subject, note.event, note.detail)
+                    logger.log(
+                        _LEVELS.get(note.event, logging.INFO), "group %s: %s %s", note.subject, note.event, note.detail
+                    )
                 for append in ready.appends:
                     self._append(shard, append)
                 for token, response in ready.replies:

@@ -13,7 +13,9 @@ from isthmus_broker.edge.drive.controller import Controller
 class ProducerIds:
     """Hands out ids, each once; a block that is begun when the process dies is lost, which costs nothing."""
 
-    def __init__(self, controller: Controller, context: ControllerContext, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self, controller: Controller, context: Callable[[], ControllerContext], broker_epoch: Callable[[], int]
+    ) -> None:
         self._controller = controller
         self._context = context
         self._broker_epoch = broker_epoch
@@ -31,8 +33,8 @@ class ProducerIds:
 
     async def _fetch_block(self) -> None:
         request = entity(
-            AllocateProducerIdsRequest, broker_id=self._context.node.node_id, broker_epoch=self._broker_epoch()
+            AllocateProducerIdsRequest, broker_id=self._context().node.node_id, broker_epoch=self._broker_epoch()
         )
-        response = await self._controller.run(lambda image: allocate_producer_ids(image, request, self._context))
+        response = await self._controller.run(lambda image: allocate_producer_ids(image, request, self._context()))
         self._next = int(response.producer_id_start)
         self._end = self._next + int(response.producer_id_len)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from isthmus_wire.errors import ErrorCode
@@ -21,7 +22,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 class TopicCreation:
     """Asks the controller, once for each topic at a time."""
 
-    def __init__(self, controller: Controller, context: ControllerContext) -> None:
+    def __init__(self, controller: Controller, context: Callable[[], ControllerContext]) -> None:
         self._controller = controller
         self._context = context
         self._under_way: dict[str, asyncio.Task[ErrorCode]] = {}
@@ -35,7 +36,7 @@ class TopicCreation:
     async def _create(self, name: str) -> ErrorCode:
         request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
         try:
-            response = await self._controller.run(lambda image: create_topics(image, request, self._context))
+            response = await self._controller.run(lambda image: create_topics(image, request, self._context()))
         except NotController:
             return ErrorCode.leader_not_available
         finally:
@@ -48,7 +49,7 @@ class TopicCreation:
         return result.error_code
 
     def _wanted(self, name: str) -> CreatableTopic:
-        node = self._context.node
+        node = self._context().node
         if name == OFFSETS_TOPIC:
             return _offsets_topic(node)
         settings = node.settings
