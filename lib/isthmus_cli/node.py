@@ -49,6 +49,7 @@ def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
 
 
 async def _serve(config: "NodeConfig") -> int:
+    from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.disk.log_dir import Inconsistent, Locked
     from isthmus_broker.edge.node import Node
 
@@ -59,7 +60,7 @@ async def _serve(config: "NodeConfig") -> int:
     try:
         running = Node(config)
         await running.start()
-    except (Inconsistent, Locked, OSError) as problem:
+    except (ConfigRefused, Inconsistent, Locked, OSError) as problem:
         print(f"isthmus node: {problem}", file=sys.stderr)
         return _OPERATING_ERROR
     gc.collect()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.coordinator.runtime import Runtime
 from isthmus_broker.core.group.view import ClusterView
 from isthmus_broker.core.metadata.features import activation_records
@@ -47,6 +48,7 @@ class Node:
     """A broker and controller in one process. Made inside a running event loop."""
 
     def __init__(self, config: NodeConfig) -> None:
+        check_protocols(config)
         directories = directories_of(config)
         formatted = format_directories(directories, config.node_id, None)
         for path in formatted.written:
@@ -232,6 +234,16 @@ class Node:
     def _log_directories(self) -> list[LogDir]:
         named = {Path(name).absolute() for name in self._config.log_dirs}
         return [directory for directory in self._directories if directory.path in named]
+
+
+def check_protocols(config: NodeConfig) -> None:
+    """Listeners speak plain text so far; one that should not must not be opened as if it did."""
+    for listener in config.listeners.bound:
+        if listener.protocol != "PLAINTEXT":
+            raise ConfigRefused(
+                f"listener {listener.name} wants {listener.protocol}, which this release does not speak; "
+                "only PLAINTEXT listeners can be used"
+            )
 
 
 def open_directories(paths: list[Path]) -> list[LogDir]:
