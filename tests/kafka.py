@@ -1,0 +1,217 @@
+"""Apache Kafka itself, for tests and benches: its jars by Maven coordinates, its commands, and nodes of it.
+
+`scripts/apache-kafka fetch` puts everything into `.tools/apache-kafka-<version>`; the registry is whatever Maven is configured with.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from tests.node import free_ports
+
+VERSION: Final = "4.3.1"
+HOME: Final = Path(__file__).parent.parent / ".tools" / f"apache-kafka-{VERSION}"
+CLUSTER_ID: Final = "aXN0aG11cy1vcmFjbGUtMA"
+START_SECONDS: Final = 120
+STOP_SECONDS: Final = 60
+
+_LOG4J: Final = "2.25.4"
+_COORDINATES: Final = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-server", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.apache.kafka", "kafka-shell", VERSION),
+    # Kafka logs through interfaces; these are the logger behind them.
+    ("org.apache.logging.log4j", "log4j-core", _LOG4J),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J),
+)
+_NAMESPACE: Final = "org.apache.kafka.tools"
+_COMMANDS: Final = {
+    "kafka-broker-api-versions": f"{_NAMESPACE}.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": f"{_NAMESPACE}.consumer.ConsoleConsumer",
+    "kafka-console-producer": f"{_NAMESPACE}.ConsoleProducer",
+    "kafka-consumer-groups": f"{_NAMESPACE}.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": f"{_NAMESPACE}.ConsumerPerformance",
+    "kafka-delete-records": f"{_NAMESPACE}.DeleteRecordsCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-e2e-latency": f"{_NAMESPACE}.EndToEndLatency",
+    "kafka-features": f"{_NAMESPACE}.FeatureCommand",
+    "kafka-get-offsets": f"{_NAMESPACE}.GetOffsetShell",
+    "kafka-groups": f"{_NAMESPACE}.GroupsCommand",
+    "kafka-log-dirs": f"{_NAMESPACE}.LogDirsCommand",
+    "kafka-metadata-quorum": f"{_NAMESPACE}.MetadataQuorumCommand",
+    "kafka-producer-perf-test": f"{_NAMESPACE}.ProducerPerformance",
+    "kafka-server-start": "kafka.Kafka",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": f"{_NAMESPACE}.TopicCommand",
+    "kafka-transactions": f"{_NAMESPACE}.TransactionsCommand",
+    "kafka-verifiable-consumer": f"{_NAMESPACE}.VerifiableConsumer",
+    "kafka-verifiable-producer": f"{_NAMESPACE}.VerifiableProducer",
+}
+_LOGGING: Final = """\
+Configuration:
+  Appenders:
+    Console:
+      name: STDERR
+      target: SYSTEM_ERR
+      PatternLayout:
+        pattern: "%d %p %c: %m%n"
+  Loggers:
+    Root:
+      level: "${env:KAFKA_LOG_LEVEL:-WARN}"
+      AppenderRef:
+        - ref: STDERR
+"""
+_SCRIPT: Final = """\
+#!/bin/sh
+here=$(dirname "$0")/..
+exec java ${{KAFKA_HEAP_OPTS:-{heap}}} ${{KAFKA_JVM_PERFORMANCE_OPTS:-{jvm}}} $KAFKA_OPTS \\
+  -Dlog4j2.configurationFile="$here/config/log4j2.yaml" -cp "$here/libs/*" {main_class} "$@"
+"""
+_TOOL_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# What Kafka's own start script gives a broker.
+_SERVER_JVM: Final = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
+)
+
+
+def fetch(home: Path = HOME) -> Path:
+    """The jars and commands in `home`; nothing is done when they are there."""
+    complete = home / "complete"
+    if complete.exists():
+        return home
+    for folder in ("libs", "config", "bin"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    _copy_jars(home / "libs")
+    (home / "config" / "log4j2.yaml").write_text(_LOGGING)
+    for name, main_class in _COMMANDS.items():
+        is_server = name == "kafka-server-start"
+        script = home / "bin" / f"{name}.sh"
+        heap, jvm = ("-Xmx1G -Xms1G", _SERVER_JVM) if is_server else ("-Xmx512M", _TOOL_JVM)
+        script.write_text(_SCRIPT.format(heap=heap, jvm=jvm, main_class=main_class))
+        script.chmod(0o755)
+    complete.touch()
+    return home
+
+
+def _copy_jars(folder: Path) -> None:
+    wanted = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+        for group, artifact, version in _COORDINATES
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        project = Path(scratch) / "pom.xml"
+        project.write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>isthmus</groupId><artifactId>peers</artifactId>"
+            f"<version>1</version><dependencies>{wanted}</dependencies></project>"
+        )
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+        subprocess.run(["mvn", "--quiet", "--batch-mode", "--file", project, *goal], check=True)
+
+
+class KafkaNode:
+    """One combined node of Apache Kafka in a process of its own, with the same defaults as an embedded Isthmus node."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        self.directory = directory
+        free, controller = free_ports(2)
+        self.port = port or free
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "log.dirs": str(directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **(settings or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        """Where its output goes."""
+        return self.directory / "kafka.log"
+
+    def start(self) -> None:
+        """Format the directory if that is still to be done, start, and wait until it accepts connections."""
+        assert self._process is None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        self._log = self.log_path.open("ab")
+        self._run("kafka-storage", "format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties))
+        self._process = subprocess.Popen(
+            [HOME / "bin" / "kafka-server-start.sh", properties], stdout=self._log, stderr=self._log
+        )
+        self._await_connection()
+
+    def _run(self, command: str, *arguments: str) -> None:
+        subprocess.run([HOME / "bin" / f"{command}.sh", *arguments], check=True, stdout=self._log, stderr=self._log)
+
+    def _await_connection(self) -> None:
+        assert self._process is not None
+        pause = threading.Event()
+        for _ in range(START_SECONDS * 20):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            assert self._process.poll() is None, f"Apache Kafka did not start:\n{self.log_path.read_text()[-4000:]}"
+            pause.wait(0.05)
+        self.kill()
+        raise TimeoutError(f"Apache Kafka does not answer on port {self.port}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait; returns the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        os.kill(process.pid, number)
+        try:
+            return process.wait(STOP_SECONDS)
+        finally:
+            process.kill()
+            if self._log is not None:
+                self._log.close()
+
+
+@contextmanager
+def running_kafka(
+    directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[KafkaNode]:
+    """A node of Apache Kafka that ends with the block."""
+    node = KafkaNode(directory, settings, port)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
