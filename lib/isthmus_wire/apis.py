@@ -80,12 +80,8 @@ KAFKA_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
 }
 
 
-def flexible_since(api_key: int) -> int:
-    """The first version of an API whose messages use compact encodings and tagged fields."""
-    return _FLEXIBLE_SINCE[api_key]
-
-
-_FLEXIBLE_SINCE: Final[dict[int, int]] = {
+# The first version whose messages use compact encodings and tagged fields.
+FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 6,

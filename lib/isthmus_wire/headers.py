@@ -8,12 +8,13 @@ except that ApiVersions always answers with the old header, so that a client can
 import struct
 from typing import Final, NamedTuple
 
-from isthmus_wire.apis import ApiKey, flexible_since
+from isthmus_wire.apis import FLEXIBLE_SINCE, ApiKey
 from isthmus_wire.codec import Cursor, skip_tagged_fields
 from isthmus_wire.errors import DecodeError
 
 FRAME_LENGTH: Final = struct.Struct(">i")
 _FIXED: Final = struct.Struct(">hhih")
+_NEVER: Final = 2**15
 _CORRELATION: Final = struct.Struct(">i")
 _LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
 
@@ -30,7 +31,7 @@ class RequestHeader(NamedTuple):
 
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether messages of this API and version carry tagged fields and compact lengths."""
-    return api_version >= flexible_since(api_key)
+    return api_version >= FLEXIBLE_SINCE[api_key]
 
 
 def decode_request_header(frame: memoryview | bytes) -> RequestHeader:
@@ -45,7 +46,7 @@ def decode_request_header(frame: memoryview | bytes) -> RequestHeader:
         client_id = None if length < 0 else str(frame[_FIXED.size : end], "utf-8")
     except UnicodeDecodeError as error:
         raise DecodeError("the client id is not UTF-8") from error
-    if api_key in ApiKey.__members__.values() and is_flexible(api_key, api_version):
+    if api_version >= FLEXIBLE_SINCE.get(api_key, _NEVER):
         cursor = Cursor(frame, end)
         skip_tagged_fields(cursor)
         end = cursor.position

@@ -74,10 +74,13 @@ _LEGACY_STRING_MAX: Final = 32767
 
 
 def read_uvarint(cursor: Cursor) -> int:
-    """An unsigned 32-bit varint, five bytes at most."""
-    value = shift = 0
+    """An unsigned 32-bit varint, five bytes at most; nearly always one."""
     data, position = cursor.data, cursor.position
     end = len(data)
+    if position < end and data[position] < 0x80:
+        cursor.position = position + 1
+        return data[position]
+    value = shift = 0
     while position < end:
         byte = data[position]
         position += 1

@@ -27,6 +27,8 @@ TOPIC_ID_SINCE: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
+_RESULT_AND_START: Final = struct.Struct(">ihqqq")
+_NO_ERRORS: Final = {True: b"\x01\x00", False: struct.pack(">ih", 0, -1)}
 _read_nullable_string = {flexible: READERS["string", flexible, True] for flexible in (False, True)}
 
 
@@ -127,10 +129,14 @@ def encode_produce_response(version: int, response: ProduceResponse) -> bytearra
 
 
 def _write_result(out: bytearray, version: int, result: ProduceResult, *, flexible: bool) -> None:
-    out += _RESULT.pack(result.partition, result.error_code, result.base_offset, result.log_append_time)
+    partition, error_code, base_offset, append_time, start_offset = result[:5]
     if version >= 5:
-        out += INT64.pack(result.log_start_offset)
-    if version >= 8:
+        out += _RESULT_AND_START.pack(partition, error_code, base_offset, append_time, start_offset)
+    else:
+        out += _RESULT.pack(partition, error_code, base_offset, append_time)
+    if version >= 8 and not error_code:
+        out += _NO_ERRORS[flexible]
+    elif version >= 8:
         write_count(out, len(result.record_errors), flexible=flexible)
         for batch_index, message in result.record_errors:
             out += INT32.pack(batch_index)

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isthmus_wire import messages, requests
-from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey, flexible_since
+from isthmus_wire.apis import FLEXIBLE_SINCE, KAFKA_VERSIONS, ApiKey
 from isthmus_wire.codec import reader, writer
 from isthmus_wire.errors import DecodeError, ErrorCode
 from isthmus_wire.primitives import Cursor
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32
 
 LAYOUTS = [
     load(key, version)
@@ -103,13 +104,14 @@ def test_a_lying_array_count_is_refused_before_anything_is_allocated() -> None:
 
 def test_every_api_knows_since_when_it_is_flexible() -> None:
     for layout in LAYOUTS:
-        assert layout.__flexible__ == (layout.__version__ >= flexible_since(layout.__api_key__))
+        assert layout.__flexible__ == (layout.__version__ >= FLEXIBLE_SINCE[layout.__api_key__])
 
 
 def test_an_old_version_is_read_into_the_highest_versions_class() -> None:
     old = messages.encode_request(ApiKey.JOIN_GROUP, 0, _Join())
-    request = messages.decode_request(ApiKey.JOIN_GROUP, 0, old)
-    assert type(request) is load_request_schema(ApiKey.JOIN_GROUP, 9)
+    request: Any = messages.decode_request(ApiKey.JOIN_GROUP, 0, old)
+    expected: Any = load_request_schema(ApiKey.JOIN_GROUP, 9)
+    assert type(request) is expected
     assert request.group_instance_id is None
     assert request.reason is None
 
@@ -128,7 +130,7 @@ def test_unions_keep_what_a_version_dropped() -> None:
     assert (decoded.group_id, decoded.topics, decoded.groups) == ("g", None, ())
     topic_id = UUID(int=7)
     group = requests.OffsetFetchRequestGroup(
-        group_id="g", topics=(requests.OffsetFetchRequestTopic(topic_id=topic_id, partition_indexes=(1,)),)
+        group_id="g", topics=(requests.OffsetFetchRequestTopic(topic_id=topic_id, partition_indexes=(i32(1),)),)
     )
     by_id = requests.OffsetFetchRequest(groups=(group,))
     assert messages.decode_request(9, 10, messages.encode_request(9, 10, by_id)) == by_id

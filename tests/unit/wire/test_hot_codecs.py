@@ -82,14 +82,17 @@ def test_produce_requests_are_kios_bytes(version: int, data: st.DataObject) -> N
 def produce_results(draw: st.DrawFn, version: int) -> ProduceResult:
     errors = st.lists(st.tuples(INT32, st.none() | NAMES), max_size=2).map(tuple)
     leader = st.none() | st.tuples(st.integers(0, 9), st.integers(0, 9))
+    code = draw(CODES)
+    if code == 0:
+        errors = st.just(())
     return ProduceResult(
         draw(INT32),
-        draw(CODES),
+        code,
         draw(INT64),
         draw(st.integers(-1, 2**40)),
         draw(INT64) if version >= 5 else -1,
         draw(errors) if version >= 8 else (),
-        draw(st.none() | NAMES) if version >= 8 else None,
+        draw(st.none() | NAMES) if version >= 8 and code else None,
         draw(leader) if version >= 10 else None,
     )
 
@@ -125,7 +128,9 @@ def fetch_partitions(draw: st.DrawFn, version: int) -> FetchPartition:
 @st.composite
 def fetch_requests(draw: st.DrawFn, version: int) -> FetchRequest:
     by_id = version >= 13
-    forgotten = st.lists(st.tuples(IDS if by_id else NAMES, st.lists(INT32, max_size=3)), max_size=2)
+    forgotten: st.SearchStrategy[Any] = st.lists(
+        st.tuples(IDS if by_id else NAMES, st.lists(INT32, max_size=3)), max_size=2
+    )
     return FetchRequest(
         draw(SMALL),
         draw(SMALL),

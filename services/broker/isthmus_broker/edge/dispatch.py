@@ -17,6 +17,8 @@ from isthmus_broker.edge.services import Services
 
 logger = logging.getLogger(__name__)
 
+_VERSIONS: Final[dict[int, tuple[int, int]]] = {int(key): versions for key, versions in KAFKA_VERSIONS.items()}
+
 # The answer in version 0 to a version of ApiVersions that nobody knows: the versions of ApiVersions itself.
 _UNSUPPORTED: Final = SimpleNamespace(
     error_code=ErrorCode.unsupported_version,
@@ -43,7 +45,7 @@ class Dispatcher:
         handler = handler_of(key)
         if handler is None:
             raise ConnectionRefused(f"API key {key} is not served")
-        lowest, highest = KAFKA_VERSIONS[ApiKey(key)]
+        lowest, highest = _VERSIONS[key]
         if not lowest <= version <= highest:
             if key != ApiKey.API_VERSIONS:
                 raise ConnectionRefused(

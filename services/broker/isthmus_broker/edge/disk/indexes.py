@@ -25,19 +25,17 @@ class _Index:
     def __init__(self, pool: FilePool, path: Path, entry: struct.Struct, entries: int) -> None:
         self.path = path
         self._pool = pool
+        self.count = entries
         self._entry = entry
         self._written = entries
         self._tail = bytearray()
 
     def __len__(self) -> int:
-        return self._written + len(self._tail) // self._entry.size
-
-    def size(self) -> int:
-        """Bytes of the whole index."""
-        return len(self) * self._entry.size
+        return self.count
 
     def _add(self, *fields: int) -> None:
         self._tail += self._entry.pack(*fields)
+        self.count += 1
         if len(self._tail) >= _TAIL_ENTRIES * self._entry.size:
             self.write_tail()
 
@@ -70,7 +68,7 @@ class _Index:
         """Drop all but the first `entries`."""
         self.write_tail()
         self._pool.truncate(self.path, entries * self._entry.size)
-        self._written = min(entries, self._written)
+        self._written = self.count = min(entries, self._written)
 
     def make_durable(self) -> None:
         """Write and sync."""
@@ -80,6 +78,8 @@ class _Index:
 
 class OffsetIndex(_Index):
     """From an offset to a position at or before its batch."""
+
+    ENTRY_SIZE: Final = _OFFSET_ENTRY.size
 
     def __init__(self, pool: FilePool, path: Path, base_offset: int, size: int = 0) -> None:
         super().__init__(pool, path, _OFFSET_ENTRY, size // _OFFSET_ENTRY.size)
@@ -102,6 +102,8 @@ class OffsetIndex(_Index):
 
 class TimeIndex(_Index):
     """From a timestamp to the offset of a batch that is at least as late."""
+
+    ENTRY_SIZE: Final = _TIME_ENTRY.size
 
     def __init__(self, pool: FilePool, path: Path, base_offset: int, size: int = 0) -> None:
         super().__init__(pool, path, _TIME_ENTRY, size // _TIME_ENTRY.size)

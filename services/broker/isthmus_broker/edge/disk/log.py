@@ -21,13 +21,12 @@ from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerS
 from isthmus_broker.core.log.retention import expired
 from isthmus_broker.edge.disk.checkpoints import encode_producers, write_epochs
 from isthmus_broker.edge.disk.files import FilePool, replace_file
+from isthmus_broker.edge.disk.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.disk.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
 
 PRODUCERS_SUFFIX: Final = ".snapshot"
 CLEANED_DIRECTORY: Final = "cleaned"
 SWAP_PREFIX: Final = "swap-"
-_OFFSET_ENTRY_SIZE: Final = 8
-_TIME_ENTRY_SIZE: Final = 12
 _COMMIT_MARKER: Final = 1
 
 
@@ -70,7 +69,7 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.topic_id: UUID | None = None
-        self.config = config
+        self.take_config(config)
         self.epochs = EpochHistory()
         self.producers = ProducerState()
         self.log_start_offset = 0
@@ -83,6 +82,17 @@ class Log:
         self._roll_jitter_ms = 0
         self._markers = 0  # transaction rows in any segment's index
         self.on_sealed: Callable[[Log], None] = Log.flush_now
+
+    def take_config(self, config: TopicConfig) -> None:
+        """Obey these settings from now on."""
+        self.config = config
+        self._segment_size = config.segment_size
+        self._segment_ms = config.max_segment_ms
+        self._index_interval = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        # Entries after which an index counts as full; the time index keeps room for the entry that closes it.
+        self._offset_entries_max = config.segment_index_bytes // OffsetIndex.ENTRY_SIZE
+        self._time_entries_max = config.segment_index_bytes // TimeIndex.ENTRY_SIZE - 1
 
     # -- shape ---------------------------------------------------------------------------------------------------------------
 
@@ -144,10 +154,11 @@ class Log:
     def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> None:
         if self._must_roll(header, now_ms):
             self.roll(now_ms)
-        position = self.active.append(memoryview(batch), header, self.config.index_interval_bytes)
+        segment = self.segments[-1]
+        position = segment.append(batch, header, self._index_interval)
         self._tail = Placed(position, header)
-        self.learn(header, position, self.active)
-        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+        self.learn(header, position, segment)
+        if segment.next_offset - self.recovery_point >= self._flush_messages:
             self.flush(now_ms)
 
     def learn(self, header: BatchHeader, position: int, segment: Segment) -> None:
@@ -168,17 +179,16 @@ class Log:
             self._markers += 1
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
-        segment, config = self.active, self.config
+        segment = self.segments[-1]
         if segment.size == 0:
             return not segment.fits(header.last_offset)
-        waited = now_ms - segment.created_ms
-        if segment.first_timestamp is not None and segment.first_timestamp >= 0:
-            waited = header.max_timestamp - segment.first_timestamp
+        first = segment.first_timestamp
+        waited = now_ms - segment.created_ms if first is None or first < 0 else header.max_timestamp - first
         return (
-            segment.size > config.segment_size - header.size
-            or waited > config.max_segment_ms - self._roll_jitter_ms
-            or segment.offsets.size() + _OFFSET_ENTRY_SIZE > config.segment_index_bytes
-            or segment.times.size() + 2 * _TIME_ENTRY_SIZE > config.segment_index_bytes
+            segment.size + header.size > self._segment_size
+            or waited > self._segment_ms - self._roll_jitter_ms
+            or segment.offsets.count >= self._offset_entries_max
+            or segment.times.count >= self._time_entries_max
             or not segment.fits(header.last_offset)
         )
 

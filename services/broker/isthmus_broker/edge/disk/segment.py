@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from isthmus_wire.compression import Bytes
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at, iterate_records
 
@@ -67,7 +68,7 @@ class Segment:
         path = self.directory / file_name(self.base_offset, suffix)
         return path, self.base_offset, _size_of(path)
 
-    def append(self, batch: memoryview | bytes, header: BatchHeader, index_interval: int) -> int:
+    def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
         """Add one batch, whose offsets are set; returns its position."""
         position = self.size
         self._pool.write_at(self.path, [batch], position)

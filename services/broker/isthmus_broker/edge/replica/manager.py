@@ -142,7 +142,7 @@ class ReplicaManager:
         config = self.topic_config(topic)
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
-                partition.log.config = config
+                partition.log.take_config(config)
 
     def strays(self) -> list[TopicPartition]:
         """Logs that no topic of the metadata claims, once it is fully known."""
