@@ -196,13 +196,14 @@ def _read_error_code(cursor: Cursor) -> Any:
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LONGEST_MS: Final = timedelta.max // _MILLISECOND
+_SHORTEST_MS: Final = timedelta.min // _MILLISECOND
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _timedelta_reader(read: Read) -> Read:
     def read_timedelta(cursor: Cursor) -> timedelta:
         number: int = read(cursor)
-        return timedelta(milliseconds=max(-_LONGEST_MS, min(number, _LONGEST_MS)))
+        return timedelta(milliseconds=max(_SHORTEST_MS, min(number, _LONGEST_MS)))
 
     return read_timedelta
 
