@@ -27,6 +27,7 @@ SettingsOption = Annotated[
 
 def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
     """Run a node until SIGTERM or Ctrl-C. Without settings it is a cluster of its own on 127.0.0.1:9092."""
+    gc.disable()  # nothing that start-up makes goes away again; `_serve` turns it on
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
 
@@ -44,7 +45,6 @@ def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
         raise typer.Exit(_OPERATING_ERROR) from refusal
     import uvloop
 
-    gc.set_threshold(*_GC_THRESHOLDS)
     raise typer.Exit(uvloop.run(_serve(resolved)))
 
 
@@ -63,8 +63,9 @@ async def _serve(config: "NodeConfig") -> int:
     except (ConfigRefused, Inconsistent, Locked, OSError) as problem:
         print(f"isthmus node: {problem}", file=sys.stderr)
         return _OPERATING_ERROR
-    gc.collect()
     gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
     print(f"ready {running.addresses}", flush=True)
     fault = loop.create_task(running.failed())
     stop = loop.create_task(stopping.wait())
