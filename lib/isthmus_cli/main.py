@@ -1,4 +1,4 @@
-"""The `isthmus` command."""
+"""The `isthmus` command. Each group of commands is a module; what a command needs to run is imported when it runs."""
 
 import sys
 
@@ -6,10 +6,12 @@ import typer
 
 from isthmus_cli.node import node
 from isthmus_cli.storage import storage_app
+from isthmus_cli.topic import topic_app
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
 app.command()(node)
 app.add_typer(storage_app, name="storage")
+app.add_typer(topic_app, name="topic")
 
 
 def main() -> None:

@@ -1,0 +1,21 @@
+"""Names of a cluster's topics and groups, for the shell's completion."""
+
+import asyncio
+
+from isthmus_client.client import Client, parse_bootstrap
+
+
+def names_of(what: str, bootstrap: str, seconds: float) -> list[str]:
+    """The names, asked within that time; raises ClientError, ValueError, TimeoutError."""
+    return asyncio.run(_within(what, bootstrap, seconds))
+
+
+async def _within(what: str, bootstrap: str, seconds: float) -> list[str]:
+    async with asyncio.timeout(seconds), Client(parse_bootstrap(bootstrap), operation_seconds=seconds) as client:
+        if what == "groups":
+            from isthmus_client.admin.groups import list_groups
+
+            return [group.group_id for group in await list_groups(client)]
+        from isthmus_client.admin.topics import list_topics
+
+        return list(await list_topics(client))

@@ -1,0 +1,48 @@
+"""Options that many commands share, and what the shell completes for them."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+_COMPLETION_SECONDS: Final = 2.0
+
+
+class Output(StrEnum):
+    """How to print."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+BootstrapOption = Annotated[
+    str,
+    typer.Option(
+        "-b", "--bootstrap", envvar="ISTHMUS_BOOTSTRAP", metavar="HOST:PORT,...", help="Brokers to begin with."
+    ),
+]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table for people, json for programs.")]
+
+
+def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of topics."""
+    return _complete(ctx, incomplete, "topics")
+
+
+def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of groups."""
+    return _complete(ctx, incomplete, "groups")
+
+
+def _complete(ctx: typer.Context, incomplete: str, what: str) -> list[str]:
+    from isthmus_client.errors import ClientError
+
+    from isthmus_cli.names import names_of
+
+    bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
+    try:
+        names = names_of(what, bootstrap, _COMPLETION_SECONDS)
+    except (ClientError, ValueError, TimeoutError):
+        return []  # a shell that completes has nowhere to show an error
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,209 @@
+"""Configs of topics, brokers, the brokers' defaults, groups and others: describe and change."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from isthmus_client.client import Client
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused
+
+
+class ResourceType(IntEnum):
+    """What has configs."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """One thing with configs; the broker with the empty name stands for the default of all brokers."""
+
+    kind: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        if self.kind is ResourceType.BROKER and not self.name:
+            return "the brokers' defaults"
+        return f"{self.kind.name.lower().replace('_', ' ')} {self.name}"
+
+
+class Source(IntEnum):
+    """Where a value comes from."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    BROKER_DEFAULTS = 3
+    STATIC = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+_SET_HERE = frozenset(
+    {Source.TOPIC, Source.BROKER, Source.BROKER_DEFAULTS, Source.BROKER_LOGGER, Source.CLIENT_METRICS, Source.GROUP}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One value; None where it is secret."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    documentation: str | None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether someone set it at run time, rather than a file or the default."""
+        return self.source in _SET_HERE
+
+
+class Operation(IntEnum):
+    """What a change does."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One change of one config; deleting brings back the default."""
+
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+async def describe(
+    client: Client, resources: Collection[Resource], *, documentation: bool = False
+) -> dict[Resource, list[Config] | ClientError]:
+    """Every config of each resource, by name, or why not."""
+    answers: dict[Resource, list[Config] | ClientError] = {}
+    for node_id, share in _by_broker(resources).items():
+        request = entity(
+            DescribeConfigsRequest,
+            resources=tuple(
+                entity(
+                    DescribeConfigsResource, resource_type=int(r.kind), resource_name=r.name, configuration_keys=None
+                )
+                for r in share
+            ),
+            include_synonyms=False,
+            include_documentation=documentation,
+        )
+        try:
+            response = await _ask(client, node_id, ApiKey.DESCRIBE_CONFIGS, request)
+        except ClientError as error:
+            answers |= dict.fromkeys(share, error)
+            continue
+        for result in response.results:
+            resource = Resource(ResourceType(result.resource_type), result.resource_name)
+            answers[resource] = _configs(resource, result)
+    return {resource: answers[resource] for resource in resources}
+
+
+async def alter(
+    client: Client, changes: Mapping[Resource, Collection[Change]], *, validate_only: bool = False
+) -> dict[Resource, ClientError | None]:
+    """Change configs; each resource's changes happen all or none. None for each that changed, or why not."""
+    answers: dict[Resource, ClientError | None] = {}
+    for node_id, share in _by_broker(changes).items():
+        request = entity(
+            IncrementalAlterConfigsRequest,
+            resources=tuple(
+                entity(
+                    AlterConfigsResource,
+                    resource_type=int(resource.kind),
+                    resource_name=resource.name,
+                    configs=tuple(
+                        entity(AlterableConfig, name=c.name, config_operation=int(c.operation), value=c.value)
+                        for c in changes[resource]
+                    ),
+                )
+                for resource in share
+            ),
+            validate_only=validate_only,
+        )
+        try:
+            response = await _change(client, node_id, request)
+        except ClientError as error:
+            answers |= dict.fromkeys(share, error)
+            continue
+        for result in response.responses:
+            resource = Resource(ResourceType(result.resource_type), result.resource_name)
+            failed = result.error_code is not ErrorCode.none
+            answers[resource] = Refused(result.error_code, str(resource), result.error_message) if failed else None
+    return {resource: answers[resource] for resource in changes}
+
+
+async def list_resources(client: Client, kind: ResourceType) -> list[Resource]:
+    """The resources of a kind that have configs of their own."""
+    from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+
+    request = entity(ListConfigResourcesRequest, resource_types=(int(kind),))
+    response = await client.ask_any(ApiKey.LIST_CONFIG_RESOURCES, request, at_least=1)
+    if response.error_code is not ErrorCode.none:
+        raise Refused(response.error_code, f"config resources of kind {kind.name.lower()}")
+    return sorted(Resource(kind, one.resource_name) for one in response.config_resources if one.resource_type == kind)
+
+
+def _by_broker(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
+    """A broker knows its own configs best; all else any broker can tell."""
+    shares: dict[int | None, list[Resource]] = {}
+    for resource in resources:
+        own = resource.kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name.isdigit()
+        shares.setdefault(int(resource.name) if own else None, []).append(resource)
+    return shares
+
+
+async def _ask(client: Client, node_id: int | None, api: ApiKey, request: Any) -> Any:
+    if node_id is None:
+        return await client.ask_any(api, request)
+    return await client.ask_node(node_id, api, request)
+
+
+async def _change(client: Client, node_id: int | None, request: Any) -> Any:
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    if node_id is None:
+        return await client.ask_controller(api, request, lambda r: [one.error_code for one in r.responses])
+    return await client.ask_node(node_id, api, request)
+
+
+def _configs(resource: Resource, result: Any) -> list[Config] | Refused:
+    if result.error_code is not ErrorCode.none:
+        return Refused(result.error_code, str(resource), result.error_message)
+    return sorted(
+        (
+            Config(c.name, c.value, _source(c.config_source), c.read_only, c.is_sensitive, c.documentation)
+            for c in result.configs
+        ),
+        key=lambda config: config.name,
+    )
+
+
+def _source(number: int) -> Source:
+    """A source of a newer Kafka is unknown."""
+    try:
+        return Source(number)
+    except ValueError:
+        return Source.UNKNOWN

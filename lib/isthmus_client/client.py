@@ -1,0 +1,312 @@
+"""A client of one cluster: its metadata, and the one place where requests are sent to whom they concern and tried again.
+
+    async with Client(parse_bootstrap("127.0.0.1:9092")) as client:
+        ...
+
+Entering the block asks the bootstrap addresses once, and raises ConnectionFailed when none answers. After that, whatever fails in a way
+that may pass is tried again until `operation_seconds` are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_client.connection import Address, Connection
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
+from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUEST_SECONDS, UNKNOWN_TOPIC_SECONDS
+from isthmus_client.metadata import Broker, ClusterView, TopicPartition
+from isthmus_client.pool import QUESTIONS, Pool
+from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
+
+R = TypeVar("R")
+DEFAULT_PORT: Final = 9092
+_UNKNOWN: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """Addresses from "host:port,host:port"; a host alone means port 9092. Raises ValueError."""
+    addresses = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon:
+            host, port = part, str(DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"'{part}' is no address; write host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("no bootstrap address; write host:port")
+    return tuple(addresses)
+
+
+class Client:
+    """Shared by everything that talks to one cluster; safe for concurrent tasks of one event loop."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str = "isthmus",
+        operation_seconds: float = OPERATION_SECONDS,
+        randomness: random.Random | None = None,
+    ) -> None:
+        self.view = ClusterView()
+        self._bootstrap = tuple(bootstrap)
+        self._operation_seconds = operation_seconds
+        self._random = randomness or random.Random()
+        self._backoff = Backoff()
+        self._pool = Pool(client_id, self._backoff, self._random)
+        self._coordinators: dict[str, Broker] = {}
+        self._refreshing = asyncio.Lock()
+        self._generation = 0  # of the view
+        self._learnt_at = 0.0
+        self._stale = True
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.refresh()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; requests on them fail."""
+        self._pool.close()
+
+    # -- connections ---------------------------------------------------------------------------------------------------------
+
+    async def connection(self, node_id: int, lane: str = QUESTIONS) -> Connection:
+        """A connection to one broker; raises ConnectionFailed."""
+        broker = self.view.brokers.get(node_id)
+        if broker is None:
+            self._stale = True
+            raise ConnectionFailed(f"broker {node_id} is not in the cluster now")
+        return await self._pool.get(broker.address, lane)
+
+    async def any_connection(self) -> Connection:
+        """A connection to any broker that can be reached; raises ConnectionFailed when none can."""
+        brokers = [broker.address for broker in self.view.brokers.values()]
+        self._random.shuffle(brokers)
+        failures: dict[Address, str] = {}
+        for address in dict.fromkeys((*brokers, *self._bootstrap)):
+            try:
+                return await self._pool.get(address)
+            except ConnectionFailed as error:
+                failures[address] = str(error)
+        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures.values()))
+
+    # -- metadata ------------------------------------------------------------------------------------------------------------
+
+    async def refresh(self, topics: Collection[str] | None = ()) -> ClusterView:
+        """Ask for metadata of the brokers and of these topics (None: all), besides those known already."""
+        from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+
+        asked_at = self._generation
+        async with self._refreshing:
+            if topics is not None and self._generation != asked_at and not self._missing(topics):
+                return self.view  # another task has just asked
+            wanted: Iterable[str] = () if topics is None else dict.fromkeys((*self.view.topics, *topics))
+            request = entity(
+                MetadataRequest,
+                topics=None
+                if topics is None
+                else tuple(entity(MetadataRequestTopic, topic_id=None, name=name) for name in wanted),
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            )
+            connection = await self.any_connection()
+            # From version 4 on a broker can be told not to create what is asked for.
+            response = await connection.ask(ApiKey.METADATA, request, at_least=4)
+            self.view = self.view.merged(response, all_topics=topics is None)
+            self._generation += 1
+            self._learnt_at = asyncio.get_running_loop().time()
+            self._stale = False
+            return self.view
+
+    def _missing(self, topics: Collection[str]) -> bool:
+        return any(topic not in self.view.topics for topic in topics)
+
+    async def know(self, topics: Collection[str]) -> ClusterView:
+        """A view that is recent and has these topics, or their refusals."""
+        age = asyncio.get_running_loop().time() - self._learnt_at
+        if self._stale or age > METADATA_AGE_SECONDS or self._missing(topics):
+            return await self.refresh(topics)
+        return self.view
+
+    def suspect(self, error: BaseException, groups: Iterable[str] = ()) -> None:
+        """Ask anew, before the next use, for what this error says is out of date."""
+        stale = stale_after(error)
+        if stale is Stale.METADATA:
+            self._stale = True
+        if stale is not Stale.NOTHING:
+            for group in groups:
+                self._coordinators.pop(group, None)
+
+    # -- trying again --------------------------------------------------------------------------------------------------------
+
+    async def retry(self, what: str, attempt: Callable[[], Awaitable[R]], groups: Collection[str] = ()) -> R:
+        """Attempt until it succeeds, fails for good, or the operation's time is over (GaveUp)."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        failures = 0
+        while True:
+            try:
+                return await attempt()
+            except ClientError as error:
+                if not is_retriable(error) or _does_not_exist(error, loop.time() - started):
+                    raise
+                failures += 1
+                delay = self._backoff.delay(failures, self._random)
+                if loop.time() + delay > started + self._operation_seconds:
+                    raise GaveUp(
+                        f"{what}: {failures} attempts within {self._operation_seconds:.0f} s; {error}"
+                    ) from error
+                self.suspect(error, groups)
+            await asyncio.sleep(delay)
+
+    async def ask_any(
+        self, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None, *, at_least: int = 0
+    ) -> Any:
+        """Ask whichever broker can be reached; `check` raises Refused for an answer that is none."""
+
+        async def attempt() -> Any:
+            connection = await self.any_connection()
+            return _checked(await connection.ask(api, request, at_least=at_least), check)
+
+        return await self.retry(api.name, attempt)
+
+    async def ask_node(
+        self, node_id: int, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Ask one broker."""
+
+        async def attempt() -> Any:
+            await self.know(())
+            connection = await self.connection(node_id)
+            return _checked(await connection.ask(api, request), check)
+
+        return await self.retry(f"{api.name} of broker {node_id}", attempt)
+
+    async def ask_controller(
+        self,
+        api: ApiKey,
+        request: Any,
+        codes: Callable[[Any], Iterable[ErrorCode]],
+        *,
+        seconds: float = REQUEST_SECONDS,
+    ) -> Any:
+        """Change the cluster. Every broker passes it on to the controller, and says NOT_CONTROLLER while there is none."""
+
+        async def attempt() -> Any:
+            view = await self.know(())
+            known = view.controller_id in view.brokers
+            connection = await (self.connection(view.controller_id) if known else self.any_connection())
+            response = await connection.ask(api, request, seconds=seconds)
+            if ErrorCode.not_controller in codes(response):
+                raise Refused(ErrorCode.not_controller, f"broker {connection.name}")
+            return response
+
+        return await self.retry(api.name, attempt)
+
+    async def ask_coordinator(
+        self,
+        group: str,
+        api: ApiKey,
+        request: Any,
+        check: Callable[[Any], None],
+        *,
+        lane: str = QUESTIONS,
+        seconds: float = REQUEST_SECONDS,
+    ) -> Any:
+        """Ask the coordinator of one group; `check` raises Refused, also for the codes that say it is another broker now."""
+
+        async def attempt() -> Any:
+            found = (await self.coordinators([group]))[group]
+            if isinstance(found, Refused):
+                raise found
+            connection = await self._pool.get(found.address, lane)
+            return _checked(await connection.ask(api, request, seconds=seconds), check)
+
+        return await self.retry(f"{api.name} of group {group}", attempt, [group])
+
+    # -- whom things concern -------------------------------------------------------------------------------------------------
+
+    async def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Broker | Refused]:
+        """The leader of each partition, or why there is none."""
+        view = await self.know({partition.topic for partition in partitions})
+        return {partition: _leader(view, partition) for partition in partitions}
+
+    async def coordinators(self, groups: Collection[str]) -> dict[str, Broker | Refused]:
+        """The coordinator of each group, or why there is none."""
+        unknown = [group for group in groups if group not in self._coordinators]
+        found: dict[str, Broker | Refused] = {g: self._coordinators[g] for g in groups if g in self._coordinators}
+        if unknown:
+            connection = await self.any_connection()
+            try:
+                found |= await _find_coordinators(connection, unknown, at_least=4)
+            except NotSupported:
+                for group in unknown:
+                    found |= await _find_coordinators(connection, [group])
+            self._coordinators |= {g: broker for g, broker in found.items() if isinstance(broker, Broker)}
+        return found
+
+    async def broker_connection(self, broker: Broker, lane: str = QUESTIONS) -> Connection:
+        """A connection to a broker that `leaders` or `coordinators` named."""
+        return await self._pool.get(broker.address, lane)
+
+    def heard_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> None:
+        """A broker named the new leader beside its error."""
+        self.view = self.view.with_leader(partition, leader, leader_epoch)
+
+
+def _checked(response: Any, check: Callable[[Any], None] | None) -> Any:
+    if check is not None:
+        check(response)
+    return response
+
+
+def _does_not_exist(error: ClientError, seconds: float) -> bool:
+    return isinstance(error, Refused) and error.code in _UNKNOWN and seconds >= UNKNOWN_TOPIC_SECONDS
+
+
+def _leader(view: ClusterView, partition: TopicPartition) -> Broker | Refused:
+    if partition.topic in view.refused:
+        return Refused(view.refused[partition.topic], f"topic {partition.topic}")
+    known = view.leader(partition)
+    if known is None:
+        return Refused(ErrorCode.unknown_topic_or_partition, f"partition {partition}")
+    broker = view.brokers.get(known.leader)
+    if broker is None:
+        return Refused(ErrorCode.leader_not_available, f"partition {partition}")
+    return broker
+
+
+async def _find_coordinators(
+    connection: Connection, groups: Sequence[str], *, at_least: int = 0
+) -> Mapping[str, Broker | Refused]:
+    from isthmus_wire.requests import FindCoordinatorRequest
+
+    request = FindCoordinatorRequest(key=groups[0], coordinator_keys=tuple(groups))
+    response = await connection.ask(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
+    if not response.coordinators:
+        return {groups[0]: _coordinator(groups[0], response)}
+    found = {one.key: _coordinator(one.key, one) for one in response.coordinators}
+    if set(found) != set(groups):
+        raise ProtocolBroken(f"broker {connection.name} was asked for other groups' coordinators than it answered")
+    return found
+
+
+def _coordinator(group: str, answer: Any) -> Broker | Refused:
+    if answer.error_code is not ErrorCode.none:
+        return Refused(answer.error_code, f"the coordinator of group {group}", answer.error_message)
+    return Broker(answer.node_id, answer.host, answer.port)

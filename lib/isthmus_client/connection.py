@@ -1,0 +1,218 @@
+"""One socket to one broker: pipelined requests, matched to their answers by correlation id.
+
+A broker answers the requests of a connection in order, so a request that waits (a fetch for new records) holds up those behind it: give
+such requests a connection of their own (the pool's lanes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any, Final, Self
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import DecodeError, ErrorCode
+from isthmus_wire.headers import FRAME_LENGTH, decode_response_header, encode_request_header
+from isthmus_wire.messages import decode_response, encode_request
+
+from isthmus_client.entities import entity
+from isthmus_client.errors import ConnectionFailed, ProtocolBroken, RequestTimedOut, check
+from isthmus_client.frames import FrameReader
+from isthmus_client.limits import CONNECT_SECONDS, IN_FLIGHT_MAX, REQUEST_SECONDS, WRITE_HIGH_WATER
+from isthmus_client.versions import Versions
+
+Chunk = bytes | bytearray | memoryview
+Address = tuple[str, int]
+
+SOFTWARE_NAME: Final = "isthmus"
+SOFTWARE_VERSION: Final = "1"
+
+
+class _Waiting:
+    """A request on its way."""
+
+    __slots__ = ("answer", "api", "timer", "version")
+
+    def __init__(self, api: ApiKey, version: int, answer: asyncio.Future[memoryview]) -> None:
+        self.api = api
+        self.version = version
+        self.answer = answer
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class _Protocol(asyncio.BufferedProtocol):
+    """asyncio's side of a connection."""
+
+    def __init__(self, owner: Connection) -> None:
+        self._owner = owner
+        self._frames = FrameReader()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._frames.received(nbytes):
+                self._owner.answered(frame)
+        except (ProtocolBroken, DecodeError) as error:
+            self._owner.fail(ProtocolBroken(f"broker {self._owner.name}: {error}"))
+
+    def pause_writing(self) -> None:
+        self._owner.writable.clear()
+
+    def resume_writing(self) -> None:
+        self._owner.writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.fail(
+            ConnectionFailed(f"broker {self._owner.name} closed the connection{f': {exc}' if exc else ''}")
+        )
+
+
+class Connection:
+    """Made by `open`; ask with `ask`, or with `exchange` when the caller brings its own codec."""
+
+    def __init__(self, address: Address, client_id: str) -> None:
+        self.name = f"{address[0]}:{address[1]}"
+        self.versions = Versions(self.name, ())
+        self.features: Any = None  # the ApiVersionsResponse
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self._address = address
+        self._client_id = client_id
+        self._transport: asyncio.Transport | None = None
+        self._correlation = itertools.count()
+        self._waiting: dict[int, _Waiting] = {}
+        self._places = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._failure: Exception | None = None
+
+    @classmethod
+    async def open(cls, address: Address, client_id: str) -> Self:
+        """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
+        self = cls(address, client_id)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                transport, _ = await loop.create_connection(lambda: _Protocol(self), *address)
+        except TimeoutError as error:
+            raise ConnectionFailed(f"cannot connect to {self.name} within {CONNECT_SECONDS:.0f} s") from error
+        except OSError as error:
+            raise ConnectionFailed(f"cannot connect to {self.name}: {_reason(error)}") from error
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        try:
+            await self._learn_versions()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    @property
+    def closed(self) -> bool:
+        """Whether it cannot be used any more."""
+        return self._failure is not None
+
+    def close(self) -> None:
+        """Requests that wait fail as lost."""
+        self.fail(ConnectionFailed(f"the connection to {self.name} was closed by this side"))
+
+    async def ask(self, api: ApiKey, request: Any, *, seconds: float = REQUEST_SECONDS, at_least: int = 0) -> Any:
+        """Send a request of the highest version's class and return the response in the highest version's class."""
+        version = self.versions.choose(api, at_least=at_least)
+        frame, start = await self.exchange(api, version, (encode_request(api, version, request),), seconds=seconds)
+        return self._decoded(api, version, frame, start)
+
+    async def exchange(
+        self, api: ApiKey, version: int, body: Sequence[Chunk], *, seconds: float = REQUEST_SECONDS
+    ) -> tuple[memoryview, int]:
+        """Send a body that is encoded already; returns the response's frame and where its body starts."""
+        async with self._places:
+            await self.writable.wait()
+            waiting = self._send(api, version, body, seconds)
+            frame = await waiting.answer
+        _, start = decode_response_header(frame, api, version)
+        return frame, start
+
+    async def send_only(self, api: ApiKey, version: int, body: Sequence[Chunk]) -> None:
+        """Send what the broker does not answer: a produce request with acks=0."""
+        await self.writable.wait()
+        self._write(api, version, next(self._correlation), body)
+
+    def _send(self, api: ApiKey, version: int, body: Sequence[Chunk], seconds: float) -> _Waiting:
+        loop = asyncio.get_running_loop()
+        correlation = next(self._correlation) & 0x7FFFFFFF
+        self._write(api, version, correlation, body)
+        waiting = _Waiting(api, version, loop.create_future())
+        waiting.timer = loop.call_later(seconds, self._timed_out, api, seconds)
+        self._waiting[correlation] = waiting
+        return waiting
+
+    def _write(self, api: ApiKey, version: int, correlation: int, body: Sequence[Chunk]) -> None:
+        if self._failure is not None or self._transport is None:
+            raise ConnectionFailed(f"the connection to {self.name} is closed") from self._failure
+        header = encode_request_header(api, version, correlation, self._client_id)
+        size = len(header) + sum(map(len, body))
+        self._transport.writelines([FRAME_LENGTH.pack(size) + header, *body])
+
+    def answered(self, frame: memoryview) -> None:
+        """A whole response came."""
+        (correlation,) = FRAME_LENGTH.unpack_from(frame)
+        waiting = self._waiting.pop(correlation, None)
+        if waiting is None:
+            raise ProtocolBroken(f"an answer with correlation id {correlation}, which nobody asked")
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        if not waiting.answer.done():  # its caller may have been cancelled
+            waiting.answer.set_result(frame)
+
+    def _timed_out(self, api: ApiKey, seconds: float) -> None:
+        self.fail(RequestTimedOut(f"broker {self.name} did not answer {api.name} within {seconds:.0f} s"))
+
+    def fail(self, error: Exception) -> None:
+        """End the connection; every request on it fails with `error`."""
+        if self._failure is not None:
+            return
+        self._failure = error
+        self.writable.set()
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            if one.timer is not None:
+                one.timer.cancel()
+            if not one.answer.done():
+                one.answer.set_exception(error)
+
+    async def _learn_versions(self) -> None:
+        """KIP-511: a broker that does not know the newest ApiVersions answers in version 0 that it does not."""
+        from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
+        request = entity(
+            ApiVersionsRequest, client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        api, version = ApiKey.API_VERSIONS, 4
+        frame, start = await self.exchange(api, version, (encode_request(api, version, request),))
+        if frame[start : start + 2] == ErrorCode.unsupported_version.value.to_bytes(2, "big"):
+            version = 0
+            frame, start = await self.exchange(api, version, (encode_request(api, version, request),))
+        response = self._decoded(api, version, frame, start)
+        check(response.error_code, f"broker {self.name}")
+        self.features = response
+        self.versions = Versions(self.name, ((k.api_key, k.min_version, k.max_version) for k in response.api_keys))
+
+    def _decoded(self, api: ApiKey, version: int, frame: memoryview, start: int) -> Any:
+        try:
+            return decode_response(api, version, frame, start)
+        except DecodeError as error:
+            broken = ProtocolBroken(f"broker {self.name} answered {api.name} with bytes that do not parse: {error}")
+            self.fail(broken)
+            raise broken from error
+
+
+def _reason(error: OSError) -> str:
+    """asyncio's own words repeat the address; a name that does not resolve has words of its own."""
+    known = error.errno is not None and not isinstance(error, socket.gaierror)
+    return os.strerror(error.errno) if known and error.errno else error.strerror or str(error)

@@ -1,0 +1,51 @@
+"""Every bound of the client, and what happens there.
+
+- `IN_FLIGHT_MAX` requests without an answer on one connection: the next request waits for its turn.
+- `FRAME_MAX`: a longer frame breaks the connection, for its length cannot be true.
+- `REQUEST_SECONDS` without an answer: the connection is closed, for answers come in order and this one blocks the rest; every request on
+  it fails as lost.
+- `OPERATION_SECONDS` of attempts: the operation fails with what the last attempt said.
+- `IN_FLIGHT_BYTES_MAX` of records that a producer has accepted and no broker has acknowledged: `send` waits.
+"""
+
+from typing import Final
+
+CONNECT_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 30.0
+OPERATION_SECONDS: Final = 60.0
+IN_FLIGHT_MAX: Final = 64
+FRAME_MAX: Final = 256 * 1024 * 1024
+RECEIVE_BUFFER: Final = 64 * 1024
+"""Reused by a connection for what is smaller; a longer frame gets a buffer of its own, that its reader then owns."""
+WRITE_HIGH_WATER: Final = 4 * 1024 * 1024
+"""Unsent bytes of one connection at which further requests wait."""
+
+BACKOFF_FIRST_SECONDS: Final = 0.05
+BACKOFF_MAX_SECONDS: Final = 2.0
+BACKOFF_JITTER: Final = 0.2
+
+METADATA_AGE_SECONDS: Final = 300.0
+"""Metadata older than this is asked for again when it is next used."""
+UNKNOWN_TOPIC_SECONDS: Final = 1.0
+"""A topic that no broker knows for so long does not exist; a new one may take a moment to reach every broker."""
+
+FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
+PARTITION_MAX_BYTES: Final = 1024 * 1024
+FETCH_WAIT_MS: Final = 500
+PRODUCE_TIMEOUT_MS: Final = 30_000
+
+BATCH_BYTES: Final = 512 * 1024
+"""A producer closes a batch when the next record would make it longer; a longer record is a batch of its own."""
+BATCH_RECORDS_MAX: Final = 100_000
+IN_FLIGHT_BYTES_MAX: Final = 32 * 1024 * 1024
+POLL_RECORDS_MAX: Final = 10_000
+"""Records that one poll of a consumer hands over."""
+
+SESSION_TIMEOUT_MS: Final = 45_000
+REBALANCE_TIMEOUT_MS: Final = 60_000
+HEARTBEAT_SECONDS: Final = 3.0
+
+assert BACKOFF_FIRST_SECONDS <= BACKOFF_MAX_SECONDS < OPERATION_SECONDS
+assert FETCH_MAX_BYTES < FRAME_MAX
+assert BATCH_BYTES <= IN_FLIGHT_BYTES_MAX
+assert HEARTBEAT_SECONDS * 3000 <= SESSION_TIMEOUT_MS

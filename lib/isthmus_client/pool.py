@@ -1,0 +1,76 @@
+"""Connections by broker and lane, opened when they are first used and again after they broke.
+
+A *lane* keeps requests that wait apart from those that do not: "" for questions, another name for long polls. A broker that cannot be
+reached is not tried again before a backoff has passed; meanwhile asking it fails at once.
+"""
+
+import asyncio
+import random
+from typing import Final
+
+from isthmus_client.connection import Address, Connection
+from isthmus_client.errors import ClientError, ConnectionFailed
+from isthmus_client.retry import Backoff, Randomness
+
+QUESTIONS: Final = ""
+
+
+class _Broken:
+    """How often connecting failed in a row, and when it is worth another try."""
+
+    __slots__ = ("failures", "retry_at", "why")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.retry_at = 0.0
+        self.why = ""
+
+
+class Pool:
+    """`get` a connection to an address."""
+
+    def __init__(self, client_id: str, backoff: Backoff | None = None, randomness: Randomness | None = None) -> None:
+        self._client_id = client_id
+        self._backoff = backoff or Backoff()
+        self._random = randomness or random.Random()
+        self._open: dict[tuple[Address, str], Connection] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._broken: dict[Address, _Broken] = {}
+        self._closed = False
+
+    async def get(self, address: Address, lane: str = QUESTIONS) -> Connection:
+        """A connection that works as far as is known; raises ConnectionFailed."""
+        found = self._open.get((address, lane))
+        if found is not None and not found.closed:
+            return found
+        async with self._opening.setdefault((address, lane), asyncio.Lock()):
+            found = self._open.get((address, lane))
+            if found is not None and not found.closed:
+                return found
+            return await self._connect(address, lane)
+
+    async def _connect(self, address: Address, lane: str) -> Connection:
+        if self._closed:
+            raise ClientError("the client is closed")
+        loop = asyncio.get_running_loop()
+        broken = self._broken.get(address)
+        if broken is not None and loop.time() < broken.retry_at:
+            raise ConnectionFailed(broken.why)
+        try:
+            connection = await Connection.open(address, self._client_id)
+        except ConnectionFailed as error:
+            broken = self._broken.setdefault(address, _Broken())
+            broken.failures += 1
+            broken.retry_at = loop.time() + self._backoff.delay(broken.failures, self._random)
+            broken.why = str(error)
+            raise
+        self._broken.pop(address, None)
+        self._open[address, lane] = connection
+        return connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()

@@ -1,0 +1,70 @@
+"""When to try again, after how long, and what to ask anew before it. Pure: the clock and the randomness come from outside."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_client.errors import ConnectionFailed, Refused
+from isthmus_client.limits import BACKOFF_FIRST_SECONDS, BACKOFF_JITTER, BACKOFF_MAX_SECONDS
+
+
+class Stale(Enum):
+    """What a failure says is out of date."""
+
+    NOTHING = auto()
+    METADATA = auto()
+    COORDINATOR = auto()
+
+
+_COORDINATOR_MOVED: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
+_METADATA_OUT_OF_DATE: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.inconsistent_topic_id,
+        ErrorCode.leader_not_available,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.replica_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.not_controller,
+        ErrorCode.listener_not_found,
+    }
+)
+
+
+class Randomness(Protocol):
+    def uniform(self, a: float, b: float, /) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential, bounded, with jitter so that many clients do not come back in step."""
+
+    first: float = BACKOFF_FIRST_SECONDS
+    most: float = BACKOFF_MAX_SECONDS
+    jitter: float = BACKOFF_JITTER
+
+    def delay(self, failures: int, random: Randomness) -> float:
+        """Seconds to wait after that many failures in a row."""
+        exact = min(self.first * 2.0 ** min(failures - 1, 30), self.most)
+        return exact * random.uniform(1 - self.jitter, 1 + self.jitter)
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    if isinstance(error, Refused):
+        return error.code.retriable
+    return isinstance(error, ConnectionFailed)
+
+
+def stale_after(error: BaseException) -> Stale:
+    """What to ask anew before the next attempt."""
+    if isinstance(error, Refused):
+        if error.code in _COORDINATOR_MOVED:
+            return Stale.COORDINATOR
+        return Stale.METADATA if error.code in _METADATA_OUT_OF_DATE else Stale.NOTHING
+    return Stale.METADATA if isinstance(error, ConnectionFailed) else Stale.NOTHING

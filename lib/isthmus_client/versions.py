@@ -1,0 +1,44 @@
+"""Which version of an API to speak: the highest that both sides know. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+
+from isthmus_client.errors import NotSupported
+
+# ApiVersions of a broker lists Produce from 0 for old librdkafka, and refuses those versions when they are used.
+_OLDEST: Final[dict[int, int]] = {ApiKey.PRODUCE: 3}
+
+
+class Versions:
+    """What one broker said in ApiVersions."""
+
+    def __init__(self, broker: str, ranges: Iterable[tuple[int, int, int]]) -> None:
+        self.broker = broker
+        self._ranges = {key: (low, high) for key, low, high in ranges}
+
+    def choose(self, api: ApiKey, *, at_least: int = 0) -> int:
+        """The version to use; raises NotSupported when the ranges do not meet at or above `at_least`."""
+        ours_low, ours_high = KAFKA_VERSIONS[api]
+        low, high = self._ranges.get(api, (0, -1))
+        version = min(ours_high, high)
+        floor = max(ours_low, low, at_least, _OLDEST.get(api, 0))
+        if version < floor:
+            offered = f"versions {low} to {high}" if high >= 0 else "not at all"
+            raise NotSupported(
+                f"broker {self.broker} offers {api.name} {offered}; version {floor} or newer is needed. Upgrade the broker."
+            )
+        return version
+
+    def supports(self, api: ApiKey) -> bool:
+        """Whether any version is common."""
+        try:
+            self.choose(api)
+        except NotSupported:
+            return False
+        return True
+
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """Lowest and highest version by API key, as the broker said."""
+        return dict(self._ranges)
