@@ -65,11 +65,12 @@ def default_of(field: Field[Any]) -> Any:
         return ()
     if shape.entity is not None:
         return shape.entity(**{nested.name: default_of(nested) for nested in fields(shape.entity)})
-    return READERS[shape.kafka_type or "", True, False](Cursor(_ZEROES))
+    kafka_type = shape.kafka_type or ""
+    return READERS[kafka_type, True, False](Cursor(_EMPTY if kafka_type in ("string", "bytes", "records") else _ZEROES))
 
 
-# An unsigned 1 reads as an empty compact string, zeroes as every number's and the uuid's default.
-_ZEROES: Final = b"\1" + bytes(16)
+_EMPTY: Final = b"\1"  # a compact length of nothing
+_ZEROES: Final = bytes(16)
 
 
 @cache
@@ -141,7 +142,7 @@ def _array_reader(read: Read, *, flexible: bool, nullable: bool) -> Read:
 
     def read_array(cursor: Cursor) -> tuple[Any, ...] | None:
         count: int = read_uvarint(cursor) - 1 if flexible else read_int32(cursor)
-        if count == -1 and nullable:
+        if count < 0 and nullable:
             return None
         if count < 0 or count > cursor.remaining():
             raise DecodeError(f"an array claims {count} elements with {cursor.remaining()} bytes left")

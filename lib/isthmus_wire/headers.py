@@ -40,12 +40,9 @@ def decode_request_header(frame: memoryview | bytes) -> RequestHeader:
         raise DecodeError(f"a request of {len(frame)} bytes is shorter than its header")
     api_key, api_version, correlation_id, length = _FIXED.unpack_from(frame)
     end = _FIXED.size + max(length, 0)
-    if length < -1 or end > len(frame):
+    if end > len(frame):
         raise DecodeError(f"the client id claims {length} bytes in a frame of {len(frame)}")
-    try:
-        client_id = None if length < 0 else str(frame[_FIXED.size : end], "utf-8")
-    except UnicodeDecodeError as error:
-        raise DecodeError("the client id is not UTF-8") from error
+    client_id = None if length < 0 else str(frame[_FIXED.size : end], "utf-8", "replace")
     if api_version >= FLEXIBLE_SINCE.get(api_key, _NEVER):
         cursor = Cursor(frame, end)
         skip_tagged_fields(cursor)

@@ -79,7 +79,7 @@ def write_string(out: bytearray, value: str | None, *, flexible: bool) -> None:
 def read_records(cursor: Cursor, *, flexible: bool) -> memoryview | None:
     """The record batches of one partition, not copied."""
     length: int = read_uvarint(cursor) - 1 if flexible else _read_int32(cursor)
-    if length == -1:
+    if length < 0:
         return None
     return memoryview(cursor.take(length))
 

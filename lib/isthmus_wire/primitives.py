@@ -103,14 +103,14 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def _length_reader(*, flexible: bool, text: bool, nullable: bool) -> Callable[[Cursor], int]:
-    """Read a length; -1 is null, and refused where null is not allowed."""
+    """Read a length; a negative one is null as Kafka reads it, and refused where null is not allowed."""
     read_legacy = _read_int16 if text else _read_int32
 
     def read_length(cursor: Cursor) -> int:
         length: int = read_uvarint(cursor) - 1 if flexible else read_legacy(cursor)
         if text and length > _LEGACY_STRING_MAX:
             raise DecodeError(f"a string of {length} bytes; the longest is {_LEGACY_STRING_MAX}")
-        if length < 0 and not (nullable and length == -1):
+        if length < 0 and not nullable:
             raise DecodeError(f"a length of {length} where a value is required")
         return length
 
@@ -124,10 +124,7 @@ def _string_reader(*, flexible: bool, nullable: bool) -> Read:
         length = read_length(cursor)
         if length < 0:
             return None
-        try:
-            return str(cursor.take(length), "utf-8")
-        except UnicodeDecodeError as error:
-            raise DecodeError("a string that is not UTF-8") from error
+        return str(cursor.take(length), "utf-8", "replace")  # as Java decodes what is not UTF-8
 
     return read_string
 
