@@ -1,0 +1,146 @@
+"""What must differ between two brokers, and what stands in its place in a recording.
+
+- ids: a broker draws topic, session, producer and member ids. The first that an exchange meets is `topic 1`, the next `topic 2`: which is
+  which still shows.
+- addresses: the host, the port that was asked, and the data directory.
+- the four tables below.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from isthmus_wire.apis import ApiKey
+
+OURS: Final = 2**64
+"""UUIDs below this number were made up by an exchange and stay as they are."""
+MADE_UP_PRODUCERS: Final = range(9_000_000, 9_001_000)
+"""Producer ids that exchanges made up stay as well."""
+DAY_MS: Final = 86_400_000
+
+CLOCK: Final = frozenset(
+    {
+        "log_append_time", "timestamp", "last_timestamp", "base_timestamp", "max_timestamp",
+    }
+)  # fmt: skip
+"""time: values within a day of now were read from the broker's clock; made-up timestamps of exchanges are long ago."""
+
+MACHINE: Final = frozenset({"total_bytes", "usable_bytes"})
+"""machine: the size of the disk."""
+
+EPOCHS: Final = frozenset({"finalized_features_epoch"})
+"""epochs: an offset of the metadata log, whose number of records is each implementation's own."""
+
+KEYED: Final[Mapping[tuple[int, str], str]] = {
+    (ApiKey.API_VERSIONS, "api_keys"): "api_key",
+    (ApiKey.API_VERSIONS, "supported_features"): "name",
+    (ApiKey.API_VERSIONS, "finalized_features"): "name",
+    (ApiKey.METADATA, "topics"): "name",
+    (ApiKey.DESCRIBE_CONFIGS, "configs"): "name",
+    (ApiKey.CREATE_TOPICS, "configs"): "name",
+    (ApiKey.CREATE_TOPICS, "topics"): "name",
+    (ApiKey.LIST_GROUPS, "groups"): "group_id",
+    (ApiKey.DESCRIBE_LOG_DIRS, "results"): "log_dir",
+    (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
+    (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
+    (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): "resource_name",
+    (ApiKey.JOIN_GROUP, "members"): "member_id",
+    (ApiKey.DESCRIBE_GROUPS, "members"): "member_id",
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "members"): "member_id",
+}
+"""order: Kafka fills these lists from hash maps, so their order says nothing; they are compared by the key named here."""
+
+SORTED: Final[Mapping[int, frozenset[str]]] = {
+    ApiKey.PRODUCE: frozenset({"responses"}),
+    ApiKey.OFFSET_FETCH: frozenset({"topics"}),
+    ApiKey.DELETE_RECORDS: frozenset({"topics", "partitions"}),
+    ApiKey.LIST_OFFSETS: frozenset({"topics"}),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions"}),
+}
+"""order, for lists without a key of their own: compared in sorted order."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SHORT_ID: Final = re.compile(r"(?<![\w-])[\w-]{21}[AQgw](?![\w-])")
+
+
+class Rules:
+    """The rules for one exchange with one broker; it remembers the names it gave."""
+
+    def __init__(self, port: int, directory: Path) -> None:
+        self._texts = [(str(directory), "DIRECTORY"), (f":{port}", ":PORT"), ("127.0.0.1", "HOST")]
+        self._port = port
+        self._names: dict[tuple[str, Any], str] = {}
+
+    def apply(self, api_key: int, answer: Any) -> Any:
+        """The answer with names in the place of what must differ."""
+        return self._value(api_key, "", answer)
+
+    def _name(self, kind: str, value: Any) -> str:
+        names = self._names
+        if (kind, value) not in names:
+            names[kind, value] = f"{kind} {sum(known == kind for known, _ in names) + 1}"
+        return names[kind, value]
+
+    def _value(self, api_key: int, field: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return self._mapping(api_key, value)
+        if isinstance(value, list):
+            return self._list(api_key, field, value)
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, UUID):
+            return str(value.int) if value.int < OURS else self._name("topic", value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._number(field, value)
+        return value
+
+    def _mapping(self, api_key: int, value: Mapping[str, Any]) -> dict[str, Any]:
+        plain = {name: self._value(api_key, name, inner) for name, inner in value.items()}
+        if plain.get("max_timestamp") == "NOW" and "crc" in plain:
+            plain["crc"] = "OVER THE TIME"
+        return plain
+
+    def _list(self, api_key: int, field: str, value: Sequence[Any]) -> Any:
+        plain = [self._value(api_key, field, one) for one in value]
+        key = KEYED.get((api_key, field))
+        if key is not None and all(isinstance(one, Mapping) for one in plain):
+            return _by_key(plain, key)
+        if field in SORTED.get(api_key, ()):
+            return sorted(plain, key=repr)
+        return plain
+
+    def _number(self, field: str, value: int) -> Any:
+        if field == "port":
+            return "PORT" if value == self._port else value
+        if field in MACHINE and value >= 0:
+            return "BYTES"
+        if field in EPOCHS and value >= 0:
+            return "EPOCH"
+        if field in CLOCK and abs(value - time.time() * 1000) < DAY_MS:
+            return "NOW"
+        if field == "session_id" and value > 0:
+            return self._name("session", value)
+        if field == "producer_id" and value >= 0 and value not in MADE_UP_PRODUCERS:
+            return self._name("producer", value)
+        return value
+
+    def text(self, value: str) -> str:
+        """A text without addresses, folders and drawn ids."""
+        for found, name in self._texts:
+            value = value.replace(found, name)
+        replace: Callable[[re.Match[str]], str] = lambda match: self._name("id", match[0])  # noqa: E731
+        return _SHORT_ID.sub(replace, _UUID.sub(replace, value))
+
+
+def _by_key(entries: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
+    keyed: dict[str, Any] = {}
+    for entry in sorted(entries, key=lambda one: (str(one[key]), repr(one))):
+        name = str(entry[key])
+        while name in keyed:
+            name += " again"
+        keyed[name] = entry
+    return keyed

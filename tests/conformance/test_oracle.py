@@ -1,0 +1,26 @@
+"""A node answers every exchange of the oracle as Apache Kafka did, apart from the listed choices."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.oracle.choices import CHOICES
+from tests.conformance.oracle.compare import differences, sort_out
+from tests.conformance.oracle.exchanges import groups
+from tests.conformance.oracle.recording import converse, load
+from tests.conformance.oracle.talk import Target
+from tests.node import running_node
+
+
+@pytest.mark.parametrize("name", groups())
+def test_answers_are_those_of_apache_kafka(name: str, tmp_path: Path) -> None:
+    group = groups()[name]
+    with running_node(tmp_path, group.settings_in(tmp_path)) as node:
+        ours = converse(group, Target("127.0.0.1", node.port, tmp_path))
+    faults, unused = sort_out(name, differences(name, load(name), ours))
+    assert not faults, f"{len(faults)} differences:\n" + "\n".join(map(str, faults))
+    assert not unused, f"choices that nothing shows any more: {unused}"
+
+
+def test_every_choice_belongs_to_a_group() -> None:
+    assert {choice.where.partition("/")[0] for choice in CHOICES} <= groups().keys()
