@@ -1,0 +1,1 @@
+"""Isthmus measured beside Apache Kafka, on one machine in one run."""

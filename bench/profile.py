@@ -1,0 +1,81 @@
+"""Where the node's CPU goes: loads of the bench against a node under cProfile.
+
+The profiler makes every Python call dearer and leaves C code as it is, so the share of small functions is overstated:
+the order is what counts. What the event loop itself and the kernel do is in the line of the loop's `run`.
+"""
+
+import io
+import pstats
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench import java_load, native_load
+from bench.brokers import ISTHMUS, Broker, install, make
+from bench.report import RESULTS
+
+_RECORDS: Final = 400_000
+_SMALL_REQUESTS: Final = 60_000
+_LINES: Final = 25
+_TOPIC: Final = "profiled"
+_UNDER_PROFILER: Final = (
+    "import cProfile, sys; from isthmus_cli.main import main; sys.argv[0] = 'isthmus'; cProfile.run('main()', {!r})"
+)
+
+
+def write(directory: Path) -> Path:
+    """A node each for produce, consume and small requests."""
+    text = "# Where the CPU of a node goes\n\n" + (__doc__ or "").partition("\n\n")[2].strip() + "\n"
+    for title, prepare, load in (
+        (f"Produce: {_RECORDS:,} records of 1 KiB, 16 partitions, batches of 64 KiB", _nothing, _produce),
+        ("Consume: the same records", _produce, _consume),
+        (f"Unbatched produce: {_SMALL_REQUESTS:,} requests, many in flight", _nothing, _unbatched),
+    ):
+        text += f"\n## {title}\n\n```\n{_profile(directory / load.__name__.strip('_'), prepare, load)}```\n"
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / "profile.md"
+    path.write_text(text)
+    return path
+
+
+def _nothing(broker: Broker) -> None:
+    """Some loads need no preparation."""
+
+
+def _produce(broker: Broker) -> None:
+    java_load.produce(broker.bootstrap, _TOPIC, _RECORDS, 1024, 0, batch_size="65536")
+
+
+def _consume(broker: Broker) -> None:
+    java_load.consume(broker.bootstrap, _TOPIC, _RECORDS)
+
+
+def _unbatched(broker: Broker) -> None:
+    native_load.unbatched_requests_per_second(broker.bootstrap, _TOPIC, _SMALL_REQUESTS)
+
+
+def _profile(directory: Path, prepare: Callable[[Broker], None], load: Callable[[Broker], None]) -> str:
+    broker = make(ISTHMUS, directory)
+    stats = directory / "stats"
+    with _running(broker):
+        native_load.create_topic(broker.bootstrap, _TOPIC, 16)
+        prepare(broker)
+    broker.command = [str(install() / "python"), "-c", _UNDER_PROFILER.format(str(stats)), *broker.command[1:]]
+    with _running(broker):
+        load(broker)
+    out = io.StringIO()
+    pstats.Stats(str(stats), stream=out).sort_stats("tottime").print_stats(_LINES)
+    # Paths of this machine say nothing elsewhere; the part below the installation does.
+    return re.sub(r"/\S*/(?=(?:isthmus_|kio/|asyncio/|uvloop/)\S*)", "", out.getvalue().partition("\n\n")[2].lstrip())
+
+
+@contextmanager
+def _running(broker: Broker) -> Iterator[None]:
+    broker.start()
+    try:
+        broker.await_serving()
+        yield
+    finally:
+        broker.stop()
