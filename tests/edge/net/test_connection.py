@@ -1,0 +1,216 @@
+"""Connections on real sockets: framing at any cut, one request at a time, order, back-pressure, and what ends them."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from isthmus_broker.edge.net.chunks import FileRange
+from isthmus_broker.edge.net.connection import ConnectionRefused, Request
+from isthmus_broker.edge.net.limits import PIECE_SIZE, RECEIVE_BUFFER_KEPT, RECEIVE_BUFFER_MIN
+from isthmus_broker.edge.net.listener import ConnectionLimits, Listener
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.headers import encode_request_header
+
+from tests.edge.disk.logs import append, new_log
+
+LIMITS = ConnectionLimits(1_000_000, 100, 100, {}, 600_000, 50)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def frame(correlation_id: int, body: bytes = b"") -> bytes:
+    payload = encode_request_header(ApiKey.METADATA, 1, correlation_id, "client") + body
+    return struct.pack(">i", len(payload)) + payload
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    async with asyncio.timeout(60):
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        payload = await reader.readexactly(size)
+    return struct.unpack_from(">i", payload)[0], payload[4:]
+
+
+def echo(request: Request) -> None:
+    request.reply(bytes(request.frame[request.header.size :]))
+
+
+def serve(
+    handler: Callable[[Request], None], test: Callable[[Listener], Awaitable[None]], limits: ConnectionLimits = LIMITS
+) -> None:
+    async def run() -> None:
+        listener = Listener("TEST", limits, handler)
+        await listener.start("127.0.0.1", 0)
+        try:
+            await test(listener)
+        finally:
+            await listener.stop()
+
+    asyncio.run(run())
+
+
+async def connect(listener: Listener) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", listener.port)
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 1000])
+def test_frames_are_found_however_they_are_cut(step: int) -> None:
+    bodies = [b"", b"a", b"bc" * 40, b"d" * 500]
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        sent = b"".join(frame(number, body) for number, body in enumerate(bodies))
+        for start in range(0, len(sent), step):
+            writer.write(sent[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert [await answer(reader) for _ in bodies] == list(enumerate(bodies))
+        writer.close()
+
+    serve(echo, test)
+
+
+def test_a_frame_larger_than_the_buffer_arrives_whole_and_the_buffer_is_given_back() -> None:
+    seen = []
+
+    def handler(request: Request) -> None:
+        seen.append(request.connection)
+        echo(request)
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        for number, size in enumerate((RECEIVE_BUFFER_MIN - 30, RECEIVE_BUFFER_KEPT * 2, 10)):
+            body = bytes([number]) * size
+            writer.write(frame(number, body))
+            assert await answer(reader) == (number, body)
+        (connection,) = set(seen)
+        assert len(connection._buffer) > RECEIVE_BUFFER_KEPT
+        connection.give_back(asyncio.get_running_loop().time() + 1)
+        assert len(connection._buffer) == RECEIVE_BUFFER_MIN
+        writer.write(frame(9, b"still"))
+        assert await answer(reader) == (9, b"still")
+        writer.close()
+
+    serve(handler, test)
+
+
+def test_a_connection_serves_one_request_at_a_time_and_others_meanwhile() -> None:
+    waiting: list[Request] = []
+    order: list[int] = []
+
+    def handler(request: Request) -> None:
+        order.append(request.header.correlation_id)
+        if request.header.correlation_id == 1:
+            waiting.append(request)
+        else:
+            echo(request)
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(1, b"slow") + frame(2, b"quick"))
+        other_reader, other_writer = await connect(listener)
+        other_writer.write(frame(5, b"other"))
+        assert await answer(other_reader) == (5, b"other")
+        assert order == [1, 5]
+        waiting[0].reply(b"at last")
+        assert await answer(reader) == (1, b"at last")
+        assert await answer(reader) == (2, b"quick")
+        writer.close()
+        other_writer.close()
+
+    serve(handler, test)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">i", 0),
+        struct.pack(">i", -1),
+        struct.pack(">i", 1_000_001),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", 12) + struct.pack(">hhih", 3, 1, 7, 500) + b"xx",
+    ],
+)
+def test_what_is_no_request_closes_its_connection_and_no_other(sent: bytes) -> None:
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        other_reader, other_writer = await connect(listener)
+        writer.write(sent)
+        async with asyncio.timeout(60):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await reader.readexactly(1)
+        other_writer.write(frame(1, b"alive"))
+        assert await answer(other_reader) == (1, b"alive")
+        writer.close()
+        other_writer.close()
+
+    serve(echo, test)
+
+
+@pytest.mark.parametrize("fault", [ConnectionRefused("no"), RuntimeError("a bug")])
+def test_a_handler_that_fails_closes_the_connection(fault: Exception) -> None:
+    def handler(request: Request) -> None:
+        raise fault
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(1))
+        async with asyncio.timeout(60):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await reader.readexactly(1)
+        writer.close()
+
+    serve(handler, test)
+
+
+def test_connections_beyond_the_limits_are_refused() -> None:
+    async def test(listener: Listener) -> None:
+        first = await connect(listener)
+        first[1].write(frame(1))
+        await answer(first[0])
+        second_reader, second_writer = await connect(listener)
+        async with asyncio.timeout(60):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await second_reader.readexactly(1)
+        first[1].write(frame(2, b"x"))
+        assert await answer(first[0]) == (2, b"x")
+        first[1].close()
+        second_writer.close()
+
+    serve(echo, test, LIMITS._replace(per_address_max=1))
+
+
+def test_a_reader_that_never_drains_costs_a_piece_and_others_are_served(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=1 << 30)
+    for _ in range(64):
+        append(log, [b"x" * (1 << 20)])
+    segment = log.active
+    stuck: list[Request] = []
+
+    def handler(request: Request) -> None:
+        if request.header.correlation_id == 1:
+            stuck.append(request)
+            request.reply(b"head", FileRange(segment, 0, segment.size), b"tail")
+        else:
+            echo(request)
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(1) + frame(2, b"later"))
+        other_reader, other_writer = await connect(listener)
+        for number in range(3, 20):
+            other_writer.write(frame(number))
+            assert (await answer(other_reader))[0] == number
+        transport = stuck[0].connection._transport
+        assert transport is not None
+        assert transport.get_write_buffer_size() <= 4 * PIECE_SIZE
+        correlation_id, body = await answer(reader)
+        assert correlation_id == 1
+        assert len(body) == segment.size + 8
+        assert body[:4] + body[-4:] == b"headtail"
+        assert body[4:-4] == segment.read(0, segment.size)
+        assert await answer(reader) == (2, b"later")
+        writer.close()
+        other_writer.close()
+
+    serve(handler, test)
