@@ -24,6 +24,7 @@ from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUE
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
 from isthmus_client.pool import QUESTIONS, Pool
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
+from isthmus_client.versions import NEWEST
 
 R = TypeVar("R")
 DEFAULT_PORT: Final = 9092
@@ -227,6 +228,7 @@ class Client:
         *,
         lane: str = QUESTIONS,
         seconds: float = REQUEST_SECONDS,
+        at_most: int = NEWEST,
     ) -> Any:
         """Ask the coordinator of one group; `check` raises Refused, also for the codes that say it is another broker now."""
 
@@ -235,7 +237,7 @@ class Client:
             if isinstance(found, Refused):
                 raise found
             connection = await self._pool.get(found.address, lane)
-            return _checked(await connection.ask(api, request, seconds=seconds), check)
+            return _checked(await connection.ask(api, request, seconds=seconds, at_most=at_most), check)
 
         return await self.retry(f"{api.name} of group {group}", attempt, [group])
 

@@ -22,7 +22,7 @@ from isthmus_client.entities import entity
 from isthmus_client.errors import ConnectionFailed, ProtocolBroken, RequestTimedOut, check
 from isthmus_client.frames import FrameReader
 from isthmus_client.limits import CONNECT_SECONDS, IN_FLIGHT_MAX, REQUEST_SECONDS, WRITE_HIGH_WATER
-from isthmus_client.versions import Versions
+from isthmus_client.versions import NEWEST, Versions
 
 Chunk = bytes | bytearray | memoryview
 Address = tuple[str, int]
@@ -119,9 +119,17 @@ class Connection:
         """Requests that wait fail as lost."""
         self.fail(ConnectionFailed(f"the connection to {self.name} was closed by this side"))
 
-    async def ask(self, api: ApiKey, request: Any, *, seconds: float = REQUEST_SECONDS, at_least: int = 0) -> Any:
+    async def ask(
+        self,
+        api: ApiKey,
+        request: Any,
+        *,
+        seconds: float = REQUEST_SECONDS,
+        at_least: int = 0,
+        at_most: int = NEWEST,
+    ) -> Any:
         """Send a request of the highest version's class and return the response in the highest version's class."""
-        version = self.versions.choose(api, at_least=at_least)
+        version = self.versions.choose(api, at_least=at_least, at_most=at_most)
         frame, start = await self.exchange(api, version, (encode_request(api, version, request),), seconds=seconds)
         return self._decoded(api, version, frame, start)
 

@@ -19,6 +19,8 @@ class Stale(Enum):
 
 
 _COORDINATOR_MOVED: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
+COORDINATOR_TROUBLE: Final = _COORDINATOR_MOVED | {ErrorCode.coordinator_load_in_progress, ErrorCode.request_timed_out}
+"""Where an answer has codes by partition, these are about the coordinator and so about all of them."""
 _METADATA_OUT_OF_DATE: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,

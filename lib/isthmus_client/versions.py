@@ -10,6 +10,8 @@ from isthmus_client.errors import NotSupported
 # ApiVersions of a broker lists Produce from 0 for old librdkafka, and refuses those versions when they are used.
 _OLDEST: Final[dict[int, int]] = {ApiKey.PRODUCE: 3}
 
+NEWEST: Final = 0x7FFF
+
 
 class Versions:
     """What one broker said in ApiVersions."""
@@ -18,11 +20,11 @@ class Versions:
         self.broker = broker
         self._ranges = {key: (low, high) for key, low, high in ranges}
 
-    def choose(self, api: ApiKey, *, at_least: int = 0) -> int:
-        """The version to use; raises NotSupported when the ranges do not meet at or above `at_least`."""
+    def choose(self, api: ApiKey, *, at_least: int = 0, at_most: int = NEWEST) -> int:
+        """The version to use; raises NotSupported when the ranges do not meet between `at_least` and `at_most`."""
         ours_low, ours_high = KAFKA_VERSIONS[api]
         low, high = self._ranges.get(api, (0, -1))
-        version = min(ours_high, high)
+        version = min(ours_high, high, at_most)
         floor = max(ours_low, low, at_least, _OLDEST.get(api, 0))
         if version < floor:
             offered = f"versions {low} to {high}" if high >= 0 else "not at all"

@@ -1,0 +1,184 @@
+"""The cluster as a whole: its brokers, features, log directories, and who writes to a partition."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Connection
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused, check
+from isthmus_client.metadata import TopicPartition, by_topic
+from isthmus_client.scatter import by_leader
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """A registered broker; fenced ones serve nobody, and only brokers from 4.0 on tell of them."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Who is in the cluster."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The finalized level (0: off) and what the broker could do."""
+
+    name: str
+    level: int
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """One replica's files; `future` while it moves into this directory."""
+
+    partition: TopicPartition
+    size: int
+    lag: int
+    future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One directory of a broker; sizes of its volume are -1 where the broker does not say."""
+
+    broker: int
+    path: str
+    error_code: ErrorCode
+    total_bytes: int
+    usable_bytes: int
+    cordoned: bool
+    replicas: tuple[ReplicaSize, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer that a partition's leader remembers; `transaction_start` -1 is none open."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start: int
+
+
+async def describe(client: Client) -> Cluster:
+    """The cluster's id, controller and brokers."""
+    request = entity(DescribeClusterRequest, include_cluster_authorized_operations=False, include_fenced_brokers=True)
+
+    def told(response: Any) -> None:
+        check(response.error_code, "the cluster", response.error_message)
+
+    response = await client.ask_any(ApiKey.DESCRIBE_CLUSTER, request, told)
+    brokers = sorted(response.brokers, key=lambda broker: broker.broker_id)
+    return Cluster(
+        response.cluster_id,
+        response.controller_id,
+        tuple(BrokerStatus(b.broker_id, b.host, b.port, b.rack, b.is_fenced) for b in brokers),
+    )
+
+
+async def features(client: Client) -> list[Feature]:
+    """The features, by name."""
+    told = (await client.any_connection()).features
+    levels = {f.name: f.max_version_level for f in told.finalized_features}
+    ranges = {f.name: (f.min_version, f.max_version) for f in told.supported_features}
+    return [Feature(name, levels.get(name, 0), *ranges.get(name, (0, 0))) for name in sorted({*levels, *ranges})]
+
+
+async def log_dirs(client: Client, brokers: Collection[int] = ()) -> list[LogDir]:
+    """The log directories of these brokers, by default of all."""
+    view = await client.know(())
+    request = entity(DescribeLogDirsRequest, topics=None)
+
+    def told(response: Any) -> None:
+        check(response.error_code, "log directories")
+
+    asked = sorted(brokers or view.brokers)
+    answers = await asyncio.gather(*(client.ask_node(b, ApiKey.DESCRIBE_LOG_DIRS, request, told) for b in asked))
+    return [
+        _log_dir(broker, result) for broker, answer in zip(asked, answers, strict=True) for result in answer.results
+    ]
+
+
+def _log_dir(broker: int, result: Any) -> LogDir:
+    replicas = sorted(
+        (
+            ReplicaSize(TopicPartition(t.name, p.partition_index), p.partition_size, p.offset_lag, p.is_future_key)
+            for t in result.topics
+            for p in t.partitions
+        ),
+        key=lambda replica: replica.partition,
+    )
+    return LogDir(
+        broker,
+        result.log_dir,
+        result.error_code,
+        result.total_bytes,
+        result.usable_bytes,
+        result.is_cordoned,
+        tuple(replicas),
+    )
+
+
+async def producers(
+    client: Client, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState] | ClientError]:
+    """Who has written to each partition lately."""
+
+    async def send(
+        connection: Connection, share: dict[TopicPartition, None]
+    ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
+        request = entity(
+            DescribeProducersRequest,
+            topics=tuple(
+                entity(TopicRequest, name=topic, partition_indexes=tuple(indexes))
+                for topic, indexes in by_topic(share).items()
+            ),
+        )
+        response = await connection.ask(ApiKey.DESCRIBE_PRODUCERS, request)
+        return {
+            (tp := TopicPartition(topic.name, p.partition_index)): _producers(tp, p)
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    return await by_leader(client, "describe producers", dict.fromkeys(partitions), send)
+
+
+def _producers(partition: TopicPartition, answer: Any) -> list[ProducerState] | Refused:
+    if answer.error_code is not ErrorCode.none:
+        return Refused(answer.error_code, f"partition {partition}", answer.error_message)
+    return [
+        ProducerState(
+            p.producer_id,
+            p.producer_epoch,
+            p.last_sequence,
+            p.last_timestamp,
+            p.coordinator_epoch,
+            p.current_txn_start_offset,
+        )
+        for p in answer.active_producers
+    ]

@@ -1,0 +1,179 @@
+"""Groups: list, describe with their members, delete."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Connection
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused, check
+from isthmus_client.membership import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.scatter import by_coordinator
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+_DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group in a list; brokers before 3.8 do not say the type, those before 2.6 not the state."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member; `epoch` only in groups of type consumer."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+    rack: str | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group; `epoch` only for type consumer."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[Member, ...]
+    epoch: int | None = None
+
+
+async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+    """Every group of the cluster, by id; each broker knows those it coordinates, so all must answer."""
+    request = entity(ListGroupsRequest, states_filter=tuple(states), types_filter=tuple(types))
+    view = await client.know(())
+
+    def told(response: Any) -> None:
+        check(response.error_code, "list of groups")
+
+    answers = await asyncio.gather(
+        *(client.ask_node(node_id, ApiKey.LIST_GROUPS, request, told) for node_id in sorted(view.brokers))
+    )
+    groups = {g.group_id: g for answer in answers for g in answer.groups}
+    return [
+        ListedGroup(g.group_id, g.group_state, g.group_type or CLASSIC, g.protocol_type)
+        for _, g in sorted(groups.items())
+    ]
+
+
+async def describe(client: Client, group_ids: Collection[str]) -> dict[str, Group | ClientError]:
+    """Each group with its members, or why not."""
+    wanted = dict.fromkeys(group_ids)
+    return await by_coordinator(client, "describe groups", wanted, _describe)
+
+
+async def _describe(connection: Connection, share: dict[str, None]) -> Mapping[str, Group | ClientError]:
+    """As Kafka's own client: first as groups of type consumer, then those that are none as classic."""
+    found: dict[str, Group | ClientError] = {}
+    if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        found |= await _describe_consumer(connection, list(share))
+    rest = [group for group in share if group not in found]
+    if rest:
+        found |= await _describe_classic(connection, rest)
+    return found
+
+
+async def _describe_consumer(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
+    request = entity(ConsumerGroupDescribeRequest, group_ids=tuple(group_ids), include_authorized_operations=False)
+    response = await connection.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, request)
+    found: dict[str, Group | ClientError] = {}
+    for group in response.groups:
+        if group.error_code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
+            continue
+        found[group.group_id] = _refusal(group) or _consumer_group(group)
+    return found
+
+
+async def _describe_classic(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
+    request = entity(DescribeGroupsRequest, groups=tuple(group_ids), include_authorized_operations=False)
+    response = await connection.ask(ApiKey.DESCRIBE_GROUPS, request)
+    return {g.group_id: _refusal(g) or _classic_group(g) for g in response.groups}
+
+
+def _refusal(group: Any) -> Refused | None:
+    code = group.error_code
+    if code is ErrorCode.none and group.group_state == _DEAD:  # brokers before 4.0 tell of absent groups so
+        code = ErrorCode.group_id_not_found
+    return None if code is ErrorCode.none else Refused(code, f"group {group.group_id}", group.error_message)
+
+
+def _consumer_group(group: Any) -> Group:
+    members = tuple(
+        Member(
+            m.member_id,
+            m.instance_id,
+            m.client_id,
+            m.client_host,
+            tuple(m.subscribed_topic_names),
+            tuple(sorted(_partitions(m.assignment.topic_partitions))),
+            m.rack_id,
+            m.member_epoch,
+        )
+        for m in group.members
+    )
+    return Group(
+        group.group_id,
+        CONSUMER,
+        group.group_state,
+        PROTOCOL_TYPE,
+        group.assignor_name,
+        members,
+        group.group_epoch,
+    )
+
+
+def _partitions(topics: Iterable[Any]) -> Iterable[TopicPartition]:
+    return (TopicPartition(t.topic_name, index) for t in topics for index in t.partitions)
+
+
+def _classic_group(group: Any) -> Group:
+    members = tuple(
+        Member(
+            m.member_id,
+            m.group_instance_id,
+            m.client_id,
+            m.client_host,
+            decode_subscription(m.member_metadata) if group.protocol_type == PROTOCOL_TYPE else (),
+            decode_assignment(m.member_assignment) if group.protocol_type == PROTOCOL_TYPE else (),
+        )
+        for m in group.members
+    )
+    return Group(group.group_id, CLASSIC, group.group_state, group.protocol_type, group.protocol_data, members)
+
+
+async def delete(client: Client, group_ids: Collection[str]) -> dict[str, ClientError | None]:
+    """Delete groups without members, with their offsets; None for each that is gone, or why not."""
+
+    async def send(connection: Connection, share: dict[str, None]) -> Mapping[str, ClientError | None]:
+        request = entity(DeleteGroupsRequest, groups_names=tuple(share))
+        response = await connection.ask(ApiKey.DELETE_GROUPS, request)
+        return {
+            r.group_id: None if r.error_code is ErrorCode.none else Refused(r.error_code, f"group {r.group_id}")
+            for r in response.results
+        }
+
+    return await by_coordinator(client, "delete groups", dict.fromkeys(group_ids), send)

@@ -1,0 +1,80 @@
+"""Offsets of partitions by what they mean: the first, the next to be written, the first at or after a time, and others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import millis
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Connection
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused
+from isthmus_client.limits import REQUEST_SECONDS
+from isthmus_client.metadata import TopicPartition, by_topic
+from isthmus_client.scatter import by_leader
+
+
+class At(IntEnum):
+    """Special timestamps; any other, in milliseconds, asks for the first record at or after it."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+# The versions that brought the special timestamps: KIP-734, KIP-405, KIP-1005, KIP-1023.
+_SINCE = {At.MAX_TIMESTAMP: 7, At.EARLIEST_LOCAL: 8, At.LATEST_TIERED: 9, At.EARLIEST_PENDING_UPLOAD: 11}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """Offset -1: there is no such record."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+async def list_offsets(
+    client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, FoundOffset | ClientError]:
+    """For each partition the offset at a time or an `At`; read_committed makes the latest the last stable one."""
+
+    async def send(
+        connection: Connection, share: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | ClientError]:
+        request = entity(
+            ListOffsetsRequest,
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=tuple(
+                entity(
+                    ListOffsetsTopic,
+                    name=topic,
+                    partitions=tuple(
+                        entity(ListOffsetsPartition, partition_index=i, timestamp=share[TopicPartition(topic, i)])
+                        for i in indexes
+                    ),
+                )
+                for topic, indexes in by_topic(share).items()
+            ),
+            timeout=millis(int(REQUEST_SECONDS * 1000)),
+        )
+        at_least = max((_SINCE.get(At(at), 0) for at in share.values() if at < 0), default=0)
+        response = await connection.ask(ApiKey.LIST_OFFSETS, request, at_least=at_least)
+        return {
+            (tp := TopicPartition(topic.name, p.partition_index)): FoundOffset(p.offset, p.timestamp, p.leader_epoch)
+            if p.error_code is ErrorCode.none
+            else Refused(p.error_code, f"partition {tp}")
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    return await by_leader(client, "list offsets", wanted, send)
