@@ -38,25 +38,30 @@ def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
     if len(records) < HEADER_SIZE:
         return Refusal(ErrorCode.corrupt_message, f"{len(records)} bytes are shorter than the header of a record batch")
     header = header_at(records)
+    size = header.length + LENGTH_END
+    if header.magic == MAGIC and size == len(records) >= HEADER_SIZE and version >= ZSTD_SINCE:
+        return header
+    return _framing_refusal(header, size, len(records), version) or header
+
+
+def _framing_refusal(header: BatchHeader, size: int, sent: int, version: int) -> Refusal | None:
     if header.magic != MAGIC:
         return Refusal(
             ErrorCode.invalid_record,
             f"Produce requests with version {version} may only hold record batches of magic {MAGIC}, not {header.magic}",
         )
-    if header.length < HEADER_SIZE - LENGTH_END or header.size > len(records):
-        return Refusal(
-            ErrorCode.corrupt_message, f"The record batch claims {header.size} bytes, but {len(records)} were sent"
-        )
+    if size < HEADER_SIZE or size > sent:
+        return Refusal(ErrorCode.corrupt_message, f"The record batch claims {size} bytes, but {sent} were sent")
     if header.compression == Compression.ZSTD and version < ZSTD_SINCE:
         return Refusal(
             ErrorCode.unsupported_compression_type,
             f"Produce requests with version {version} may not use ZSTD, which needs version {ZSTD_SINCE}",
         )
-    if header.size < len(records):
+    if size < sent:
         return Refusal(
             ErrorCode.invalid_record, f"Produce requests with version {version} must hold exactly one record batch"
         )
-    return header
+    return None
 
 
 def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:

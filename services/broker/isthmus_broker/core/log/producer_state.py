@@ -120,7 +120,7 @@ class ProducerState:
         """Remember a data batch that is in the log."""
         if header.producer_id == NO_PRODUCER:
             return
-        producer = self.producers.setdefault(header.producer_id, Producer(header.producer_id))
+        producer = self._known(header.producer_id)
         if header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -136,7 +136,7 @@ class ProducerState:
 
     def ended(self, header: BatchHeader, *, committed: bool, coordinator_epoch: int) -> AbortedTransaction | None:
         """A transaction marker is in the log; an abort yields the row that readers need to skip its records."""
-        producer = self.producers.setdefault(header.producer_id, Producer(header.producer_id))
+        producer = self._known(header.producer_id)
         if header.producer_epoch > producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -151,6 +151,12 @@ class ProducerState:
         return AbortedTransaction(
             header.producer_id, first, header.last_offset, header.last_offset + 1 if stable is None else stable
         )
+
+    def _known(self, producer_id: int) -> Producer:
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(producer_id)
+        return producer
 
     def first_open_offset(self) -> int | None:
         """Where the oldest open transaction begins."""

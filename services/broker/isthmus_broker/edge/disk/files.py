@@ -27,9 +27,9 @@ class FilePool:
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
-        self._open: OrderedDict[Path, int] = OrderedDict()
+        self._open: OrderedDict[str, int] = OrderedDict()  # a Path would be hashed anew at every look-up
 
-    def descriptor(self, path: Path, *, create: bool = True) -> int:
+    def descriptor(self, path: str, *, create: bool = True) -> int:
         """A descriptor for reading and writing; the file is made if it does not exist and `create` says so."""
         descriptor = self._open.get(path)
         if descriptor is not None:
@@ -38,13 +38,13 @@ class FilePool:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
         except OSError as error:
-            raise DiskFailure(path, error) from error
+            raise DiskFailure(Path(path), error) from error
         self._open[path] = descriptor
         if len(self._open) > self._limit:
             os.close(self._open.popitem(last=False)[1])
         return descriptor
 
-    def write_at(self, path: Path, chunks: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+    def write_at(self, path: str, chunks: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         """Write all chunks from `position` on, and return how many bytes that were."""
         descriptor = self.descriptor(path)
         total = sum(map(len, chunks))
@@ -57,31 +57,31 @@ class FilePool:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 written += step
         except OSError as error:
-            raise DiskFailure(path, error) from error
+            raise DiskFailure(Path(path), error) from error
         return total
 
-    def read_at(self, path: Path, size: int, position: int) -> bytes:
+    def read_at(self, path: str, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position` on."""
         try:
             return os.pread(self.descriptor(path, create=False), size, position)
         except OSError as error:
-            raise DiskFailure(path, error) from error
+            raise DiskFailure(Path(path), error) from error
 
-    def truncate(self, path: Path, size: int) -> None:
+    def truncate(self, path: str, size: int) -> None:
         """Cut the file."""
         try:
             os.ftruncate(self.descriptor(path), size)
         except OSError as error:
-            raise DiskFailure(path, error) from error
+            raise DiskFailure(Path(path), error) from error
 
-    def sync(self, path: Path) -> None:
+    def sync(self, path: str) -> None:
         """Make the file's bytes durable."""
         try:
             os.fdatasync(self.descriptor(path))
         except OSError as error:
-            raise DiskFailure(path, error) from error
+            raise DiskFailure(Path(path), error) from error
 
-    def close(self, path: Path) -> None:
+    def close(self, path: str) -> None:
         """Give the descriptor back, if one is open."""
         descriptor = self._open.pop(path, None)
         if descriptor is not None:

@@ -23,7 +23,7 @@ class _Index:
     """Fixed-size entries in a file, ascending."""
 
     def __init__(self, pool: FilePool, path: Path, entry: struct.Struct, entries: int) -> None:
-        self.path = path
+        self.path = str(path)
         self._pool = pool
         self.count = entries
         self._entry = entry
@@ -84,11 +84,18 @@ class OffsetIndex(_Index):
     def __init__(self, pool: FilePool, path: Path, base_offset: int, size: int = 0) -> None:
         super().__init__(pool, path, _OFFSET_ENTRY, size // _OFFSET_ENTRY.size)
         self._base = base_offset
+        self._last = self._last_offset()
+
+    def _last_offset(self) -> int:
+        """Of the last entry, relative to the base; below every offset when there is none."""
+        return self.entry(self.count - 1)[0] if self.count else -1
 
     def add(self, offset: int, position: int) -> None:
         """The batch that ends with `offset` begins at `position`."""
-        if len(self) == 0 or self.entry(len(self) - 1)[0] < offset - self._base:
-            self._add(offset - self._base, position)
+        relative = offset - self._base
+        if relative > self._last:
+            self._add(relative, position)
+            self._last = relative
 
     def position_for(self, offset: int) -> int:
         """Where to begin looking for the batch that holds `offset`."""
@@ -98,6 +105,7 @@ class OffsetIndex(_Index):
     def truncate(self, end_offset: int) -> None:
         """Drop entries at or after `end_offset`."""
         self.keep(self._last_at_most(end_offset - self._base - 1, 0) + 1)
+        self._last = self._last_offset()
 
 
 class TimeIndex(_Index):

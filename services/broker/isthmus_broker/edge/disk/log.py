@@ -140,7 +140,7 @@ class Log:
         """Give the batch its offsets and write it; returns its base offset."""
         base_offset = self.end_offset
         set_base_offset(batch, base_offset, leader_epoch)
-        placed = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        placed = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
         self._append(batch, placed, now_ms)
         return base_offset
 
@@ -198,7 +198,7 @@ class Log:
         self.snapshot_producers()
         self.active.seal()
         for suffix in SUFFIXES[1:]:
-            self.pool.close(self.directory / file_name(self.active.base_offset, suffix))
+            self.pool.close(str(self.directory / file_name(self.active.base_offset, suffix)))
         self.add_segment(end, now_ms)
         self.on_sealed(self)
 

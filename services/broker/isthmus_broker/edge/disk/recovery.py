@@ -53,7 +53,7 @@ def create_log(
         write_topic_id(directory, topic_id)
     log = Log(pool, directory, topic, partition, config, now_ms=now_ms)
     log.topic_id = topic_id
-    log.pool.descriptor(log.add_segment(0, now_ms).path)
+    log.pool.descriptor(str(log.add_segment(0, now_ms).path))
     return log
 
 
@@ -90,7 +90,7 @@ def _open(
         log.adopt(segments)
         recovered = _settle(log, clean=clean, recovery_point=recovery_point)
     else:
-        pool.descriptor(log.add_segment(log_start_offset, now_ms).path)
+        pool.descriptor(str(log.add_segment(log_start_offset, now_ms).path))
     log.log_start_offset = max(log_start_offset, log.segments[0].base_offset)
     log.recovery_point = log.end_offset if clean else min(recovery_point, log.end_offset)
     log.high_watermark = log.log_start_offset
@@ -148,7 +148,7 @@ def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
         hole = next_base is not None and next_base != segment.next_offset and not log.config.compacts
         if torn or hole:
             cut += torn + sum(later.size for later in segments[number + 1 :])
-            log.pool.truncate(segment.path, good_size)
+            log.pool.truncate(str(segment.path), good_size)
             segment.size = good_size
             for later in segments[number + 1 :]:
                 for path in later.mark_deleted():

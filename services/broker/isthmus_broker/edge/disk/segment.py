@@ -52,6 +52,7 @@ class Segment:
         self.created_ms = created_ms
         self.directory = directory
         self.path = directory / file_name(base_offset, ".log")
+        self._file = str(self.path)
         self._pool = pool
         self.size = _size_of(self.path)
         self.offsets = OffsetIndex(pool, *self._index(".index"))
@@ -71,7 +72,7 @@ class Segment:
     def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
         """Add one batch, whose offsets are set; returns its position."""
         position = self.size
-        self._pool.write_at(self.path, [batch], position)
+        self._pool.write_at(self._file, [batch], position)
         self.size = position + len(batch)
         self.note(position, header, index_interval)
         return position
@@ -134,7 +135,7 @@ class Segment:
         """Bytes of the file, never beyond what was appended."""
         if self.is_gone:
             raise SegmentGone(f"{self.path} was deleted")
-        return self._pool.read_at(self.path, min(size, self.size - position), position)
+        return self._pool.read_at(self._file, min(size, self.size - position), position)
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
         """The first record at or after `from_offset` that is not earlier than `timestamp`."""
@@ -167,7 +168,7 @@ class Segment:
         placed = self.locate(end_offset)
         if placed is None:
             return
-        self._pool.truncate(self.path, placed.position)
+        self._pool.truncate(self._file, placed.position)
         self.size = placed.position
         self.offsets.truncate(end_offset)
         self.times.truncate(end_offset)
@@ -191,7 +192,7 @@ class Segment:
 
     def make_durable(self) -> None:
         """Sync the file and its indexes."""
-        self._pool.sync(self.path)
+        self._pool.sync(self._file)
         self.offsets.make_durable()
         self.times.make_durable()
         if len(self.aborted):
@@ -210,7 +211,7 @@ class Segment:
     def close(self) -> None:
         """Give the descriptors back."""
         for suffix in SUFFIXES:
-            self._pool.close(self.directory / file_name(self.base_offset, suffix))
+            self._pool.close(str(self.directory / file_name(self.base_offset, suffix)))
 
     def mark_deleted(self) -> list[Path]:
         """Rename the files, so that they are gone for every reader and for the next start; returns what to remove later."""
