@@ -3,8 +3,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SEEDS ?= 2000
+JOBS ?= 2
+ROUNDS ?= 200
 
-.PHONY: help setup setup-dev run test check unit sim conformance record system bench clean
+.PHONY: help setup setup-dev run test check unit sim conformance record system soak bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,7 +35,7 @@ run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
 test: .tools/.ready check ## everything CI runs
-	$(BIN)/pytest tests
+	$(BIN)/pytest tests -n $(JOBS) --dist loadfile
 
 check: .venv/.dev ## style, types and layers
 	$(BIN)/ruff check .
@@ -42,7 +44,7 @@ check: .venv/.dev ## style, types and layers
 	$(BIN)/mypy
 
 unit: .venv/.dev ## the tests that start no process
-	$(BIN)/pytest tests/unit tests/sim
+	$(BIN)/pytest tests/unit tests/sim tests/edge -n $(JOBS)
 
 sim: .venv/.dev ## the simulation, SEEDS=100000 for a campaign
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
@@ -55,6 +57,9 @@ record: .tools/.ready ## ask Apache Kafka again and keep its answers
 
 system: .tools/.ready ## processes killed under load
 	$(BIN)/pytest tests/system
+
+soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load
+	ISTHMUS_KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/system/test_sigkill.py --timeout 7200
 
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
