@@ -40,7 +40,8 @@ def serve(
 ) -> None:
     async def run() -> None:
         listener = Listener("TEST", limits, handler)
-        await listener.start("127.0.0.1", 0)
+        await listener.bind("127.0.0.1", 0)
+        await listener.accept()
         try:
             await test(listener)
         finally:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -57,9 +58,9 @@ class BrokerLifecycle:
         self.sessions = Sessions(self._controller.history.latest, timeout, now_ms())
         self.sessions.forget(self._context().node.node_id)
 
-    async def register(self) -> None:
-        """Announce this process; it is fenced until it serves."""
-        request = self._registration(self._context().node)
+    async def register(self, ports: Mapping[str, int]) -> None:
+        """Announce this process, with the ports its listeners really have; it is fenced until it serves."""
+        request = self._registration(self._context().node, ports)
         response = await self._controller.run(
             lambda image: register_broker(
                 image, request, self._context(), self._live_sessions(), self._next_offset(), now_ms()
@@ -126,13 +127,13 @@ class BrokerLifecycle:
         assert self._controller.raft is not None
         return self._controller.raft.core.log_end
 
-    def _registration(self, node: NodeConfig) -> BrokerRegistrationRequest:
+    def _registration(self, node: NodeConfig, ports: Mapping[str, int]) -> BrokerRegistrationRequest:
         listeners = tuple(
             entity(
                 RegisteredListener,
                 name=listener.name,
-                host=listener.host,
-                port=listener.port,
+                host=listener.host or socket.getfqdn(),
+                port=listener.port or ports[listener.name],
                 security_protocol=PLAINTEXT,
             )
             for listener in node.listeners.advertised

@@ -101,7 +101,8 @@ class Node:
         """Recover, join, and serve."""
         self._start_raft()
         await self._controls.wait()
-        await self._lifecycle.register()
+        await self._bind()
+        await self._lifecycle.register({listener.listener_name: listener.port for listener in self._listeners})
         services = self._services
         self._follower.take_config()
         services.replicas.know(services.image, services.config)
@@ -110,7 +111,8 @@ class Node:
         for topic, index in services.replicas.strays():
             logger.warning("no topic claims the log of %s-%d: leaving it where it is", topic, index)
         await self._lifecycle.serve()
-        await self._bind()
+        for listener in self._listeners:
+            await listener.accept()
         services.mover.resume()
         self._upkeep.start()
 
@@ -145,7 +147,7 @@ class Node:
         dispatcher = Dispatcher(self._services)
         for entry in self._config.listeners.bound:
             listener = Listener(entry.name, limits, dispatcher.serve)
-            await listener.start(entry.host, entry.port)
+            await listener.bind(entry.host, entry.port)
             self._listeners.append(listener)
 
     @property

@@ -41,14 +41,24 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def start(self, host: str | None, port: int) -> None:
-        """Bind and accept; an empty host means every address."""
+    async def bind(self, host: str, port: int) -> None:
+        """Take the address, without accepting yet; an empty host means every address, port 0 any that is free."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=self._limits.backlog, reuse_address=True
+            lambda: Connection(self),
+            host or None,
+            port,
+            backlog=self._limits.backlog,
+            reuse_address=True,
+            start_serving=False,
         )
         self.port = self._server.sockets[0].getsockname()[1]
-        self._sweep = loop.call_later(SWEEP_SECONDS, self._look_for_idle)
+
+    async def accept(self) -> None:
+        """Serve whoever connects from now on."""
+        assert self._server is not None, "bind first"
+        await self._server.start_serving()
+        self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_for_idle)
 
     async def stop(self) -> None:
         """Accept no more and close what is open."""
