@@ -90,8 +90,12 @@ def read_topic_id(directory: Path) -> UUID | None:
 
 
 def write_topic_id(directory: Path, topic_id: UUID) -> None:
-    """So that a directory of a deleted topic is never taken for one of a new topic with the same name."""
-    replace_file(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
+    """So that a directory of a deleted topic is not taken for one of a new topic with the same name.
+
+    Not synced by itself: a topic with many partitions is made at once, and the first sync of the log takes the directory along.
+    """
+    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+    replace_file(directory / PARTITION_METADATA, text.encode(), durable=False)
 
 
 def encode_producers(producers: Iterable[Producer]) -> bytes:

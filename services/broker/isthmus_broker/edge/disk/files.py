@@ -96,11 +96,16 @@ class FilePool:
 
 def sync_path(path: Path) -> None:
     """Make a directory's entries, or a closed file's bytes, durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DiskFailure(path, error) from error
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:

@@ -20,7 +20,7 @@ from isthmus_broker.core.log.epochs import EpochHistory
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
 from isthmus_broker.edge.disk.checkpoints import encode_producers, write_epochs
-from isthmus_broker.edge.disk.files import FilePool, replace_file
+from isthmus_broker.edge.disk.files import FilePool, replace_file, sync_path
 from isthmus_broker.edge.disk.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.disk.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
 
@@ -80,6 +80,7 @@ class Log:
         self._bases: list[int] = []
         self._tail: Placed | None = None
         self._roll_jitter_ms = 0
+        self._directory_synced_for = -1  # the segment whose name is known to be on disk
         self._markers = 0  # transaction rows in any segment's index
         self.on_sealed: Callable[[Log], None] = Log.flush_now
 
@@ -214,15 +215,18 @@ class Log:
         for segment in self.segments:
             if segment.next_offset > self.recovery_point:
                 segment.make_durable()
+        if self._directory_synced_for != self.active.base_offset:
+            sync_path(self.directory)
+            self._directory_synced_for = self.active.base_offset
         self.recovery_point = self.end_offset
 
     def unsynced_files(self) -> tuple[int, list[Path]]:
-        """The closed segments that are not durable yet: the recovery point once they are, and their files."""
+        """The closed segments that are not durable yet: the recovery point once they are, and their files and directory."""
         files: list[Path] = []
         for segment in self.segments[:-1]:
             if segment.next_offset > self.recovery_point:
                 files += segment.files()
-        return self.active.base_offset, files
+        return self.active.base_offset, [*files, self.directory]
 
     def synced_up_to(self, offset: int) -> None:
         """Somebody made the files below `offset` durable."""

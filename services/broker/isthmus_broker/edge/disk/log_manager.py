@@ -10,8 +10,9 @@ import resource
 import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from isthmus_broker.core.config.topic_config import TopicConfig
@@ -108,7 +109,7 @@ class LogManager:
                 try:
                     for key in self.keys_in(directory):
                         self.logs[key].close(now_ms())
-                    self._checkpoint(directory)
+                    _write_checkpoints(directory, self._offsets(directory))
                     directory.leave_clean_marker(broker_epoch)
                 except DiskFailure as failure:
                     logger.error("log directory %s fails while closing: %s", directory.path, failure)
@@ -202,22 +203,35 @@ class LogManager:
     # -- upkeep --------------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write down recovery points, log starts and high watermarks of every directory."""
+        """Write down recovery points, log starts and high watermarks of every directory, without holding up the loop."""
         for directory in self.directories:
             if directory.online:
-                try:
-                    self._checkpoint(directory)
-                except DiskFailure as failure:
-                    self.fail(directory, failure)
+                self._in_worker(_write_checkpoints, directory, self._offsets(directory))
 
-    def _checkpoint(self, directory: LogDir) -> None:
+    def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
+        """The checkpoint files of a directory, by name."""
         logs = {key: self.logs[key] for key in self.keys_in(directory)}
-        write_offsets(directory.path / RECOVERY_POINTS, {key: log.recovery_point for key, log in logs.items()})
-        raised = {
+        starts = {
             key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
         }
-        write_offsets(directory.path / LOG_STARTS, raised)
-        write_offsets(directory.path / HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()})
+        return {
+            RECOVERY_POINTS: {key: log.recovery_point for key, log in logs.items()},
+            LOG_STARTS: starts,
+            HIGH_WATERMARKS: {key: log.high_watermark for key, log in logs.items()},
+        }
+
+    def _in_worker(self, work: Callable[[LogDir, Any], None], directory: LogDir, argument: object) -> None:
+        """Do disk work in the worker thread; a failure takes the directory offline."""
+        done = asyncio.get_running_loop().run_in_executor(self._worker, work, directory, argument)
+
+        def finished(future: asyncio.Future[None]) -> None:
+            error = future.exception()
+            if isinstance(error, DiskFailure):
+                self.fail(directory, error)
+            elif error is not None:
+                raise error
+
+        done.add_done_callback(finished)
 
     def delete_expired(self) -> None:
         """One round of retention over all logs."""
@@ -268,14 +282,15 @@ class LogManager:
         loop.call_later(delay_ms / 1000, lambda: self._worker.submit(_remove, paths))
 
 
+def _write_checkpoints(directory: LogDir, files: dict[str, dict[TopicPartition, int]]) -> None:
+    for name, offsets in files.items():
+        write_offsets(directory.path / name, offsets)
+
+
 def _sync_files(files: list[Path]) -> None:
     for path in files:
-        try:
+        with suppress(FileNotFoundError):  # deleted by retention meanwhile
             sync_path(path)
-        except FileNotFoundError:
-            continue  # deleted by retention meanwhile
-        except OSError as error:
-            raise DiskFailure(path, error) from error
 
 
 def _remove(paths: list[Path]) -> None:

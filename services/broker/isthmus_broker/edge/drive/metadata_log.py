@@ -39,6 +39,7 @@ class MetadataLogStore:
             self.log, _ = open_log(pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False)
         else:
             self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms())
+        self._directory_synced_for = -1  # the segment whose name is known to be on disk
         self.log.on_sealed = lambda _log: None  # the next flush takes the closed segment along
 
     @property
@@ -63,6 +64,10 @@ class MetadataLogStore:
     def flush(self) -> None:
         """Sync what is not durable; runs in a worker thread, so it opens the files for itself."""
         end = self.log.end_offset
+        newest = self.log.segments[-1].base_offset
+        if newest != self._directory_synced_for:
+            sync_path(self.log.directory)
+            self._directory_synced_for = newest
         for segment in list(self.log.segments):
             if segment.next_offset > self.log.recovery_point or segment.base_offset >= self.log.recovery_point:
                 sync_path(segment.path)
