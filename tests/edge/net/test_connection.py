@@ -164,6 +164,23 @@ def test_a_handler_that_fails_closes_the_connection(fault: Exception) -> None:
     serve(handler, test)
 
 
+def test_whoever_waits_for_a_client_that_goes_away_is_told() -> None:
+    abandoned = asyncio.Event()
+
+    def handler(request: Request) -> None:
+        request.connection.on_abandoned = abandoned.set
+
+    async def test(listener: Listener) -> None:
+        _, writer = await connect(listener)
+        writer.write(frame(1))
+        await writer.drain()
+        writer.close()
+        async with asyncio.timeout(60):
+            await abandoned.wait()
+
+    serve(handler, test)
+
+
 def test_connections_beyond_the_limits_are_refused() -> None:
     async def test(listener: Listener) -> None:
         first = await connect(listener)

@@ -66,7 +66,8 @@ class _Fetch:
             for topic, part in self._fetching.wanted
             if isinstance(found := self._node.replicas.find(topic, part.partition), Partition)
         ]
-        WaitingFetch(partitions, self._asked.max_wait_ms, self._read, self._is_enough, self._answer)
+        waiting = WaitingFetch(partitions, self._asked.max_wait_ms, self._read, self._is_enough, self._answer)
+        self._request.connection.on_abandoned = waiting.cancel
 
     def _read(self) -> ReadResult:
         return read_partitions(self._fetching.wanted, self._rules, self._node.replicas.find)

@@ -7,7 +7,7 @@ socket. The frame is a view of the receive buffer and valid only while its handl
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
 from isthmus_wire.errors import DecodeError
@@ -99,6 +99,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._unsent: deque[FileRange | Chunk] = deque()
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called when the client goes away while its request still waits, so that nothing is kept for it."""
         self.active_at = 0.0
         self.peer_host = "unknown"
         self.peer = "unknown"
@@ -125,6 +127,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
+        if self.on_abandoned is not None:
+            self.on_abandoned()
+            self.on_abandoned = None
         self._owner.closed(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -239,6 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         assert self._busy, "a request is answered once"
+        self.on_abandoned = None
         if prefix:
             self._unsent.append(prefix)
             self._unsent.extend(chunks)

@@ -158,9 +158,13 @@ class WaitingFetch:
         self._finish(self._read())
 
     def _finish(self, result: ReadResult) -> None:
+        self.cancel()
+        self._answer(result)
+
+    def cancel(self) -> None:
+        """Wait no more."""
         self._timer.cancel()
         if self._look is not None:
             self._look.cancel()
         for partition in self._partitions:
             partition.unwatch(self.wake)
-        self._answer(result)
