@@ -106,6 +106,10 @@ class Client:
                 failures[address] = str(error)
         raise ConnectionFailed("no broker can be reached: " + "; ".join(failures.values()))
 
+    def close_lane(self, lane: str) -> None:
+        """Close the connections of one lane to all brokers."""
+        self._pool.close_lane(lane)
+
     # -- metadata ------------------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Collection[str] | None = ()) -> ClusterView:
@@ -167,13 +171,17 @@ class Client:
                 if not is_retriable(error) or _does_not_exist(error, loop.time() - started):
                     raise
                 failures += 1
-                delay = self._backoff.delay(failures, self._random)
+                delay = self.pause(failures)
                 if loop.time() + delay > started + self._operation_seconds:
                     raise GaveUp(
                         f"{what}: {failures} attempts within {self._operation_seconds:.0f} s; {error}"
                     ) from error
                 self.suspect(error, groups)
             await asyncio.sleep(delay)
+
+    def pause(self, failures: int) -> float:
+        """Seconds to wait after that many failures in a row, for those who try again by themselves."""
+        return self._backoff.delay(failures, self._random)
 
     async def ask_any(
         self, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None, *, at_least: int = 0

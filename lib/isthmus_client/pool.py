@@ -68,6 +68,13 @@ class Pool:
         self._open[address, lane] = connection
         return connection
 
+    def close_lane(self, lane: str) -> None:
+        """Close the connections of one lane."""
+        for key in [key for key in self._open if key[1] == lane]:
+            self._open.pop(key).close()
+        for key in [key for key in self._opening if key[1] == lane]:
+            del self._opening[key]
+
     def close(self) -> None:
         """Close every connection."""
         self._closed = True

@@ -1,0 +1,260 @@
+"""A small consumer of records: partitions assigned by hand or by a classic group, read from their leaders.
+
+    async with Consumer(client, group_id="g", topics=["t"]) as consumer:
+        async for records in consumer:
+            ...
+
+Positions are those of the records handed over: `commit` after they are processed, and a record is seen at least once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple, Self
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.records import Record
+
+from isthmus_client.admin import group_offsets
+from isthmus_client.admin.group_offsets import Committed
+from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.batch_reader import visible_records
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError, Refused
+from isthmus_client.group_member import GroupMember
+from isthmus_client.limits import POLL_RECORDS_MAX
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
+from isthmus_client.retry import is_retriable
+from isthmus_client.scatter import results
+
+_lanes: Final = itertools.count()
+
+
+class ConsumedRecord(NamedTuple):
+    """A record and where it was."""
+
+    partition: TopicPartition
+    record: Record
+
+
+class _Reading:
+    """One partition that is read."""
+
+    __slots__ = ("buffered", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position  # of the next record to hand over
+        self.buffered = False
+
+
+class Consumer:
+    """Use it as an async context manager; leaving the block leaves the group. It commits only when told to."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        group_id: str | None = None,
+        topics: Collection[str] = (),
+        read_committed: bool = False,
+        reset: At | None = At.LATEST,
+        limits: FetchLimits | None = None,
+    ) -> None:
+        """`reset` is where to begin without a committed offset and after the log lost the position; None: raise."""
+        self._client = client
+        self._group_id = group_id
+        self._member = GroupMember(client, group_id, topics) if group_id is not None and topics else None
+        self._reset = reset
+        self._limits = limits or FetchLimits(read_committed=read_committed)
+        self._lane = f"fetch {next(_lanes)}"  # its long polls must not hold up another's
+        self._reading: dict[TopicPartition, _Reading] = {}
+        self._ready: deque[tuple[TopicPartition, _Reading, Iterator[tuple[Record | None, int]]]] = deque()
+        self._fetches: dict[int, asyncio.Task[dict[TopicPartition, Fetched | Refused]]] = {}
+        self._asked: dict[int, dict[TopicPartition, tuple[_Reading, int]]] = {}
+        self._failures = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read."""
+        return tuple(self._reading)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to hand over."""
+        return self._reading[partition].position
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from there."""
+        self._reading[partition] = _Reading(offset)
+
+    async def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions, each from an offset or an `At`."""
+        special = {tp: start for tp, start in starts.items() if start < 0}
+        found = results(await list_offsets(self._client, special)) if special else {}
+        self._reading = {tp: _Reading(found[tp].offset if tp in found else start) for tp, start in starts.items()}
+
+    async def poll(self, seconds: float, most: int = POLL_RECORDS_MAX) -> list[ConsumedRecord]:
+        """Up to `most` records, as soon as there are any; none when the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            if self._member is not None and (self._member.lost.is_set() or self._member.generation < 0):
+                await self._rejoin(self._member)
+            if taken := self._take(most):
+                return taken
+            left = deadline - loop.time()
+            if left <= 0:
+                return []
+            await self._start_fetches()
+            await self._gather(left)
+
+    async def __aiter__(self) -> AsyncIterator[list[ConsumedRecord]]:
+        while True:
+            if records := await self.poll(self._limits.wait_ms / 1000):
+                yield records
+
+    async def commit(self) -> None:
+        """Write the positions for the group; raises Refused."""
+        assert self._group_id is not None, "a consumer without a group has nowhere to commit"
+        offsets = {tp: Committed(reading.position) for tp, reading in self._reading.items()}
+        member = self._member
+        answers = await group_offsets.commit(
+            self._client,
+            self._group_id,
+            offsets,
+            member_id=member.member_id if member is not None else "",
+            generation=member.generation if member is not None else group_offsets.NO_GENERATION,
+        )
+        for error in answers.values():
+            if error is not None:
+                raise error
+
+    async def close(self) -> None:
+        """Stop reading and leave the group."""
+        for task in self._fetches.values():
+            task.cancel()
+        if self._fetches:
+            await asyncio.wait(self._fetches.values())
+        self._fetches.clear()
+        self._client.close_lane(self._lane)
+        if self._member is not None:
+            await self._member.leave()
+
+    async def _rejoin(self, member: GroupMember) -> None:
+        self._reading = {}
+        partitions = await member.join()
+        committed = await group_offsets.fetch(self._client, member.group_id, partitions) if partitions else {}
+        starts = {tp: committed[tp].offset for tp in partitions if tp in committed}
+        for partition in partitions:
+            if partition not in starts:
+                starts[partition] = self._start_without_offset(partition)
+        await self.assign(starts)
+
+    def _start_without_offset(self, partition: TopicPartition) -> At:
+        if self._reset is None:
+            raise ClientError(f"group {self._group_id} has no offset for partition {partition}, and no reset is set")
+        return self._reset
+
+    def _take(self, most: int) -> list[ConsumedRecord]:
+        taken: list[ConsumedRecord] = []
+        while self._ready and len(taken) < most:
+            partition, reading, records = self._ready[0]
+            if self._reading.get(partition) is not reading:
+                self._ready.popleft()
+                continue
+            for record, after in records:
+                reading.position = after
+                if record is not None:
+                    taken.append(ConsumedRecord(partition, record))
+                    if len(taken) == most:
+                        return taken
+            reading.buffered = False
+            self._ready.popleft()
+        return taken
+
+    async def _start_fetches(self) -> None:
+        """One fetch per broker at a time, of the partitions that have nothing buffered."""
+        wanted = [tp for tp, reading in self._reading.items() if not reading.buffered]
+        shares: dict[int, dict[TopicPartition, FetchFrom]] = {}
+        for partition, leader in (await self._client.leaders(wanted)).items():
+            if isinstance(leader, Refused):
+                if not is_retriable(leader):
+                    raise leader
+                self._client.suspect(leader)
+            elif leader.node_id not in self._fetches:
+                known = self._client.view.leader(partition)
+                epoch = known.leader_epoch if known is not None else -1
+                start = FetchFrom(self._reading[partition].position, leader_epoch=epoch)
+                shares.setdefault(leader.node_id, {})[partition] = start
+        for broker, share in shares.items():
+            fetch = fetch_from(self._client, broker, share, self._limits, lane=self._lane)
+            self._fetches[broker] = asyncio.get_running_loop().create_task(fetch)
+            self._asked[broker] = {tp: (self._reading[tp], at.offset) for tp, at in share.items()}
+
+    async def _gather(self, seconds: float) -> None:
+        """Wait for a fetch, a rebalance or the time, and buffer what came."""
+        if not self._fetches:
+            await asyncio.sleep(min(seconds, self._pause()))
+            return
+        waiting: set[asyncio.Task[Any]] = set(self._fetches.values())
+        lost = None
+        if self._member is not None:
+            lost = asyncio.get_running_loop().create_task(self._member.lost.wait())
+            waiting.add(lost)
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if lost is not None:
+            lost.cancel()
+        trouble: list[ClientError] = []
+        for broker, task in list(self._fetches.items()):
+            if task.done():
+                del self._fetches[broker]
+                trouble += await self._accept(self._asked.pop(broker), task)
+        for error in trouble:
+            if not is_retriable(error):
+                raise error
+        self._failures = self._failures + 1 if trouble else 0
+        if trouble:
+            await asyncio.sleep(min(seconds, self._pause()))
+
+    def _pause(self) -> float:
+        return self._client.pause(max(self._failures, 1))
+
+    async def _accept(
+        self,
+        asked: Mapping[TopicPartition, tuple[_Reading, int]],
+        task: asyncio.Task[dict[TopicPartition, Fetched | Refused]],
+    ) -> list[ClientError]:
+        try:
+            answers = task.result()
+        except ClientError as error:
+            return [error]
+        trouble: list[ClientError] = []
+        for partition, answer in answers.items():
+            reading, offset = asked[partition]
+            if self._reading.get(partition) is not reading:
+                continue  # it was sought elsewhere, or given up, meanwhile
+            if isinstance(answer, Fetched):
+                self._buffer(partition, reading, offset, answer)
+            elif answer.code is ErrorCode.offset_out_of_range and self._reset is not None:
+                found = results(await list_offsets(self._client, {partition: self._reset}))
+                self.seek(partition, found[partition].offset)
+            else:
+                trouble.append(answer)
+        return trouble
+
+    def _buffer(self, partition: TopicPartition, reading: _Reading, offset: int, fetched: Fetched) -> None:
+        if not len(fetched.records):
+            return
+        committed = self._limits.read_committed
+        reading.buffered = True
+        records = visible_records(fetched.records, offset, fetched.aborted, read_committed=committed)
+        self._ready.append((partition, reading, records))

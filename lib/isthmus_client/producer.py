@@ -1,0 +1,262 @@
+"""A small producer of records: batches by size and time, idempotent, one batch of each partition on its way at a time.
+
+    async with Producer(client) as producer:
+        delivery = await producer.send("topic", b"value", key=b"key")
+        place = await delivery.place()
+
+Records of one partition arrive in the order of `send`. When a batch fails for good, its records fail, and those after it go on under a new
+producer id: whoever needs them not to must stop at the first failure.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.compression import Compression
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import millis
+from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
+
+from isthmus_client.client import Client
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused, check
+from isthmus_client.limits import BATCH_BYTES, BATCH_RECORDS_MAX, IN_FLIGHT_BYTES_MAX
+from isthmus_client.metadata import Topic, TopicPartition
+from isthmus_client.partitioner import StickyChoice, partition_of_key
+from isthmus_client.raw import ALL_IN_SYNC, Appended, produce_raw
+
+LINGER_SECONDS: Final = 0.005
+_RECORD_OVERHEAD: Final = 21
+"""More than the lengths, the timestamp and the offset of a record ever take."""
+
+
+class Place(NamedTuple):
+    """Where a record is; offset -1 when the broker did not say."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class _Identity(NamedTuple):
+    """What makes appends idempotent."""
+
+    producer_id: int
+    epoch: int
+
+
+_NOT_IDEMPOTENT: Final = _Identity(NO_PRODUCER, -1)
+
+
+class _Batch:
+    """Records on their way together."""
+
+    def __init__(self, partition: TopicPartition, done: asyncio.Future[Appended]) -> None:
+        self.partition = partition
+        self.records: list[NewRecord] = []
+        self.size = 0
+        self.done = done
+
+
+class Delivery:
+    """A record that was handed over; `place` waits until it is acknowledged."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: _Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    async def place(self) -> Place:
+        """Raises ClientError when it was not delivered."""
+        appended = await asyncio.shield(self._batch.done)
+        known = appended.base_offset >= 0
+        return Place(self._batch.partition, appended.base_offset + self._index if known else -1)
+
+
+class _Queue:
+    """The batches of one partition that wait, and the sequence of the next."""
+
+    def __init__(self) -> None:
+        self.batches: deque[_Batch] = deque()
+        self.hurry = asyncio.Event()  # do not linger: a batch is full, or someone flushes
+        self.sender: asyncio.Task[None] | None = None
+        self.identity: _Identity | None = None
+        self.sequence = 0
+
+
+class Producer:
+    """Use it as an async context manager; leaving the block sends what waits."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        acks: int = ALL_IN_SYNC,
+        compression: Compression = Compression.NONE,
+        batch_bytes: int = BATCH_BYTES,
+        linger_seconds: float = LINGER_SECONDS,
+        start: int | None = None,
+    ) -> None:
+        self._client = client
+        self._acks = acks
+        self._compression = compression
+        self._batch_bytes = batch_bytes
+        self._linger = linger_seconds
+        self._queues: dict[TopicPartition, _Queue] = {}
+        self._sticky = StickyChoice(random.randrange(1 << 16) if start is None else start)
+        self._identity: _Identity | None = None if acks == ALL_IN_SYNC else _NOT_IDEMPOTENT
+        self._identifying = asyncio.Lock()
+        self._bytes = 0
+        self._room = asyncio.Condition()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.flush()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
+        """Hand a record over; waits only while too much is on its way. Raises ClientError when the topic cannot be found."""
+        known = self._client.view.topics.get(topic) or await self._find(topic)
+        index = self._choose(known, key) if partition is None else partition
+        size = _size(key, value, headers)
+        if self._bytes and self._bytes + size > IN_FLIGHT_BYTES_MAX:
+            async with self._room:
+                await self._room.wait_for(lambda: not self._bytes or self._bytes + size <= IN_FLIGHT_BYTES_MAX)
+        record = NewRecord(key, value, int(time.time() * 1000) if timestamp is None else timestamp, headers)
+        return self._enqueue(TopicPartition(topic, index), record, size)
+
+    async def _find(self, topic: str) -> Topic:
+        async def attempt() -> Topic:
+            view = await self._client.know([topic])
+            if topic not in view.topics:
+                raise Refused(view.refused.get(topic, ErrorCode.unknown_topic_or_partition), f"topic {topic}")
+            return view.topics[topic]
+
+        return await self._client.retry(f"find topic {topic}", attempt)
+
+    def _choose(self, topic: Topic, key: bytes | None) -> int:
+        if key is not None:
+            return partition_of_key(key, len(topic.partitions))
+        with_leader = [p.index for p in topic.partitions.values() if p.leader >= 0]
+        return self._sticky.current(with_leader or list(topic.partitions))
+
+    def _enqueue(self, partition: TopicPartition, record: NewRecord, size: int) -> Delivery:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue()
+        batch = queue.batches[-1] if queue.batches else None
+        if batch is None or batch.size + size > self._batch_bytes or len(batch.records) == BATCH_RECORDS_MAX:
+            if batch is not None:
+                queue.hurry.set()
+                self._sticky.move()
+            batch = _Batch(partition, asyncio.get_running_loop().create_future())
+            batch.done.add_done_callback(_retrieve)
+            queue.batches.append(batch)
+        batch.records.append(record)
+        batch.size += size
+        self._bytes += size
+        if queue.sender is None:
+            queue.sender = asyncio.get_running_loop().create_task(self._send_all(queue))
+        return Delivery(batch, len(batch.records) - 1)
+
+    async def flush(self) -> None:
+        """Wait until every record handed over is delivered or has failed."""
+        while senders := [queue.sender for queue in self._queues.values() if queue.sender is not None]:
+            for queue in self._queues.values():
+                queue.hurry.set()
+            await asyncio.wait(senders)
+
+    async def _send_all(self, queue: _Queue) -> None:
+        """One partition's batches, one after another, until none waits."""
+        try:
+            while queue.batches:
+                await self._linger_for(queue)
+                batch = queue.batches.popleft()
+                await self._deliver(queue, batch)
+                async with self._room:
+                    self._bytes -= batch.size
+                    self._room.notify_all()
+        finally:
+            queue.sender = None
+
+    async def _linger_for(self, queue: _Queue) -> None:
+        if len(queue.batches) == 1:
+            try:
+                async with asyncio.timeout(self._linger):
+                    await queue.hurry.wait()
+            except TimeoutError:
+                pass
+        queue.hurry.clear()
+
+    async def _deliver(self, queue: _Queue, batch: _Batch) -> None:
+        identity: _Identity | None = None
+        try:
+            identity = await self._identify()
+            if queue.identity != identity:
+                queue.identity, queue.sequence = identity, 0
+            answers = await produce_raw(
+                self._client, {batch.partition: self._encoded(queue, batch, identity)}, acks=self._acks
+            )
+            answer = answers[batch.partition]
+            if isinstance(answer, ClientError):
+                raise answer
+        except ClientError as error:
+            if identity is not None and identity == self._identity and identity is not _NOT_IDEMPOTENT:
+                self._identity = None  # whether it was written is unknown, so its sequence cannot be used again
+            batch.done.set_exception(error)
+            return
+        except BaseException:
+            batch.done.cancel()
+            raise
+        queue.sequence = next_sequence(queue.sequence, len(batch.records))
+        batch.done.set_result(answer)
+
+    def _encoded(self, queue: _Queue, batch: _Batch, identity: _Identity) -> bytes:
+        return build_batch(
+            batch.records,
+            compression=self._compression,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            base_sequence=queue.sequence if identity is not _NOT_IDEMPOTENT else -1,
+        )
+
+    async def _identify(self) -> _Identity:
+        from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+
+        async with self._identifying:
+            if self._identity is None:
+                request = entity(InitProducerIdRequest, transactional_id=None, transaction_timeout=millis(0))
+                response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, request, _identified)
+                self._identity = _Identity(response.producer_id, response.producer_epoch)
+            return self._identity
+
+
+def _identified(response: Any) -> None:
+    check(response.error_code, "producer id")
+
+
+def _retrieve(done: asyncio.Future[Appended]) -> None:
+    """Whoever does not wait for a delivery is not told of its failure, and asyncio need not complain of that."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += _RECORD_OVERHEAD + len(name) + len(content or b"")
+    return size
