@@ -6,15 +6,19 @@ version on the wire carries.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.offset_commit.v4.request import OffsetCommitRequest as OffsetCommitWithRetention
 from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i32, i32Timedelta, i64Timedelta
+
+_NO_RETENTION: Final[Any] = OffsetCommitWithRetention.__dataclass_fields__["retention_time"].default
+"""Up to version 4 a client could say how long an offset is kept; -1 ms leaves that to the broker."""
 
 
 def _typed(kafka_type: str) -> dict[str, str]:
@@ -70,7 +74,7 @@ class OffsetCommitRequest:
     generation_id_or_member_epoch: i32 = field(metadata=_typed("int32"), default=i32(-1))
     member_id: str = field(metadata=_typed("string"), default="")
     group_instance_id: str | None = field(metadata=_typed("string"), default=None)
-    retention_time_ms: int = field(metadata=_typed("int64"), default=-1)
+    retention_time: i64Timedelta = field(metadata=_typed("timedelta_i64"), default=_NO_RETENTION)
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 

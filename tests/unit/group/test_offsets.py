@@ -11,7 +11,7 @@ from isthmus_broker.core.group.partition import group_partition
 from isthmus_broker.core.group.shard import refuse
 from isthmus_broker.core.group.view import Topics
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import decode_response, encode_response
+from isthmus_wire.messages import decode_response, encode_response, millis
 from isthmus_wire.requests import OffsetCommitRequestTopic, OffsetFetchRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
@@ -327,7 +327,7 @@ def test_offsets_of_a_consumer_group_expire_for_topics_it_does_not_subscribe_to(
 
 def test_an_offset_may_bring_its_own_retention() -> None:
     world = _world()
-    world.commit_offsets({("a", 0): 5}, 4, retention_time_ms=2 * MINUTE_MS)
+    world.commit_offsets({("a", 0): 5}, 4, retention_time=millis(2 * MINUTE_MS))
     world.commit_offsets({("a", 1): 5}, 4)
     world.advance(2 * MINUTE_MS)
     assert world.fetch_offsets() == {("a", 1): 5}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.messages import NO_THROTTLE, to_millis
 from isthmus_wire.requests import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -156,7 +156,8 @@ class Offsets:
         self, request: OffsetCommitRequest, asked: _Asked, check: PartitionCheck, records: list[Record], now_ms: int
     ) -> OffsetCommitResponseTopic:
         answers: list[tuple[int, ErrorCode]] = []
-        expire_timestamp = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+        retention_ms = to_millis(request.retention_time)
+        expire_timestamp = -1 if retention_ms == -1 else now_ms + retention_ms
         metadata_max = self._registry.config.offset_metadata_max_bytes
         for partition in asked.partitions:
             index = partition.partition_index
