@@ -6,9 +6,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.chunks import FileRange
-from isthmus_broker.edge.net.connection import ConnectionRefused, Request
-from isthmus_broker.edge.net.limits import PIECE_SIZE, RECEIVE_BUFFER_KEPT, RECEIVE_BUFFER_MIN
+from isthmus_broker.edge.net.connection import Connection, ConnectionRefused, Request
+from isthmus_broker.edge.net.limits import (
+    ORDINARY_FRAME,
+    PIECE_SIZE,
+    RECEIVE_BUFFER_KEPT,
+    RECEIVE_BUFFER_MIN,
+    STALLED_SECONDS,
+    SWEEP_SECONDS,
+)
 from isthmus_broker.edge.net.listener import ConnectionLimits, Listener
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.headers import encode_request_header
@@ -35,11 +43,24 @@ def echo(request: Request) -> None:
     request.reply(bytes(request.frame[request.header.size :]))
 
 
+async def found(look: Callable[[], list[Connection]]) -> list[Connection]:
+    """Waits until there are some."""
+    async with asyncio.timeout(60):
+        while True:
+            connections = look()
+            if connections:
+                return connections
+            await asyncio.sleep(0.001)
+
+
 def serve(
-    handler: Callable[[Request], None], test: Callable[[Listener], Awaitable[None]], limits: ConnectionLimits = LIMITS
+    handler: Callable[[Request], None],
+    test: Callable[[Listener], Awaitable[None]],
+    limits: ConnectionLimits = LIMITS,
+    budget: Budget | None = None,
 ) -> None:
     async def run() -> None:
-        listener = Listener("TEST", limits, handler)
+        listener = Listener("TEST", limits, budget or Budget(), handler)
         await listener.bind("127.0.0.1", 0)
         await listener.accept()
         try:
@@ -86,7 +107,7 @@ def test_a_frame_larger_than_the_buffer_arrives_whole_and_the_buffer_is_given_ba
             assert await answer(reader) == (number, body)
         (connection,) = set(seen)
         assert len(connection._buffer) > RECEIVE_BUFFER_KEPT
-        connection.give_back(asyncio.get_running_loop().time() + 1)
+        connection.sweep(asyncio.get_running_loop().time() + SWEEP_SECONDS + 1)
         assert len(connection._buffer) == RECEIVE_BUFFER_MIN
         writer.write(frame(9, b"still"))
         assert await answer(reader) == (9, b"still")
@@ -162,6 +183,43 @@ def test_a_handler_that_fails_closes_the_connection(fault: Exception) -> None:
         writer.close()
 
     serve(handler, test)
+
+
+def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> None:
+    size = ORDINARY_FRAME + 600_000
+    body = bytes(size - 100)
+    limits = LIMITS._replace(frame_max=100_000_000)
+    seen: list[Request] = []
+
+    def handler(request: Request) -> None:
+        seen.append(request)
+        request.reply(b"")
+
+    async def test(listener: Listener) -> None:
+        loop = asyncio.get_running_loop()
+        first, second, third = [await connect(listener) for _ in range(3)]
+        sent = frame(1, body)
+        first[1].write(sent[:-10])  # holds its loan, since its last bytes do not come
+        await first[1].drain()
+        second[1].write(frame(2, body))
+        third[1].write(frame(3, bytes(1_000_000)))
+        assert (await answer(third[0]))[0] == 3
+        assert [request.header.correlation_id for request in seen] == [3]
+        first[1].write(sent[-10:])
+        assert (await answer(first[0]))[0] == 1
+        seen[-1].connection.sweep(loop.time() + SWEEP_SECONDS + 1)
+        assert (await answer(second[0]))[0] == 2
+        first[1].write(sent[:-10])
+        await first[1].drain()
+        stalled = await found(lambda: [c for c in listener._connections if c._end - c._start > ORDINARY_FRAME])
+        stalled[0].sweep(loop.time() + STALLED_SECONDS + 1)
+        async with asyncio.timeout(60):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await first[0].readexactly(1)
+        for _, writer in (first, second, third):
+            writer.close()
+
+    serve(handler, test, limits, Budget(1_000_000))
 
 
 def test_whoever_waits_for_a_client_that_goes_away_is_told() -> None:

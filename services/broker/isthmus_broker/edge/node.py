@@ -36,6 +36,7 @@ from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreatio
 from isthmus_broker.edge.follower import MetadataFollower
 from isthmus_broker.edge.format import directories_of, format_directories, random_uuid
 from isthmus_broker.edge.lifecycle import BrokerLifecycle
+from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.listener import ConnectionLimits, Listener
 from isthmus_broker.edge.replica.manager import ReplicaManager
 from isthmus_broker.edge.services import Services
@@ -144,9 +145,9 @@ class Node:
             idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
         )
-        dispatcher = Dispatcher(self._services)
+        dispatcher, budget = Dispatcher(self._services), Budget()
         for entry in self._config.listeners.bound:
-            listener = Listener(entry.name, limits, dispatcher.serve)
+            listener = Listener(entry.name, limits, budget, dispatcher.serve)
             await listener.bind(entry.host, entry.port)
             self._listeners.append(listener)
 

@@ -16,12 +16,16 @@ from isthmus_wire.messages import decode_request, encode_response
 
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.disk.segment import SegmentGone
+from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.chunks import FileRange
 from isthmus_broker.edge.net.limits import (
-    GROWTH_MAX,
+    BUFFER_STEP,
+    ORDINARY_FRAME,
     PIECE_SIZE,
     RECEIVE_BUFFER_KEPT,
     RECEIVE_BUFFER_MIN,
+    STALLED_SECONDS,
+    SWEEP_SECONDS,
     WRITE_HIGH_WATER,
 )
 
@@ -40,6 +44,7 @@ class Owner(Protocol):
 
     listener_name: str
     frame_max: int
+    budget: Budget
 
     def opened(self, connection: "Connection") -> bool:
         """Whether there is room for it."""
@@ -98,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self._draining = False  # inside the loop over frames
         self._reading_paused = False
         self._writing_paused = False
+        self._borrowed = 0
         self._unsent: deque[FileRange | Chunk] = deque()
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the client goes away while its request still waits, so that nothing is kept for it."""
@@ -130,11 +136,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.on_abandoned is not None:
             self.on_abandoned()
             self.on_abandoned = None
+        self._return_loan()
         self._owner.closed(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._end == len(self._buffer):
-            self._make_room()
+        assert self._end < len(self._buffer), "reading is paused while there is no room"
         return self._view[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -142,8 +148,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_at = asyncio.get_running_loop().time()
         if not self._busy:
             self._serve_frames()
-        if (self._busy or self._writing_paused) and self._end == len(self._buffer) and self._start == 0:
-            self._pause_reading()  # the rest waits in the kernel until this request is answered
+        if self._end == len(self._buffer):
+            self._make_room()
 
     def eof_received(self) -> bool:
         return False
@@ -178,8 +184,11 @@ class Connection(asyncio.BufferedProtocol):
             self.close("of a fault of this node")
         finally:
             self._draining = False
-        if not self._busy and not self._writing_paused:
-            self._resume_reading()
+        if not self._busy and not self._writing_paused and self._reading_paused:
+            if self._end == len(self._buffer):
+                self._make_room()
+            if self._end < len(self._buffer):
+                self._resume_reading()
 
     def _next_frame(self) -> memoryview | None:
         available = self._end - self._start
@@ -201,19 +210,35 @@ class Connection(asyncio.BufferedProtocol):
             self._start = self._end = 0
 
     def _make_room(self) -> None:
-        """The buffer is full: move what is left to its front, or grow towards the frame that is arriving."""
+        """The buffer is full: move what is left to its front, or grow to the frame that is arriving, or wait."""
         left = self._end - self._start
-        wanted = len(self._buffer)
-        if left >= _LENGTH_SIZE:
-            (size,) = FRAME_LENGTH.unpack_from(self._buffer, self._start)
-            wanted = max(wanted, min(_LENGTH_SIZE + size, left + GROWTH_MAX))
-        if left == wanted:
-            wanted += RECEIVE_BUFFER_MIN
-        if wanted > len(self._buffer):
-            self._replace_buffer(wanted)
-        else:
+        if self._start > 0:
             self._view[:left] = self._view[self._start : self._end]
             self._start, self._end = 0, left
+        elif self._busy or self._writing_paused:
+            self._pause_reading()  # the rest waits in the kernel until this request is answered
+        else:
+            (size,) = FRAME_LENGTH.unpack_from(self._buffer)
+            self._grow(_LENGTH_SIZE + size)
+
+    def _grow(self, frame_size: int) -> None:
+        capacity = -(-frame_size // BUFFER_STEP) * BUFFER_STEP
+        wanted = max(0, capacity - ORDINARY_FRAME)
+        if self._borrowed >= wanted or self._owner.budget.take(wanted - self._borrowed):
+            self._borrowed = max(self._borrowed, wanted)
+            self._replace_buffer(capacity)
+            self._resume_reading()
+        else:
+            self._pause_reading()
+            self._owner.budget.wait(self._retry_growth)
+
+    def _retry_growth(self) -> None:
+        if self._transport is not None and self._end == len(self._buffer):
+            self._make_room()
+
+    def _return_loan(self) -> None:
+        borrowed, self._borrowed = self._borrowed, 0
+        self._owner.budget.give_back(borrowed)
 
     def _replace_buffer(self, capacity: int) -> None:
         left = self._end - self._start
@@ -222,10 +247,15 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer, self._view = fresh, memoryview(fresh)
         self._start, self._end = 0, left
 
-    def give_back(self, quiet_since: float) -> None:
-        """Return a large buffer that has not been used since."""
-        if self.active_at < quiet_since and self._start == self._end and len(self._buffer) > RECEIVE_BUFFER_KEPT:
-            self._replace_buffer(RECEIVE_BUFFER_MIN)
+    def sweep(self, now: float) -> None:
+        """Give back a large buffer that is not used, or close a connection whose large frame does not arrive."""
+        quiet = now - self.active_at
+        if self._start == self._end:
+            if quiet > SWEEP_SECONDS and len(self._buffer) > RECEIVE_BUFFER_KEPT:
+                self._replace_buffer(RECEIVE_BUFFER_MIN)
+                self._return_loan()
+        elif self._borrowed and quiet > STALLED_SECONDS:
+            self.close(f"a frame of {len(self._buffer)} bytes did not arrive for {STALLED_SECONDS:.0f} s")
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._reading_paused:

@@ -2,6 +2,8 @@
 
 - A frame longer than socket.request.max.bytes, or not longer than zero: the connection is closed.
 - A connection works on one request at a time. What arrives meanwhile stays in its receive buffer, and when that is full, in the kernel.
+- A frame may grow its connection's buffer to `ORDINARY_FRAME`; larger ones share `LARGE_FRAMES_MAX` over all connections and wait for
+  room. One whose bytes stop coming for `STALLED_SECONDS` is closed.
 - A response goes out in pieces of `PIECE_SIZE`, the next when the kernel took the last: a reader that never drains costs one piece, and is
   closed after connections.max.idle.ms.
 """
@@ -12,8 +14,14 @@ RECEIVE_BUFFER_MIN: Final = 16 * 1024
 """The buffer of a connection that sends little."""
 RECEIVE_BUFFER_KEPT: Final = 256 * 1024
 """A larger buffer is given back once the connection has been quiet between two sweeps."""
-GROWTH_MAX: Final = 8 * 1024 * 1024
-"""A buffer grows towards a frame's size by at most this at once, so that a lying length costs nothing before its bytes arrive."""
+ORDINARY_FRAME: Final = 2 * 1024 * 1024
+"""Every connection may hold a frame of this size; producers send 1 MiB by default."""
+LARGE_FRAMES_MAX: Final = 1024 * 1024 * 1024
+"""What all connections together may hold beyond that. Pages are touched when their bytes arrive: a lying length costs nothing else."""
+BUFFER_STEP: Final = 256 * 1024
+"""Buffers grow by multiples of this, so that frames of about one size need one buffer."""
+STALLED_SECONDS: Final = 30.0
+"""A large frame whose bytes stop coming for so long makes room for others."""
 PIECE_SIZE: Final = 256 * 1024
 """Bytes of a log that are read for a response at a time."""
 WRITE_HIGH_WATER: Final = 512 * 1024

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.connection import Connection, Request
 from isthmus_broker.edge.net.limits import SWEEP_SECONDS
 
@@ -29,9 +30,10 @@ class ConnectionLimits(NamedTuple):
 class Listener:
     """One entry of `listeners`."""
 
-    def __init__(self, name: str, limits: ConnectionLimits, serve: Callable[[Request], None]) -> None:
+    def __init__(self, name: str, limits: ConnectionLimits, budget: Budget, serve: Callable[[Request], None]) -> None:
         self.listener_name = name
         self.frame_max = limits.frame_max
+        self.budget = budget
         self.handle = serve
         self.port = 0
         self._limits = limits
@@ -98,7 +100,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in list(self._connections):
-            connection.give_back(now - SWEEP_SECONDS)
+            connection.sweep(now)
             if now - connection.active_at > self._limits.idle_ms / 1000:
                 connection.close(f"nothing moved for connections.max.idle.ms {self._limits.idle_ms}")
         self._sweep = loop.call_later(SWEEP_SECONDS, self._look_for_idle)
