@@ -13,4 +13,27 @@ class Choice(NamedTuple):
     reason: str
 
 
-CHOICES: Final[tuple[Choice, ...]] = ()
+def _not_served(what: str, *keys: int) -> tuple[Choice, ...]:
+    reason = f"{what} are not implemented, and what is not implemented is not advertised"
+    return tuple(Choice(f"api_versions/*/api_keys/{key}", reason) for key in keys)
+
+
+CHOICES: Final[tuple[Choice, ...]] = (
+    *_not_served("SASL and its credentials", 17, 36, 50, 51),
+    *_not_served("transactions", 24, 25, 26, 27, 28, 65, 66),
+    *_not_served("ACLs", 29, 30, 31),
+    *_not_served("delegation tokens", 38, 39, 40, 41),
+    *_not_served("elections and reassignments on request", 43, 45, 46),
+    *_not_served("client quotas", 48, 49),
+    *_not_served("changes of the quorum, of features and of the set of brokers", 55, 57, 64, 80, 81),
+    *_not_served("share groups", 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
+    *_not_served("streams groups", 88, 89),
+    Choice("api_versions/*/*_features/share.version", "share groups are not implemented"),
+    Choice("api_versions/*/*_features/streams.version", "streams groups are not implemented"),
+    Choice("api_versions/*/*_features/transaction.version", "transactions are not implemented"),
+    Choice(
+        "api_versions/*/supported_features/metadata.version/min_version",
+        "only the records of the newest metadata level are written and read",
+    ),
+    Choice("configs/documentation/*/documentation", "the texts are our own words"),
+)

@@ -54,16 +54,25 @@ KEYED: Final[Mapping[tuple[int, str], str]] = {
 """order: Kafka fills these lists from hash maps, so their order says nothing; they are compared by the key named here."""
 
 SORTED: Final[Mapping[int, frozenset[str]]] = {
-    ApiKey.PRODUCE: frozenset({"responses"}),
-    ApiKey.OFFSET_FETCH: frozenset({"topics"}),
+    ApiKey.PRODUCE: frozenset({"responses", "partition_responses"}),
+    ApiKey.FETCH: frozenset({"responses", "partitions"}),
+    ApiKey.OFFSET_FETCH: frozenset({"topics", "partitions"}),
+    ApiKey.DELETE_TOPICS: frozenset({"responses"}),
+    ApiKey.CREATE_PARTITIONS: frozenset({"results"}),
     ApiKey.DELETE_RECORDS: frozenset({"topics", "partitions"}),
-    ApiKey.LIST_OFFSETS: frozenset({"topics"}),
+    ApiKey.LIST_OFFSETS: frozenset({"topics", "partitions"}),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: frozenset({"topics", "partitions"}),
+    ApiKey.OFFSET_COMMIT: frozenset({"topics", "partitions"}),
+    ApiKey.OFFSET_DELETE: frozenset({"topics", "partitions"}),
+    ApiKey.DELETE_GROUPS: frozenset({"results"}),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: frozenset({"results", "partitions"}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions"}),
 }
 """order, for lists without a key of their own: compared in sorted order."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_CONTROLLER_PORT: Final = re.compile(r"(?<=@HOST:)\d+|(?<=CONTROLLER://HOST:)\d+")
 _SHORT_ID: Final = re.compile(r"(?<![\w-])[\w-]{21}[AQgw](?![\w-])")
 
 
@@ -107,7 +116,7 @@ class Rules:
     def _list(self, api_key: int, field: str, value: Sequence[Any]) -> Any:
         plain = [self._value(api_key, field, one) for one in value]
         key = KEYED.get((api_key, field))
-        if key is not None and all(isinstance(one, Mapping) for one in plain):
+        if key is not None and all(isinstance(one, Mapping) and key in one for one in plain):
             return _by_key(plain, key)
         if field in SORTED.get(api_key, ()):
             return sorted(plain, key=repr)
@@ -132,6 +141,7 @@ class Rules:
         """A text without addresses, folders and drawn ids."""
         for found, name in self._texts:
             value = value.replace(found, name)
+        value = _CONTROLLER_PORT.sub("PORT", value)
         replace: Callable[[re.Match[str]], str] = lambda match: self._name("id", match[0])  # noqa: E731
         return _SHORT_ID.sub(replace, _UUID.sub(replace, value))
 
