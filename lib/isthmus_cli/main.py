@@ -4,14 +4,24 @@ import sys
 
 import typer
 
+from isthmus_cli.cluster import cluster_app
+from isthmus_cli.config import config_app
+from isthmus_cli.consume import consume
+from isthmus_cli.group import group_app
 from isthmus_cli.node import node
+from isthmus_cli.produce import produce
 from isthmus_cli.storage import storage_app
 from isthmus_cli.topic import topic_app
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
 app.command()(node)
 app.add_typer(storage_app, name="storage")
+app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")
+app.add_typer(config_app, name="config")
+app.add_typer(group_app, name="group")
+app.command()(produce)
+app.command()(consume)
 
 
 def main() -> None:

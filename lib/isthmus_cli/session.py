@@ -4,6 +4,7 @@ Statuses: 0 done, 1 the cluster could not or would not (or did so for a part onl
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NoReturn, TypeVar
@@ -31,6 +32,9 @@ def run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(connected())
+    except BrokenPipeError as error:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit from error
     except (ClientError, WireError, OSError) as error:
         fail(str(error))
     except KeyboardInterrupt as error:

@@ -31,6 +31,9 @@ from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.retry import is_retriable
 from isthmus_client.scatter import results
 
+_NOT_MINE_ANY_MORE: Final = frozenset(
+    {ErrorCode.illegal_generation, ErrorCode.unknown_member_id, ErrorCode.rebalance_in_progress}
+)
 _lanes: Final = itertools.count()
 
 
@@ -103,7 +106,7 @@ class Consumer:
         self._reading = {tp: _Reading(found[tp].offset if tp in found else start) for tp, start in starts.items()}
 
     async def poll(self, seconds: float, most: int = POLL_RECORDS_MAX) -> list[ConsumedRecord]:
-        """Up to `most` records, as soon as there are any; none when the time is over."""
+        """Up to `most` records, as soon as there are any; none when the time is over. Joining a group takes as long as it takes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
@@ -122,21 +125,28 @@ class Consumer:
             if records := await self.poll(self._limits.wait_ms / 1000):
                 yield records
 
-    async def commit(self) -> None:
-        """Write the positions for the group; raises Refused."""
+    async def commit(self) -> bool:
+        """Write the positions for the group; False when it is being divided anew, and its next owners will read them again.
+
+        Raises ClientError.
+        """
         assert self._group_id is not None, "a consumer without a group has nowhere to commit"
         offsets = {tp: Committed(reading.position) for tp, reading in self._reading.items()}
         member = self._member
-        answers = await group_offsets.commit(
-            self._client,
-            self._group_id,
-            offsets,
-            member_id=member.member_id if member is not None else "",
-            generation=member.generation if member is not None else group_offsets.NO_GENERATION,
-        )
+        if member is None:
+            answers = await group_offsets.commit(self._client, self._group_id, offsets)
+        else:
+            answers = await group_offsets.commit(
+                self._client, self._group_id, offsets, member_id=member.member_id, generation=member.generation
+            )
         for error in answers.values():
-            if error is not None:
-                raise error
+            if error is None:
+                continue
+            if member is not None and error.code in _NOT_MINE_ANY_MORE:
+                member.lost.set()
+                return False
+            raise error
+        return True
 
     async def close(self) -> None:
         """Stop reading and leave the group."""

@@ -30,7 +30,7 @@ def partition_of_key(key: bytes, count: int) -> int:
 
 
 class StickyChoice:
-    """Records without a key stay with one partition until its batch is full, then move to the next that has a leader."""
+    """Records without a key stay with one partition until its batch leaves, then move to the next that has a leader."""
 
     def __init__(self, start: int) -> None:
         self._current = start
@@ -40,5 +40,5 @@ class StickyChoice:
         return available[self._current % len(available)]
 
     def move(self) -> None:
-        """The batch is full."""
+        """A batch left."""
         self._current += 1

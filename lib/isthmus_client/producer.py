@@ -70,6 +70,11 @@ class Delivery:
         self._batch = batch
         self._index = index
 
+    @property
+    def done(self) -> bool:
+        """Whether `place` answers at once."""
+        return self._batch.done.done()
+
     async def place(self) -> Place:
         """Raises ClientError when it was not delivered."""
         appended = await asyncio.shield(self._batch.done)
@@ -162,7 +167,6 @@ class Producer:
         if batch is None or batch.size + size > self._batch_bytes or len(batch.records) == BATCH_RECORDS_MAX:
             if batch is not None:
                 queue.hurry.set()
-                self._sticky.move()
             batch = _Batch(partition, asyncio.get_running_loop().create_future())
             batch.done.add_done_callback(_retrieve)
             queue.batches.append(batch)
@@ -186,6 +190,7 @@ class Producer:
             while queue.batches:
                 await self._linger_for(queue)
                 batch = queue.batches.popleft()
+                self._sticky.move()
                 await self._deliver(queue, batch)
                 async with self._room:
                     self._bytes -= batch.size

@@ -1,0 +1,128 @@
+"""`isthmus produce`: lines to records."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+
+import typer
+
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, complete_topics
+
+if TYPE_CHECKING:
+    from isthmus_client.client import Client
+    from isthmus_client.producer import Delivery
+
+_READ_BYTES: Final = 256 * 1024
+_UNCHECKED_MAX: Final = 100_000
+"""Deliveries that nobody has looked at; then the oldest is waited for."""
+
+
+class Compression(StrEnum):
+    """Codecs."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    """Who must have a record before it counts as delivered."""
+
+    ALL = "all"
+    ONE = "1"
+    ZERO = "0"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="Read this instead of standard input.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("-K", "--key-separator", help="What ends the key in every line.")
+    ] = None,
+    null: Annotated[str | None, typer.Option("--null", help="A key or value of exactly this text is null.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("-H", "--header", metavar="KEY=VALUE", help="On every record; may be repeated.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", help="By default the key's, or any.")] = None,
+    compression: Annotated[Compression, typer.Option("-z", "--compression")] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option("--acks")] = Acks.ALL,
+) -> None:
+    """Write the lines of standard input, or of a file, as records."""
+    from isthmus_client import producer as client_producer
+    from isthmus_wire.compression import Compression as Codec
+
+    from isthmus_cli.session import fail, pairs, run
+
+    headers = [(name, value.encode()) for name, value in pairs(header, "--header").items()]
+    separator = key_separator.encode() if key_separator is not None else None
+    null_text = null.encode() if null is not None else None
+
+    async def work(client: Client, source: BinaryIO) -> int:
+        async with client_producer.Producer(
+            client, acks=-1 if acks is Acks.ALL else int(acks), compression=Codec[compression.name]
+        ) as producer:
+            return await _produce(producer, source, topic, partition, headers, (separator, null_text))
+
+    try:
+        with file.open("rb") if file is not None else os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source:
+            count = run(bootstrap, lambda client: work(client, source))
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror}")
+    print(f"{count} records written to {topic}", file=sys.stderr)
+
+
+async def _produce(
+    producer: Any,
+    source: BinaryIO,
+    topic: str,
+    partition: int | None,
+    headers: list[tuple[str, bytes]],
+    words: tuple[bytes | None, bytes | None],
+) -> int:
+    from isthmus_cli.progress import progress
+    from isthmus_cli.record_format import split_line
+
+    deliveries: deque[Delivery] = deque()
+    count = 0
+    # Whoever types the lines sees them already.
+    with progress(f"to {topic}", None, watched=not source.isatty()) as advance:
+        async for lines in _lines(source):
+            for line in lines:
+                key, value = split_line(line, *words)
+                deliveries.append(await producer.send(topic, value, key=key, headers=headers, partition=partition))
+            count += len(lines)
+            await _check(deliveries)
+            advance(len(lines), sum(map(len, lines)))
+        await producer.flush()
+        while deliveries:
+            await deliveries.popleft().place()
+    return count
+
+
+async def _check(deliveries: deque[Delivery]) -> None:
+    """Raise the first failure among those that are done."""
+    while deliveries and (deliveries[0].done or len(deliveries) > _UNCHECKED_MAX):
+        await deliveries.popleft().place()
+
+
+async def _lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
+    """The whole lines of each piece as it comes, so that a person typing need not fill a buffer."""
+    rest = b""
+    while piece := await asyncio.to_thread(os.read, source.fileno(), _READ_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
