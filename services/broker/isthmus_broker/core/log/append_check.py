@@ -5,15 +5,27 @@ not parse harms only the consumer that asked for it. What Kafka's broker checks 
 tests/conformance as a difference.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isthmus_wire.compression import Bytes, Compression
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, NO_PRODUCER, BatchHeader, checksum_matches, header_at
+from isthmus_wire.records import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    NO_PRODUCER,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    checksum_matches,
+    header_at,
+)
 
 from isthmus_broker.core.log.producer_state import Refusal
 
-ZSTD_SINCE = 7
+_UNUSUAL: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
+ZSTD_SINCE: Final = 7
 """The first Produce version that may carry zstd."""
 
 
@@ -27,6 +39,7 @@ class AppendRules(NamedTuple):
     append_time: bool
     compression: int | None  # None keeps what the producer chose
     keys_required: bool
+    batch_bytes_max: int  # the lesser of the first two
 
 
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
@@ -65,7 +78,29 @@ def _framing_refusal(header: BatchHeader, size: int, sent: int, version: int) ->
 
 
 def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
-    """Size, checksum, counts, producer fields and timestamps of a client's batch, in Kafka's order."""
+    """Size, checksum, counts, producer fields and timestamps of a client's batch.
+
+    An ordinary batch passes one condition; only one that does not is looked at rule by rule, in Kafka's order.
+    """
+    base_offset, length, _, _, _, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count = (
+        header
+    )
+    if (
+        base_offset == 0
+        and length + LENGTH_END <= rules.batch_bytes_max
+        and last_delta == count - 1 >= 0
+        and attributes & _UNUSUAL == 0
+        and attributes & COMPRESSION_MASK <= Compression.ZSTD
+        and now_ms - base_time <= rules.timestamp_before_max_ms
+        and max_time - now_ms <= rules.timestamp_after_max_ms
+        and (producer_id == NO_PRODUCER or (sequence >= 0 and epoch >= 0))
+        and checksum_matches(records, header)
+    ):
+        return None
+    return _batch_refusal(records, header, rules, now_ms)
+
+
+def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
     if header.base_offset != 0:
         return Refusal(
             ErrorCode.invalid_record, f"The base offset of a produced batch must be 0, not {header.base_offset}"

@@ -85,6 +85,10 @@ class ProducerState:
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return None
+        if header.producer_epoch == producer.epoch and producer.batches:
+            last = producer.batches[-1].last_sequence
+            if header.base_sequence == next_sequence(last, 1):
+                return None
         repeated = producer.duplicate_of(header)
         if repeated is not None:
             return repeated

@@ -135,6 +135,7 @@ class Partition:
                 append_time=config.message_timestamp_type == "LogAppendTime",
                 compression=codec,
                 keys_required=config.compacts,
+                batch_bytes_max=min(config.max_message_bytes, config.segment_size),
             )
             self._rules = (config, rules)
         return self._rules[1]
