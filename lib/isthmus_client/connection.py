@@ -93,22 +93,26 @@ class Connection:
     async def open(cls, address: Address, client_id: str) -> Self:
         """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
         self = cls(address, client_id)
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                transport, _ = await loop.create_connection(lambda: _Protocol(self), *address)
-        except TimeoutError as error:
-            raise ConnectionFailed(f"cannot connect to {self.name} within {CONNECT_SECONDS:.0f} s") from error
-        except OSError as error:
-            raise ConnectionFailed(f"cannot connect to {self.name}: {_reason(error)}") from error
-        self._transport = transport
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        await self.connect()
         try:
             await self._learn_versions()
         except BaseException:
             self.close()
             raise
         return self
+
+    async def connect(self) -> None:
+        """The socket alone; raises ConnectionFailed."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                transport, _ = await loop.create_connection(lambda: _Protocol(self), *self._address)
+        except TimeoutError as error:
+            raise ConnectionFailed(f"cannot connect to {self.name} within {CONNECT_SECONDS:.0f} s") from error
+        except OSError as error:
+            raise ConnectionFailed(f"cannot connect to {self.name}: {_reason(error)}") from error
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
 
     @property
     def closed(self) -> bool:

@@ -1,0 +1,51 @@
+"""How the command starts."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_an_interpreter_without_assertions_is_refused() -> None:
+    result = run("-O", "-c", "from isthmus_cli.main import main; main()")
+    assert result.returncode == 1
+    assert result.stderr == "isthmus: do not run with python -O: it removes the checks that protect your data\n"
+
+
+def test_the_command_line_alone_imports_neither_the_client_nor_the_broker() -> None:
+    code = (
+        "import sys, isthmus_cli.main\n"
+        "print([m for m in ('isthmus_client', 'isthmus_broker.edge', 'isthmus_wire.messages', 'kio', 'uvloop') if m in sys.modules])"
+    )
+    assert run("-c", code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["topic", "list", "-b", "x:y"], "is no address"),
+        (["topic", "create", "t", "--config", "novalue"], "wants KEY=VALUE"),
+        (["topic", "create", "t", "-p", "1", "--replica-assignment", "1"], "it says the partitions"),
+        (["topic", "alter", "t"], "nothing to change"),
+        (["group", "reset-offsets", "g", "--to-latest"], "give either --topic or --all-topics"),
+        (["group", "reset-offsets", "g", "--topic", "t"], "say where to, once"),
+        (["config", "describe", "broker", "x"], "wants a broker's id"),
+        (["consume", "t", "--from-beginning", "--from-offset", "1"], "give one of"),
+        (["consume", "t", "--format", "%q"], "means nothing"),
+    ],
+)
+def test_words_that_make_no_sense_end_with_status_2(arguments: list[str], says: str) -> None:
+    result = run("-c", "from isthmus_cli.main import main; main()", *arguments)
+    assert result.returncode == 2
+    assert says in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_cluster_that_is_not_there_ends_with_status_1_and_one_line() -> None:
+    result = run("-c", "from isthmus_cli.main import main; main()", "topic", "list", "-b", "127.0.0.1:1")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == "isthmus: no broker can be reached: cannot connect to 127.0.0.1:1: Connection refused\n"

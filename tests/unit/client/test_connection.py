@@ -1,0 +1,217 @@
+"""One connection against a scripted broker."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from isthmus_client.client import Client
+from isthmus_client.connection import Connection
+from isthmus_client.entities import entity
+from isthmus_client.errors import ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused, RequestTimedOut
+from isthmus_client.pool import Pool
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.headers import RequestHeader
+from isthmus_wire.messages import NO_THROTTLE, encode_response
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.list_groups.v5.response import ListGroupsResponse
+from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseBroker
+
+from tests.unit.client.fake_broker import FakeBroker, serving
+
+REQUEST = ListGroupsRequest()
+
+
+def no_groups(code: ErrorCode = ErrorCode.none) -> Any:
+    return entity(ListGroupsResponse, throttle_time=NO_THROTTLE, error_code=code, groups=())
+
+
+def answer(header: RequestHeader, frame: bytes) -> bytes | None:
+    return encode_response(header.api_key, header.api_version, no_groups())
+
+
+def close(header: RequestHeader, frame: bytes) -> bytes | None:
+    return None
+
+
+async def opened(broker: FakeBroker) -> Connection:
+    return await Connection.open(broker.address, "test")
+
+
+def test_requests_are_pipelined_and_answers_find_them() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(answer)) as broker:
+            connection = await opened(broker)
+            responses = await asyncio.gather(*(connection.ask(ApiKey.LIST_GROUPS, REQUEST) for _ in range(200)))
+            assert responses == [no_groups()] * 200
+            assert [header.correlation_id for header in broker.asked] == list(range(201))
+            assert broker.connections == 1
+            connection.close()
+
+    asyncio.run(life())
+
+
+def test_a_broker_that_does_not_know_the_newest_api_versions_is_asked_in_version_0() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(answer, newest_api_versions=2)) as broker:
+            connection = await opened(broker)
+            assert [header.api_version for header in broker.asked] == [4, 0]
+            assert connection.versions.choose(ApiKey.LIST_GROUPS) == 5
+            connection.close()
+
+    asyncio.run(life())
+
+
+def test_requests_of_a_connection_that_is_lost_fail() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(close)) as broker:
+            connection = await opened(broker)
+            with pytest.raises(ConnectionFailed, match="closed the connection"):
+                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+            assert connection.closed
+            with pytest.raises(ConnectionFailed, match="is closed"):
+                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+
+    asyncio.run(life())
+
+
+def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
+    async def life() -> None:
+        held = asyncio.Event()
+
+        async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await held.wait()
+            writer.close()
+
+        server = await asyncio.start_server(hold, "127.0.0.1", 0)
+        connection = Connection(server.sockets[0].getsockname()[:2], "test")
+        await connection.connect()
+        with pytest.raises(RequestTimedOut, match="did not answer LIST_GROUPS within 0 s"):
+            await connection.exchange(ApiKey.LIST_GROUPS, 0, (b"",), seconds=0.01)
+        assert connection.closed
+        held.set()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(life())
+
+
+def test_an_answer_that_does_not_parse_breaks_the_connection() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(lambda header, frame: b"\x7f")) as broker:
+            connection = await opened(broker)
+            with pytest.raises(ProtocolBroken, match="answered LIST_GROUPS with bytes that do not parse"):
+                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+            assert connection.closed
+
+    asyncio.run(life())
+
+
+def test_a_request_that_no_common_version_can_express_is_not_sent() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(answer)) as broker:
+            connection = await opened(broker)
+            with pytest.raises(NotSupported):
+                await connection.ask(ApiKey.LIST_GROUPS, REQUEST, at_least=6)
+            assert len(broker.asked) == 1
+            connection.close()
+
+    asyncio.run(life())
+
+
+def test_the_pool_connects_again_after_a_loss_and_keeps_lanes_apart() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(answer)) as broker:
+            pool = Pool("test")
+            first = await pool.get(broker.address)
+            assert await pool.get(broker.address) is first
+            assert await pool.get(broker.address, "polls") is not first
+            first.close()
+            assert await pool.get(broker.address) is not first
+            assert broker.connections == 3
+            pool.close()
+
+    asyncio.run(life())
+
+
+def test_a_broker_that_cannot_be_reached_is_not_tried_before_its_backoff() -> None:
+    class Late:
+        def uniform(self, a: float, b: float, /) -> float:
+            return 1e6
+
+    async def life() -> None:
+        async with serving(FakeBroker(answer)) as broker:
+            address = broker.address
+        pool = Pool("test", randomness=Late())
+        with pytest.raises(ConnectionFailed, match="Connection refused"):
+            await pool.get(address)
+        async with asyncio.timeout(60):
+            with pytest.raises(ConnectionFailed, match="Connection refused"):
+                await pool.get(address)
+
+    asyncio.run(life())
+
+
+def cluster_of(broker: FakeBroker) -> bytes:
+    response = entity(
+        MetadataResponse,
+        throttle_time=NO_THROTTLE,
+        brokers=(entity(MetadataResponseBroker, node_id=1, host=broker.address[0], port=broker.address[1]),),
+        cluster_id="c",
+        controller_id=1,
+        topics=(),
+        error_code=ErrorCode.none,
+    )
+    return encode_response(ApiKey.METADATA, 13, response)
+
+
+def check(response: Any) -> None:
+    if response.error_code is not ErrorCode.none:
+        raise Refused(response.error_code, "groups")
+
+
+def test_what_fails_for_a_moment_is_tried_again() -> None:
+    codes = [ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available, ErrorCode.none]
+
+    def script(header: RequestHeader, frame: bytes) -> bytes | None:
+        if header.api_key == ApiKey.METADATA:
+            return cluster_of(broker)
+        return encode_response(ApiKey.LIST_GROUPS, 5, no_groups(codes.pop(0)))
+
+    broker = FakeBroker(script)
+
+    async def life() -> None:
+        async with serving(broker), Client([broker.address]) as client:
+            response = await client.ask_any(ApiKey.LIST_GROUPS, REQUEST, check)
+            assert response.error_code is ErrorCode.none
+            assert codes == []
+
+    asyncio.run(life())
+
+
+def test_what_goes_on_failing_ends_with_the_time() -> None:
+    def script(header: RequestHeader, frame: bytes) -> bytes | None:
+        if header.api_key == ApiKey.METADATA:
+            return cluster_of(broker)
+        return encode_response(ApiKey.LIST_GROUPS, 5, no_groups(ErrorCode.coordinator_load_in_progress))
+
+    broker = FakeBroker(script)
+
+    async def life() -> None:
+        async with serving(broker), Client([broker.address], operation_seconds=0.2) as client:
+            with pytest.raises(GaveUp, match="groups: coordinator_load_in_progress") as failure:
+                await client.ask_any(ApiKey.LIST_GROUPS, REQUEST, check)
+            assert isinstance(failure.value.__cause__, Refused)
+
+    asyncio.run(life())
+
+
+def test_a_bootstrap_that_nobody_answers_is_an_error_at_once() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(answer)) as broker:
+            address = broker.address
+        with pytest.raises(ConnectionFailed, match=r"no broker can be reached: cannot connect to .*Connection refused"):
+            async with Client([address]):
+                pass
+
+    asyncio.run(life())

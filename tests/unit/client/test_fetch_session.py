@@ -1,0 +1,45 @@
+"""Incremental fetch sessions: what is said, and what is left out."""
+
+from isthmus_client.fetch_session import FetchSession, Plan
+from isthmus_wire.fetch import FetchPartition
+
+A, B = ("a", 0), ("b", 1)
+
+
+def at(offset: int) -> FetchPartition:
+    return FetchPartition(0, offset, 1000)
+
+
+def test_the_first_request_says_everything_and_later_ones_what_changed() -> None:
+    session = FetchSession()
+    assert session.plan({A: at(1), B: at(2)}) == Plan(0, 0, {A: at(1), B: at(2)}, [])
+    session.answered(7)
+    assert session.plan({A: at(1), B: at(3)}) == Plan(7, 1, {B: at(3)}, [])
+    session.answered(7)
+    assert session.plan({B: at(3)}) == Plan(7, 2, {}, [A])
+
+
+def test_a_broker_that_keeps_no_session_is_told_everything_again() -> None:
+    session = FetchSession()
+    session.plan({A: at(1)})
+    session.answered(0)
+    assert session.plan({A: at(1)}) == Plan(0, 0, {A: at(1)}, [])
+
+
+def test_after_an_error_everything_is_said_again() -> None:
+    session = FetchSession()
+    session.plan({A: at(1)})
+    session.answered(7)
+    session.plan({A: at(2)})
+    session.reset()
+    assert session.plan({A: at(2)}) == Plan(0, 0, {A: at(2)}, [])
+
+
+def test_epochs_wrap_to_one_for_zero_means_a_new_session() -> None:
+    session = FetchSession()
+    session.plan({A: at(1)})
+    session.answered(7)
+    session._epoch = 0x7FFFFFFF
+    assert session.plan({A: at(1)}).epoch == 0x7FFFFFFF
+    session.answered(7)
+    assert session.plan({A: at(1)}).epoch == 1
