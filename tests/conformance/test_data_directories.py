@@ -1,0 +1,120 @@
+"""A node opens what Apache Kafka wrote, and Apache Kafka what a node wrote: records, configs and committed offsets."""
+
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import NewTopic
+
+from tests.conformance.clients.java import run
+from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
+from tests.kafka import CLUSTER_ID, KafkaNode
+from tests.node import ISTHMUS, Node
+
+TOPIC = "kept"
+RECORDS = 100
+# Features that Apache Kafka finalizes by default and a node does not have.
+UNKNOWN_FEATURES = ("share.version", "streams.version", "transaction.version")
+
+
+class Server(Protocol):
+    """Either of the two."""
+
+    bootstrap: str
+
+    def start(self) -> object: ...
+    def stop(self) -> int: ...
+
+
+def pair(directory: Path) -> tuple[KafkaNode, Node, Path]:
+    """Both over one directory, at the same addresses, with the properties that both take."""
+    kafka, node = KafkaNode(directory), Node(directory)
+    node.settings, node.port, node.bootstrap = dict(kafka.settings), kafka.port, kafka.bootstrap
+    properties = directory / "format.properties"
+    directory.mkdir(exist_ok=True)
+    properties.write_text("".join(f"{key}={value}\n" for key, value in kafka.settings.items()))
+    return kafka, node, properties
+
+
+def fill(server: Server) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    wanted = NewTopic(TOPIC, 2, 1, config={"retention.ms": "1234567890"})
+    admin.create_topics([wanted])[TOPIC].result(DEADLINE_SECONDS)
+    producer = Producer({"bootstrap.servers": server.bootstrap, "enable.idempotence": True, "compression.type": "zstd"})
+    for number in range(RECORDS):
+        producer.produce(TOPIC, b"%d" % number, partition=number % 2)
+    assert producer.flush(DEADLINE_SECONDS) == 0
+    with closing(reader(server)) as consumer:
+        offsets = [TopicPartition(TOPIC, 0, 7, "note")]
+        wait_until(lambda: coordinated(lambda: consumer.commit(offsets=offsets, asynchronous=False)), "a commit")
+
+
+def reader(server: Server) -> Consumer:
+    return Consumer({"bootstrap.servers": server.bootstrap, "group.id": "kept", "enable.auto.commit": False})
+
+
+def check(server: Server) -> None:
+    with closing(reader(server)) as consumer:
+        found: list[TopicPartition] = []
+        asked = [TopicPartition(TOPIC, 0)]
+        wait_until(
+            lambda: coordinated(lambda: found.extend(consumer.committed(asked, DEADLINE_SECONDS))), "committed offsets"
+        )
+        assert [one.offset for one in found] == [7]
+        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in (0, 1)])
+        values: dict[int, list[int]] = {0: [], 1: []}
+
+        def all_read() -> bool:
+            for message in consumer.consume(RECORDS, 0.2):
+                assert message.error() is None, message.error()
+                values[message.partition() or 0].append(int(message.value() or b""))
+            return sum(map(len, values.values())) == RECORDS
+
+        wait_until(all_read, "all records")
+    assert values == {partition: list(range(partition, RECORDS, 2)) for partition in (0, 1)}
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    described = admin.describe_configs([resource])[resource].result(DEADLINE_SECONDS)
+    assert described["retention.ms"].value == "1234567890"
+
+
+def coordinated(action: Callable[[], object]) -> bool:
+    """Whether the group's coordinator could be asked; false while it still loads."""
+    try:
+        action()
+    except KafkaException as refused:
+        if refused.args[0].code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
+            return False
+        raise
+    return True
+
+
+def write_then_read(first: Server, second: Server) -> None:
+    try:
+        first.start()
+        fill(first)
+        check(first)
+        assert first.stop() in (0, 143)  # a JVM that SIGTERM ends says so
+        second.start()
+        check(second)
+    finally:
+        first.stop()
+        second.stop()
+
+
+@pytest.mark.parametrize("writer", ["Apache Kafka", "Isthmus"])
+def test_a_directory_changes_hands(tmp_path: Path, writer: str) -> None:
+    kafka, node, properties = pair(tmp_path / "both")
+    if writer == "Isthmus":
+        command = [str(ISTHMUS), "storage", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        write_then_read(node, kafka)
+        return
+    without = [argument for feature in UNKNOWN_FEATURES for argument in ("--feature", f"{feature}=0")]
+    run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(properties), *without)
+    write_then_read(kafka, node)
