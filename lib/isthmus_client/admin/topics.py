@@ -1,7 +1,8 @@
 """Topics: list, describe, create, grow, delete, and delete records from their beginning."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
@@ -85,7 +86,7 @@ async def create(
         validate_only=validate_only,
     )
     response = await client.ask_controller(ApiKey.CREATE_TOPICS, request, lambda r: [t.error_code for t in r.topics])
-    return {t.name: _refusal(t.error_code, f"topic {t.name}", t.error_message) for t in response.topics}
+    return _in_order((topic.name for topic in topics), response.topics)
 
 
 async def delete(client: Client, names: Collection[str]) -> dict[str, Refused | None]:
@@ -98,7 +99,7 @@ async def delete(client: Client, names: Collection[str]) -> dict[str, Refused | 
         timeout=_TIMEOUT,
     )
     response = await client.ask_controller(ApiKey.DELETE_TOPICS, request, lambda r: [t.error_code for t in r.responses])
-    return {t.name: _refusal(t.error_code, f"topic {t.name}", t.error_message) for t in response.responses}
+    return _in_order(names, response.responses)
 
 
 async def create_partitions(
@@ -129,7 +130,7 @@ async def create_partitions(
     response = await client.ask_controller(
         ApiKey.CREATE_PARTITIONS, request, lambda r: [t.error_code for t in r.results]
     )
-    return {t.name: _refusal(t.error_code, f"topic {t.name}", t.error_message) for t in response.results}
+    return _in_order(counts, response.results)
 
 
 async def delete_records(
@@ -162,6 +163,12 @@ async def delete_records(
         }
 
     return await by_leader(client, "delete records", before, send)
+
+
+def _in_order(names: Iterable[str], answers: Iterable[Any]) -> dict[str, Refused | None]:
+    """By name, as they were asked for: brokers answer in an order of their own."""
+    told = {a.name: _refusal(a.error_code, f"topic {a.name}", a.error_message) for a in answers}
+    return {name: told[name] for name in dict.fromkeys(names)}
 
 
 def _refusal(code: ErrorCode, subject: str, message: str | None = None) -> Refused | None:
