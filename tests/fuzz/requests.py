@@ -65,4 +65,8 @@ def _primitive(kafka_type: str, draw: random.Random, batch: bytes) -> Any:
     if kafka_type.startswith("timedelta"):
         return timedelta(milliseconds=draw.choice((0, 1, 10, -1)))
     bits = _NUMBERS[kafka_type]
-    return draw.choice((0, 1, 2, 5, 2**bits - 1)) if kafka_type == "uint16" else draw.choice((0, 1, 2, -1, -2, 2**bits - 1))
+    return (
+        draw.choice((0, 1, 2, 5, 2**bits - 1))
+        if kafka_type == "uint16"
+        else draw.choice((0, 1, 2, -1, -2, 2**bits - 1))
+    )

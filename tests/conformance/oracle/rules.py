@@ -48,6 +48,8 @@ KEYED: Final[Mapping[tuple[int, str], str]] = {
     (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
     (ApiKey.LIST_CONFIG_RESOURCES, "config_resources"): "resource_name",
     (ApiKey.JOIN_GROUP, "members"): "member_id",
+    (ApiKey.DESCRIBE_GROUPS, "groups"): "group_id",
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "groups"): "group_id",
     (ApiKey.DESCRIBE_GROUPS, "members"): "member_id",
     (ApiKey.CONSUMER_GROUP_DESCRIBE, "members"): "member_id",
 }
@@ -67,7 +69,7 @@ SORTED: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.DELETE_GROUPS: frozenset({"results"}),
     ApiKey.ALTER_REPLICA_LOG_DIRS: frozenset({"results", "partitions"}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions"}),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions", "subscribed_topic_names"}),
 }
 """order, for lists without a key of their own: compared in sorted order."""
 

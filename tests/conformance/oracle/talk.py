@@ -212,13 +212,23 @@ class Talk:
     def topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Any:
         """A fresh topic that can be written and read; returns its id."""
         entries = [{"name": key, "value": value} for key, value in (configs or {}).items()]
-        wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": (), "configs": entries}
+        wanted = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "assignments": (),
+            "configs": entries,
+        }
         created = self.quiet(ApiKey.CREATE_TOPICS, topics=[wanted], timeout=10_000, validate_only=False)
         assert created["topics"][0]["error_code"] == "none", created
         indexes = [{"partition_index": i, "current_leader_epoch": -1, "timestamp": -1} for i in range(partitions)]
         self.settle(
             lambda: self.quiet(
-                ApiKey.LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=[{"name": name, "partitions": indexes}], timeout=0
+                ApiKey.LIST_OFFSETS,
+                replica_id=-1,
+                isolation_level=0,
+                topics=[{"name": name, "partitions": indexes}],
+                timeout=0,
             )
         )
         return created["topics"][0]["topic_id"]

@@ -22,7 +22,9 @@ def batch(count: int = 1, **fields: Any) -> bytes:
     return build_batch(records, **fields)
 
 
-def produce(name: str, topic_id: UUID, *partitions: tuple[int, bytes | None], acks: int = -1, **fields: Any) -> dict[str, Any]:
+def produce(
+    name: str, topic_id: UUID, *partitions: tuple[int, bytes | None], acks: int = -1, **fields: Any
+) -> dict[str, Any]:
     """Values of a Produce request for one topic."""
     data = [{"index": index, "records": records} for index, records in partitions]
     topic = {"name": name, "topic_id": topic_id, "partition_data": data}

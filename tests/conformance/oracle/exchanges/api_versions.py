@@ -26,7 +26,16 @@ def unknown_versions(talk: Talk) -> None:
 
 @GROUP.exchange
 def software_names(talk: Talk) -> None:
-    for name, version in (("", "1"), ("a", ""), ("a b", "1"), ("-a", "1"), ("a.", "1"), ("a.b-c", "1.0-x"), ("ä", "1"), ("a", "v_1")):
+    for name, version in (
+        ("", "1"),
+        ("a", ""),
+        ("a b", "1"),
+        ("-a", "1"),
+        ("a.", "1"),
+        ("a.b-c", "1.0-x"),
+        ("ä", "1"),
+        ("a", "v_1"),
+    ):
         talk.ask(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=version)
         talk.ask(ApiKey.API_VERSIONS, 4, client_software_name=name, client_software_version=version)
 

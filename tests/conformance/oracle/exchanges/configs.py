@@ -18,8 +18,12 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 _Resource = tuple[int, str, Sequence[str] | None]
 
 
-def _describe(talk: Talk, *resources: _Resource, version: int = 4, synonyms: bool = True, documentation: bool = False) -> None:
-    entries = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys} for kind, name, keys in resources]
+def _describe(
+    talk: Talk, *resources: _Resource, version: int = 4, synonyms: bool = True, documentation: bool = False
+) -> None:
+    entries = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": keys} for kind, name, keys in resources
+    ]
     talk.ask(
         ApiKey.DESCRIBE_CONFIGS,
         version,
@@ -29,13 +33,17 @@ def _describe(talk: Talk, *resources: _Resource, version: int = 4, synonyms: boo
     )
 
 
-def _alter(talk: Talk, kind: int, name: str, *configs: tuple[str, int, str | None], only: bool = False, version: int = 1) -> None:
+def _alter(
+    talk: Talk, kind: int, name: str, *configs: tuple[str, int, str | None], only: bool = False, version: int = 1
+) -> None:
     entries = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in configs]
     resources = [{"resource_type": kind, "resource_name": name, "configs": entries}]
     talk.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=resources, validate_only=only)
 
 
-def _replace(talk: Talk, kind: int, name: str, *configs: tuple[str, str | None], only: bool = False, version: int = 2) -> None:
+def _replace(
+    talk: Talk, kind: int, name: str, *configs: tuple[str, str | None], only: bool = False, version: int = 2
+) -> None:
     entries = [{"name": key, "value": value} for key, value in configs]
     resources = [{"resource_type": kind, "resource_name": name, "configs": entries}]
     talk.ask(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=only)
@@ -56,7 +64,11 @@ def brokers(talk: Talk) -> None:
     for version in (1, 4):
         _describe(talk, (BROKER, "1", None), version=version)
         _describe(talk, (BROKER, "", None), version=version)
-        _describe(talk, (BROKER, "1", ["log.retention.ms", "log.cleaner.threads", "node.id", "no.such.config"]), version=version)
+        _describe(
+            talk,
+            (BROKER, "1", ["log.retention.ms", "log.cleaner.threads", "node.id", "no.such.config"]),
+            version=version,
+        )
 
 
 @GROUP.exchange
@@ -116,7 +128,10 @@ def _settled(talk: Talk) -> None:
     entry = [{"name": "flush.messages", "config_operation": SET, "value": value}]
     resource = {"resource_type": TOPIC, "resource_name": "plain"}
     talk.quiet(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[{**resource, "configs": entry}], validate_only=False)
-    shown = {"resources": [{**resource, "configuration_keys": ["flush.messages"]}], "include_synonyms": False}
+    shown: dict[str, Any] = {
+        "resources": [{**resource, "configuration_keys": ["flush.messages"]}],
+        "include_synonyms": False,
+    }
     talk.settle(
         lambda: talk.quiet(ApiKey.DESCRIBE_CONFIGS, 4, **shown, include_documentation=False),
         lambda answer: answer["results"][0]["configs"][0]["value"] == value,
@@ -228,7 +243,18 @@ def dynamic_brokers(talk: Talk) -> None:
 
 @GROUP.exchange
 def resources_with_configs(talk: Talk) -> None:
-    kinds: Sequence[Any] = ((), (TOPIC,), (BROKER,), (LOGGER,), (CLIENT_METRICS,), (GROUP_RESOURCE,), (TOPIC, BROKER, TOPIC), (0,), (1,), (99,))
+    kinds: Sequence[Any] = (
+        (),
+        (TOPIC,),
+        (BROKER,),
+        (LOGGER,),
+        (CLIENT_METRICS,),
+        (GROUP_RESOURCE,),
+        (TOPIC, BROKER, TOPIC),
+        (0,),
+        (1,),
+        (99,),
+    )
     for version in (0, 1):
         for wanted in kinds:
             talk.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=wanted)

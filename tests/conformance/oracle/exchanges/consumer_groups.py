@@ -168,7 +168,9 @@ def a_topic_that_comes_later(talk: Talk) -> None:
 def regular_expressions(talk: Talk) -> None:
     group = talk.group("regex")
     joined = _join(talk, group, "m", subscribed_topic_regex="li.*|shar[de]+")
-    owned = _until(talk, group, "m", joined["member_epoch"], lambda answer: bool(answer["assignment"] and _owned(answer)))
+    owned = _until(
+        talk, group, "m", joined["member_epoch"], lambda answer: bool(answer["assignment"] and _owned(answer))
+    )
     talk.note(_BEAT, "the assignment", owned)
     _beat(talk, group, "m", owned["member_epoch"], topic_partitions=_owned(owned))
     _describe(talk, group)
@@ -208,15 +210,33 @@ def offsets_of_members(talk: Talk) -> None:
     epoch = joined["member_epoch"]
     offset = ("offsets", topic_id, [(0, 3, -1, "")])
     for version in (2, 8, 9, 10):
-        for number, member in ((epoch, "m"), (epoch + 1, "m"), (epoch - 1, "m"), (epoch, "stranger"), (-1, ""), (-1, "m")):
+        for number, member in (
+            (epoch, "m"),
+            (epoch + 1, "m"),
+            (epoch - 1, "m"),
+            (epoch, "stranger"),
+            (-1, ""),
+            (-1, "m"),
+        ):
             commit(talk, group, offset, version=version, epoch=number, member=member)
     for version in (8, 9, 10):
-        for number, name in ((epoch, "m"), (epoch + 1, "m"), (epoch - 1, "m"), (epoch, "stranger"), (-1, None), (-1, "m")):
+        for number, name in (
+            (epoch, "m"),
+            (epoch + 1, "m"),
+            (epoch - 1, "m"),
+            (epoch, "stranger"),
+            (-1, None),
+            (-1, "m"),
+        ):
             fetched(talk, group, [("offsets", topic_id, [0])], version, number, name)
-    talk.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=[{"name": "offsets", "partitions": [{"partition_index": 0}]}])
+    talk.ask(
+        ApiKey.OFFSET_DELETE, 0, group_id=group, topics=[{"name": "offsets", "partitions": [{"partition_index": 0}]}]
+    )
     talk.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(group,))
     _beat(talk, group, "m", -1)
-    talk.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=[{"name": "offsets", "partitions": [{"partition_index": 0}]}])
+    talk.ask(
+        ApiKey.OFFSET_DELETE, 0, group_id=group, topics=[{"name": "offsets", "partitions": [{"partition_index": 0}]}]
+    )
     talk.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(group,))
 
 

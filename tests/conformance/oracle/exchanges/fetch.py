@@ -69,7 +69,11 @@ def unknown_places(talk: Talk) -> None:
     topic_id = _filled(talk, "places", 1)
     for version in (4, 7, 12, 13, 15, 18):
         talk.ask(_FETCH, version, **fetch(fetch_topic("nowhere", NOWHERE, fetch_partition(0))))
-        talk.ask(_FETCH, version, **fetch(fetch_topic("places", topic_id, fetch_partition(9), fetch_partition(0), fetch_partition(-1))))
+        talk.ask(
+            _FETCH,
+            version,
+            **fetch(fetch_topic("places", topic_id, fetch_partition(9), fetch_partition(0), fetch_partition(-1))),
+        )
         talk.ask(_FETCH, version, **fetch(fetch_topic("", UUID(int=0), fetch_partition(0))))
         talk.ask(_FETCH, version, **fetch())
         talk.ask(_FETCH, version, **fetch(fetch_topic("places", topic_id)))
@@ -183,7 +187,9 @@ def a_topic_deleted_in_a_session(talk: Talk) -> None:
     _session(talk, session, -1)
 
 
-def _list(talk: Talk, version: int, *topics: tuple[str, Sequence[tuple[int, int, int]]], isolation: int = 0, replica: int = -1) -> Any:
+def _list(
+    talk: Talk, version: int, *topics: tuple[str, Sequence[tuple[int, int, int]]], isolation: int = 0, replica: int = -1
+) -> Any:
     """Topics with (partition, leader epoch, timestamp)."""
     entries = [
         {
@@ -272,10 +278,24 @@ def ends_of_epochs(talk: Talk) -> None:
     _filled(talk, "history", 2)
     talk.topic("empty")
     for version in range(2, 5):
-        for current, epoch in ((-1, -1), (-1, 0), (-1, 1), (-1, 99), (0, 0), (1, 0), (99, 0), (-2, 0), (-1, -2), (0, 1)):
+        for current, epoch in (
+            (-1, -1),
+            (-1, 0),
+            (-1, 1),
+            (-1, 99),
+            (0, 0),
+            (1, 0),
+            (99, 0),
+            (-2, 0),
+            (-1, -2),
+            (0, 1),
+        ):
             partitions = [{"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}]
             unknown = [{"partition": 9, "current_leader_epoch": current, "leader_epoch": epoch}]
-            topics = [{"topic": "history", "partitions": [*partitions, *unknown]}, {"topic": "empty", "partitions": partitions}]
+            topics = [
+                {"topic": "history", "partitions": [*partitions, *unknown]},
+                {"topic": "empty", "partitions": partitions},
+            ]
             talk.ask(
                 ApiKey.OFFSET_FOR_LEADER_EPOCH,
                 version,

@@ -1,4 +1,4 @@
-"""Frames that are no requests: unknown keys and versions, wrong lengths, truncated and lying bodies. Answered or closed, as Kafka does it."""
+"""Frames that are no requests: unknown keys and versions, wrong lengths, truncated and lying bodies; answered or closed."""
 
 import struct
 
@@ -79,8 +79,18 @@ def lying_counts(talk: Talk) -> None:
         body = struct.pack(">i", count)
         talk.raw(f"metadata of {count} topics", _frame(_header(ApiKey.METADATA, 1) + body))
         talk.raw(f"describe {count} groups", _frame(_header(ApiKey.DESCRIBE_GROUPS, 0) + body))
-    for varint in (b"\0", b"\1", b"\2", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\x01"):
-        talk.raw(f"describe {varint.hex()} groups", _frame(_header(ApiKey.DESCRIBE_GROUPS, 5, flexible=True) + varint + b"\0\0"))
+    for varint in (
+        b"\0",
+        b"\1",
+        b"\2",
+        b"\xff\xff\xff\xff\x07",
+        b"\xff\xff\xff\xff\x0f",
+        b"\xff\xff\xff\xff\xff\xff\xff\x01",
+    ):
+        talk.raw(
+            f"describe {varint.hex()} groups",
+            _frame(_header(ApiKey.DESCRIBE_GROUPS, 5, flexible=True) + varint + b"\0\0"),
+        )
 
 
 @GROUP.exchange

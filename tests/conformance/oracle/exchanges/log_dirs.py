@@ -20,7 +20,8 @@ def _describe(talk: Talk, topics: _Topics | None, version: int = 5) -> Any:
 
 def _move(talk: Talk, *dirs: tuple[str, _Topics], version: int = 2) -> None:
     entries = [
-        {"path": path, "topics": [{"name": name, "partitions": indexes} for name, indexes in topics]} for path, topics in dirs
+        {"path": path, "topics": [{"name": name, "partitions": indexes} for name, indexes in topics]}
+        for path, topics in dirs
     ]
     talk.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=entries)
 

@@ -1,5 +1,6 @@
 """Metadata, DescribeCluster and DescribeTopicPartitions."""
 
+from typing import Any
 
 from isthmus_wire.apis import ApiKey
 
@@ -8,10 +9,14 @@ from tests.conformance.oracle.talk import Talk
 from tests.conformance.oracle.values import NOWHERE
 
 GROUP = Group()
-_ALL = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+_ALL: dict[str, Any] = {
+    "topics": None,
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}
 
 
-def _named(*names: str | None, auto: bool = False, operations: bool = False) -> dict[str, object]:
+def _named(*names: str | None, auto: bool = False, operations: bool = False) -> dict[str, Any]:
     return {
         "topics": [{"topic_id": None, "name": name} for name in names],
         "allow_auto_topic_creation": auto,
@@ -84,10 +89,16 @@ def the_cluster(talk: Talk) -> None:
     talk.ask_each(ApiKey.DESCRIBE_CLUSTER, include_cluster_authorized_operations=True, endpoint_type=1)
     for kind in (0, 2, 3, -1):
         talk.ask_each(ApiKey.DESCRIBE_CLUSTER, (1, 2), include_cluster_authorized_operations=False, endpoint_type=kind)
-    talk.ask(ApiKey.DESCRIBE_CLUSTER, 2, include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=True)
+    talk.ask(
+        ApiKey.DESCRIBE_CLUSTER,
+        2,
+        include_cluster_authorized_operations=False,
+        endpoint_type=1,
+        include_fenced_brokers=True,
+    )
 
 
-def _pages(talk: Talk, names: tuple[str, ...], limit: int, cursor: dict[str, object] | None) -> None:
+def _pages(talk: Talk, names: tuple[str, ...], limit: int, cursor: dict[str, Any] | None) -> None:
     topics = [{"name": name} for name in names]
     talk.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, topics=topics, response_partition_limit=limit, cursor=cursor)
 

@@ -24,7 +24,9 @@ def coordinators(talk: Talk) -> None:
         talk.ask(ApiKey.FIND_COORDINATOR, version, key="g", key_type=0, coordinator_keys=())
 
 
-def commit(talk: Talk, group: str, *topics: _Topic, version: int = 10, epoch: int = -1, member: str = "", **fields: Any) -> Any:
+def commit(
+    talk: Talk, group: str, *topics: _Topic, version: int = 10, epoch: int = -1, member: str = "", **fields: Any
+) -> Any:
     """Offsets as (partition, offset, leader epoch, metadata)."""
     entries = [
         {
@@ -66,7 +68,11 @@ def fetched(
     stable: bool = False,
 ) -> Any:
     """What a group has committed."""
-    entries = topics and [{"name": name, "topic_id": topic_id, "partition_indexes": indexes} for name, topic_id, indexes in topics]
+    entries = None
+    if topics is not None:
+        entries = [
+            {"name": name, "topic_id": topic_id, "partition_indexes": indexes} for name, topic_id, indexes in topics
+        ]
     groups = [{"group_id": group, "member_id": member, "member_epoch": epoch, "topics": entries}]
     return talk.ask(ApiKey.OFFSET_FETCH, version, group_id=group, topics=entries, groups=groups, require_stable=stable)
 
@@ -88,7 +94,13 @@ def unknown_places(talk: Talk) -> None:
     topic_id = talk.topic("u")
     group = talk.group("places")
     for version in (2, 8, 9, 10):
-        commit(talk, group, ("nowhere", NOWHERE, [(0, 1, -1, "")]), ("u", topic_id, [(0, 2, -1, ""), (9, 3, -1, ""), (-1, 3, -1, "")]), version=version)
+        commit(
+            talk,
+            group,
+            ("nowhere", NOWHERE, [(0, 1, -1, "")]),
+            ("u", topic_id, [(0, 2, -1, ""), (9, 3, -1, ""), (-1, 3, -1, "")]),
+            version=version,
+        )
         commit(talk, group, ("", UUID(int=0), [(0, 1, -1, "")]), version=version)
         commit(talk, group, version=version)
         commit(talk, group, ("u", topic_id, []), version=version)
@@ -127,13 +139,20 @@ def wrong_members(talk: Talk) -> None:
     topic_id = talk.topic("w")
     group = talk.group("members")
     offset = ("w", topic_id, [(0, 1, -1, "")])
-    for epoch, member, instance in ((0, "", None), (-1, "m", None), (3, "m", None), (-1, "", "i"), (5, "", None), (-2, "", None)):
+    for epoch, member, instance in (
+        (0, "", None),
+        (-1, "m", None),
+        (3, "m", None),
+        (-1, "", "i"),
+        (5, "", None),
+        (-2, "", None),
+    ):
         for version in (2, 7, 8, 9, 10):
             commit(talk, group, offset, version=version, epoch=epoch, member=member, group_instance_id=instance)
-    for epoch, member in ((-1, None), (-1, ""), (0, "m"), (5, "m"), (-1, "m"), (0, None)):
+    for epoch, reader in ((-1, None), (-1, ""), (0, "m"), (5, "m"), (-1, "m"), (0, None)):
         for version in (8, 9, 10):
-            fetched(talk, group, [offset[:2] + ([0],)], version, epoch, member)
-            fetched(talk, "nobody", [offset[:2] + ([0],)], version, epoch, member, True)
+            fetched(talk, group, [("w", topic_id, [0])], version, epoch, reader)
+            fetched(talk, "nobody", [("w", topic_id, [0])], version, epoch, reader, True)
 
 
 @GROUP.exchange
@@ -160,7 +179,9 @@ def several_groups_at_once(talk: Talk) -> None:
 
 
 def _delete(talk: Talk, group: str, *topics: tuple[str, Sequence[int]]) -> None:
-    entries = [{"name": name, "partitions": [{"partition_index": index} for index in indexes]} for name, indexes in topics]
+    entries = [
+        {"name": name, "partitions": [{"partition_index": index} for index in indexes]} for name, indexes in topics
+    ]
     talk.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=entries)
 
 
@@ -188,7 +209,9 @@ def offsets_of_a_deleted_topic(talk: Talk) -> None:
     other = talk.topic("lasting")
     group = talk.group("outliving")
     commit(talk, group, ("brief", topic_id, [(0, 1, -1, "")]), ("lasting", other, [(0, 1, -1, "")]))
-    talk.quiet(ApiKey.DELETE_TOPICS, topics=[{"name": "brief", "topic_id": None}], topic_names=["brief"], timeout=10_000)
+    talk.quiet(
+        ApiKey.DELETE_TOPICS, topics=[{"name": "brief", "topic_id": None}], topic_names=["brief"], timeout=10_000
+    )
     groups = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
     talk.settle(
         lambda: talk.quiet(ApiKey.OFFSET_FETCH, 9, groups=groups, require_stable=False),

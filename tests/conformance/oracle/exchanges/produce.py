@@ -66,7 +66,9 @@ def no_acknowledgement(talk: Talk) -> None:
     _read(talk, "silent")
     talk.send_only(_PRODUCE, 9, **produce("nowhere", NOWHERE, (0, batch()), acks=0))
     talk.ask(ApiKey.METADATA, 1, topics=())
-    talk.send_only(_PRODUCE, 9, **produce("silent", topic_id, (0, _patched(batch(), 30, ">b", 1, checksum=False)), acks=0))
+    talk.send_only(
+        _PRODUCE, 9, **produce("silent", topic_id, (0, _patched(batch(), 30, ">b", 1, checksum=False)), acks=0)
+    )
     talk.ask(ApiKey.METADATA, 1, topics=())
 
 
@@ -173,7 +175,11 @@ def compression_by_the_topic(talk: Talk) -> None:
             talk.ask(_PRODUCE, 13, **produce("", topic_id, (0, batch(3, compression=codec))))
         answer = talk.quiet(ApiKey.FETCH, NAMED, **fetch(fetch_topic(f"by-{name}", NOWHERE, fetch_partition(0))))
         stored = answer["responses"][0]["partitions"][0]["records"]
-        talk.note(ApiKey.FETCH, f"stored by {name}", [[one["attributes"], one["record_count"], one["records"]] for one in stored])
+        talk.note(
+            ApiKey.FETCH,
+            f"stored by {name}",
+            [[one["attributes"], one["record_count"], one["records"]] for one in stored],
+        )
 
 
 @GROUP.exchange
@@ -181,7 +187,9 @@ def times(talk: Talk) -> None:
     topic_id = talk.topic("append-time", configs={"message.timestamp.type": "LogAppendTime"})
     talk.ask_each(_PRODUCE, (3, 13), **produce("append-time", topic_id, (0, batch(2))))
     _read(talk, "append-time")
-    strict = talk.topic("strict", configs={"message.timestamp.before.max.ms": "1000", "message.timestamp.after.max.ms": "1000"})
+    strict = talk.topic(
+        "strict", configs={"message.timestamp.before.max.ms": "1000", "message.timestamp.after.max.ms": "1000"}
+    )
     talk.ask_each(_PRODUCE, (3, 8, 13), **produce("strict", strict, (0, batch(2))))
     future = build_batch([NewRecord(b"k", b"v", LONG_AGO * 3)])
     talk.ask_each(_PRODUCE, (8, 13), **produce("strict", strict, (0, future)))
@@ -201,7 +209,9 @@ def sizes(talk: Talk) -> None:
 @GROUP.exchange
 def keys_for_compaction(talk: Talk) -> None:
     topic_id = talk.topic("compacted", configs={"cleanup.policy": "compact"})
-    keyless = build_batch([NewRecord(b"k", b"v", LONG_AGO), NewRecord(None, b"v", LONG_AGO), NewRecord(None, b"v", LONG_AGO)])
+    keyless = build_batch(
+        [NewRecord(b"k", b"v", LONG_AGO), NewRecord(None, b"v", LONG_AGO), NewRecord(None, b"v", LONG_AGO)]
+    )
     for version in (3, 7, 8, 13):
         talk.ask(_PRODUCE, version, **produce("compacted", topic_id, (0, keyless)))
     talk.ask(_PRODUCE, 13, **produce("compacted", topic_id, (0, build_batch([NewRecord(b"", None, LONG_AGO)]))))
@@ -229,7 +239,12 @@ def internal_topics(talk: Talk) -> None:
 
 
 def _init(talk: Talk, version: int = 5, producer_id: int = -1, epoch: int = -1, **fields: Any) -> Any:
-    values = {"transactional_id": None, "transaction_timeout": 60_000, "producer_id": producer_id, "producer_epoch": epoch}
+    values = {
+        "transactional_id": None,
+        "transaction_timeout": 60_000,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+    }
     return talk.ask(ApiKey.INIT_PRODUCER_ID, version, **{**values, **fields})
 
 
@@ -300,7 +315,11 @@ def transactional_batches(talk: Talk) -> None:
 def control_batches(talk: Talk) -> None:
     topic_id = talk.topic("controls")
     data = build_batch(
-        [NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", LONG_AGO)], attributes=48, producer_id=_MADE_UP, producer_epoch=0, base_sequence=-1
+        [NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", LONG_AGO)],
+        attributes=48,
+        producer_id=_MADE_UP,
+        producer_epoch=0,
+        base_sequence=-1,
     )
     talk.ask(_PRODUCE, 13, **produce("", topic_id, (0, data)))
 

@@ -31,13 +31,37 @@ def defaults(talk: Talk) -> None:
 
 @GROUP.exchange
 def names_that_are_refused(talk: Talk) -> None:
-    for name in ("", ".", "..", "a/b", "a b", "ä", "x" * 249, "x" * 250, "a\0b", "made.by-2", "made_by", "made.by", "__consumer_offsets"):
+    for name in (
+        "",
+        ".",
+        "..",
+        "a/b",
+        "a b",
+        "ä",
+        "x" * 249,
+        "x" * 250,
+        "a\0b",
+        "made.by-2",
+        "made_by",
+        "made.by",
+        "__consumer_offsets",
+    ):
         talk.ask(_CREATE, 7, **create(creatable(name)))
 
 
 @GROUP.exchange
 def counts_that_are_refused(talk: Talk) -> None:
-    for partitions, replicas in ((0, 1), (-2, 1), (1, 0), (1, -2), (1, 2), (1, 32767), (0, 0), (2**31 - 1, 1), (10_001, 1)):
+    for partitions, replicas in (
+        (0, 1),
+        (-2, 1),
+        (1, 0),
+        (1, -2),
+        (1, 2),
+        (1, 32767),
+        (0, 0),
+        (2**31 - 1, 1),
+        (10_001, 1),
+    ):
         talk.ask(_CREATE, 7, **create(creatable("counted", partitions, replicas)))
         talk.ask(_CREATE, 7, **create(creatable("counted", partitions, replicas), validate_only=True))
 
@@ -145,11 +169,13 @@ def a_topic_made_again_has_another_id(talk: Talk) -> None:
         _delete_named(talk, 6, "phoenix")
 
 
-def _grow(talk: Talk, *topics: tuple[str, int, Sequence[Sequence[int]] | None], only: bool = False, version: int = 3) -> None:
-    entries = [
-        {"name": name, "count": count, "assignments": assigned and [{"broker_ids": ids} for ids in assigned]}
-        for name, count, assigned in topics
-    ]
+def _grow(
+    talk: Talk, *topics: tuple[str, int, Sequence[Sequence[int]] | None], only: bool = False, version: int = 3
+) -> None:
+    entries = []
+    for name, count, assigned in topics:
+        brokers = None if assigned is None else [{"broker_ids": ids} for ids in assigned]
+        entries.append({"name": name, "count": count, "assignments": brokers})
     talk.ask(ApiKey.CREATE_PARTITIONS, version, topics=entries, timeout=10_000, validate_only=only)
 
 
@@ -169,7 +195,8 @@ def more_partitions(talk: Talk) -> None:
 @GROUP.exchange
 def more_partitions_with_assignments(talk: Talk) -> None:
     talk.topic("assigned")
-    for assigned in ([], [[1]], [[7]], [[1], [1]], [[]], [[1, 1]], [[1, 7]], [[-1]]):
+    cases: Sequence[Sequence[Sequence[int]]] = ([], [[1]], [[7]], [[1], [1]], [[]], [[1, 1]], [[1, 7]], [[-1]])
+    for assigned in cases:
         _grow(talk, ("assigned", 2, assigned))
     _grow(talk, ("assigned", 4, [[1], [1]]), only=True)
     _grow(talk, ("assigned", 4, [[1], [1]]))
