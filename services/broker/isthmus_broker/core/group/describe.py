@@ -1,5 +1,7 @@
 """ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups."""
 
+from dataclasses import replace
+from typing import TypeVar
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
@@ -28,6 +30,10 @@ from isthmus_broker.core.group.registry import Group, Registry
 
 NOT_FOUND_ERROR_VERSION = 6
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = i8(0), i8(1)
+_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
+_OPERATIONS = i32(sum(1 << bit for bit in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)))
+"""Without an authorizer everybody may do everything that a group knows."""
+_Described = TypeVar("_Described", DescribedGroup, consumer_wire.DescribedGroup)
 
 
 class Describe:
@@ -64,6 +70,8 @@ class Describe:
     def describe(self, request: DescribeGroupsRequest, context: RequestContext) -> Result:
         """Classic groups; any other is dead, which only version 6 tells from never having been."""
         groups = tuple(self._describe(group_id, context.api_version) for group_id in request.groups)
+        if request.include_authorized_operations:
+            groups = tuple(map(_with_operations, groups))
         return Result(response=DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=groups))
 
     def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
@@ -87,6 +95,8 @@ class Describe:
     def describe_consumer(self, request: ConsumerGroupDescribeRequest) -> Result:
         """Consumer groups, with where their members are and shall be."""
         groups = tuple(self._describe_consumer(group_id) for group_id in request.group_ids)
+        if request.include_authorized_operations:
+            groups = tuple(map(_with_operations, groups))
         return Result(response=consumer_wire.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups))
 
     def _describe_consumer(self, group_id: str) -> consumer_wire.DescribedGroup:
@@ -158,6 +168,10 @@ class Describe:
             results.append(DeletableGroupResult(group_id=group_id, error_code=error))
         response = DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
         return Result(records=tuple(records), response=response)
+
+
+def _with_operations(group: _Described) -> _Described:
+    return replace(group, authorized_operations=_OPERATIONS) if group.error_code == ErrorCode.none else group
 
 
 def _state(group: Group) -> str:

@@ -8,7 +8,7 @@ tests/conformance as a difference.
 from typing import Final, NamedTuple
 
 from isthmus_wire.compression import Bytes, Compression
-from isthmus_wire.errors import ErrorCode
+from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.records import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -16,17 +16,24 @@ from isthmus_wire.records import (
     LENGTH_END,
     MAGIC,
     NO_PRODUCER,
-    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     checksum_matches,
     header_at,
+    iterate_records,
 )
 
 from isthmus_broker.core.log.producer_state import Refusal
 
-_UNUSUAL: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
+_UNUSUAL: Final = CONTROL_BIT
 ZSTD_SINCE: Final = 7
 """The first Produce version that may carry zstd."""
+
+
+MAGIC_AT: Final = 16
+_OLDEST_OVERHEAD: Final = 14
+"""Bytes of the smallest record of magic 0: nothing valid is shorter."""
+
+_OUT_OF_RANGE: Final = "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
 
 
 class AppendRules(NamedTuple):
@@ -43,38 +50,45 @@ class AppendRules(NamedTuple):
 
 
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
-    """Exactly one whole batch of magic 2, as Produce has demanded since version 3."""
-    if records is None or len(records) == 0:
-        return Refusal(
-            ErrorCode.invalid_record, f"Produce requests with version {version} must have at least one record batch"
-        )
-    if len(records) < HEADER_SIZE:
-        return Refusal(ErrorCode.corrupt_message, f"{len(records)} bytes are shorter than the header of a record batch")
+    """Exactly one whole batch of magic 2, as Produce has demanded since version 3; a torn one after it is ignored, as Kafka does."""
+    if records is None:
+        return Refusal(ErrorCode.invalid_record)
+    sent = len(records)
+    if sent >= HEADER_SIZE:
+        header = header_at(records)
+        if header.magic == MAGIC and header.length + LENGTH_END == sent and version >= ZSTD_SINCE:
+            return header
+    size = _next_batch(records, 0)
+    if isinstance(size, Refusal):
+        return size
+    if size == 0 or records[MAGIC_AT] != MAGIC:
+        return Refusal(ErrorCode.invalid_record)
+    if size < HEADER_SIZE:
+        return Refusal(ErrorCode.corrupt_message)
     header = header_at(records)
-    size = header.length + LENGTH_END
-    if header.magic == MAGIC and size == len(records) >= HEADER_SIZE and version >= ZSTD_SINCE:
-        return header
-    return _framing_refusal(header, size, len(records), version) or header
-
-
-def _framing_refusal(header: BatchHeader, size: int, sent: int, version: int) -> Refusal | None:
-    if header.magic != MAGIC:
-        return Refusal(
-            ErrorCode.invalid_record,
-            f"Produce requests with version {version} may only hold record batches of magic {MAGIC}, not {header.magic}",
-        )
-    if size < HEADER_SIZE or size > sent:
-        return Refusal(ErrorCode.corrupt_message, f"The record batch claims {size} bytes, but {sent} were sent")
     if header.compression == Compression.ZSTD and version < ZSTD_SINCE:
-        return Refusal(
-            ErrorCode.unsupported_compression_type,
-            f"Produce requests with version {version} may not use ZSTD, which needs version {ZSTD_SINCE}",
-        )
-    if size < sent:
-        return Refusal(
-            ErrorCode.invalid_record, f"Produce requests with version {version} must hold exactly one record batch"
-        )
-    return None
+        return Refusal(ErrorCode.unsupported_compression_type)
+    following = _next_batch(records, size)
+    if isinstance(following, Refusal):
+        return following
+    return Refusal(ErrorCode.invalid_record) if following else header
+
+
+def _next_batch(records: Bytes, position: int) -> int | Refusal:
+    """Bytes of the batch at `position`, 0 when none is there in whole."""
+    left = len(records) - position
+    if left < LENGTH_END:
+        return 0
+    length = int.from_bytes(records[position + 8 : position + LENGTH_END], signed=True)
+    if length < _OLDEST_OVERHEAD:
+        message = f"Record size {length} is less than the minimum record overhead ({_OLDEST_OVERHEAD})"
+        return Refusal(ErrorCode.corrupt_message, message)
+    if left <= MAGIC_AT:
+        return 0
+    magic = int.from_bytes(records[position + MAGIC_AT : position + MAGIC_AT + 1], signed=True)
+    if not 0 <= magic <= MAGIC:
+        return Refusal(ErrorCode.corrupt_message, f"Invalid magic found in record: {magic}")
+    return length + LENGTH_END if length + LENGTH_END <= left else 0
 
 
 def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
@@ -102,57 +116,39 @@ def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms:
 
 def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
     if header.base_offset != 0:
-        return Refusal(
-            ErrorCode.invalid_record, f"The base offset of a produced batch must be 0, not {header.base_offset}"
-        )
+        return Refusal(ErrorCode.invalid_record, tells_start=True)
     if header.size > rules.max_message_bytes:
-        return Refusal(
-            ErrorCode.message_too_large,
-            f"The record batch of {header.size} bytes exceeds the topic's max.message.bytes {rules.max_message_bytes}",
-        )
+        return Refusal(ErrorCode.message_too_large)
     if not checksum_matches(records, header):
-        return Refusal(ErrorCode.corrupt_message, "The record batch does not have the checksum it claims")
+        return Refusal(ErrorCode.corrupt_message)
     if header.size > rules.segment_bytes:
-        return Refusal(
-            ErrorCode.record_list_too_large,
-            f"The record batch of {header.size} bytes exceeds the topic's segment.bytes {rules.segment_bytes}",
-        )
-    return _check_counts(header) or _check_timestamps(header, rules, now_ms)
-
-
-def _check_counts(header: BatchHeader) -> Refusal | None:
-    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-        return Refusal(
-            ErrorCode.invalid_record,
-            f"The record batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}",
-        )
-    if header.is_control:
-        return Refusal(ErrorCode.invalid_record, "Clients may not write control batches")
+        return Refusal(ErrorCode.record_list_too_large)
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1 or header.is_control:
+        return Refusal(ErrorCode.invalid_record, tells_start=True)
     if header.producer_id != NO_PRODUCER and (header.base_sequence < 0 or header.producer_epoch < 0):
-        return Refusal(
-            ErrorCode.invalid_record,
-            f"Producer {header.producer_id} sent epoch {header.producer_epoch} and sequence {header.base_sequence}",
-        )
+        return Refusal(ErrorCode.invalid_record, tells_start=True)
     if header.compression > Compression.ZSTD:
-        return Refusal(ErrorCode.corrupt_message, f"Compression type {header.compression} does not exist")
-    return None
+        return Refusal(ErrorCode.unknown_server_error, tells_start=True)
+    return _check_timestamps(records, header, rules, now_ms)
 
 
-def _check_timestamps(header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
-    if rules.append_time:
+def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
+    """Only a batch that is refused is opened, to say which of its records are out of range."""
+    if rules.append_time or header.uses_append_time or header.max_timestamp < 0:
         return None
-    if header.uses_append_time:
-        return Refusal(ErrorCode.invalid_timestamp, "Producers may not set the timestamp type to log append time")
-    if header.max_timestamp < 0:  # the client set no timestamps
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    if header.base_timestamp >= earliest and header.max_timestamp <= latest:
         return None
-    if now_ms - header.base_timestamp > rules.timestamp_before_max_ms:
-        return Refusal(
-            ErrorCode.invalid_timestamp,
-            f"Timestamp {header.base_timestamp} is more than {rules.timestamp_before_max_ms} ms before the broker's clock",
+    try:
+        wrong = tuple(
+            (
+                record.offset,
+                _OUT_OF_RANGE.format(record.timestamp, record.offset, earliest, latest),
+            )
+            for record in iterate_records(records)
+            if not earliest <= record.timestamp <= latest
         )
-    if header.max_timestamp - now_ms > rules.timestamp_after_max_ms:
-        return Refusal(
-            ErrorCode.invalid_timestamp,
-            f"Timestamp {header.max_timestamp} is more than {rules.timestamp_after_max_ms} ms after the broker's clock",
-        )
-    return None
+    except CorruptBatch:
+        wrong = ()
+    message = "One or more records have been rejected due to invalid timestamp"
+    return Refusal(ErrorCode.invalid_timestamp, message, wrong, tells_start=True)

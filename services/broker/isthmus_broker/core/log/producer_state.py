@@ -60,8 +60,9 @@ class Refusal(NamedTuple):
     """Why a batch is not appended."""
 
     error: ErrorCode
-    message: str
+    message: str | None = None  # where Kafka's answer has words
     record_errors: tuple[tuple[int, str], ...] = ()
+    tells_start: bool = False  # whether the answer carries the log start offset, as Kafka's does once the log was asked
 
 
 class AbortedTransaction(NamedTuple):
@@ -96,29 +97,16 @@ class ProducerState:
 
     def _check_epoch(self, producer: Producer, header: BatchHeader) -> Refusal | None:
         if header.producer_epoch < producer.epoch:
-            return Refusal(
-                ErrorCode.invalid_producer_epoch,
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
-                f"which is smaller than the last seen epoch {producer.epoch}",
-            )
+            return Refusal(ErrorCode.invalid_producer_epoch, tells_start=True)
         return None
 
     def _check_sequence(self, producer: Producer, header: BatchHeader) -> Refusal | None:
         if header.producer_epoch != producer.epoch:
-            if header.base_sequence != 0 and producer.epoch != NO_EPOCH:
-                return Refusal(
-                    ErrorCode.out_of_order_sequence_number,
-                    f"Producer {header.producer_id} began epoch {header.producer_epoch} with sequence {header.base_sequence}",
-                )
-            return None
-        last = producer.last_sequence
-        # After a marker that raised its epoch a producer has no batches; it must begin with 0 then.
-        if header.base_sequence != next_sequence(last, 1):
-            return Refusal(
-                ErrorCode.out_of_order_sequence_number,
-                f"Producer {header.producer_id} sent sequence {header.base_sequence}, expected {next_sequence(last, 1)}",
-            )
-        return None
+            begins = header.base_sequence == 0 or producer.epoch == NO_EPOCH
+        else:
+            # After a marker that raised its epoch a producer has no batches; it must begin with 0 then.
+            begins = header.base_sequence == next_sequence(producer.last_sequence, 1)
+        return None if begins else Refusal(ErrorCode.out_of_order_sequence_number, tells_start=True)
 
     def appended(self, header: BatchHeader) -> None:
         """Remember a data batch that is in the log."""

@@ -16,6 +16,7 @@ from isthmus_wire.produce import (
     decode_produce_request,
     encode_produce_response,
 )
+from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
 
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.clock import now_ms
@@ -25,6 +26,9 @@ from isthmus_broker.edge.services import INTERNAL_TOPICS, Services
 
 LOWEST_SERVED: Final = 3
 _ACKS: Final = (-1, 0, 1)
+_NO_TRANSACTIONS: Final = ErrorCode.transactional_id_authorization_failed.value
+_ATTRIBUTES_LOW_AT: Final = 22
+Topics = list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]]
 _ADMIN_CLIENT: Final = "__admin_client"
 
 
@@ -36,10 +40,14 @@ def produce(node: Services, request: Request) -> None:
         raise ConnectionRefused(f"Produce version {header.api_version}, below {LOWEST_SERVED}")
     asked = decode_produce_request(header.api_version, request.frame, header.size)
     now = now_ms()
-    topics = [
-        (topic, [_append(node, asked, topic, index, records, request, now) for index, records in partitions])
-        for topic, partitions in asked.topics
-    ]
+    named = _each_once(asked.topics)
+    if _is_transactional(named):
+        topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in named]
+    else:
+        topics = [
+            (topic, [_append(node, asked, topic, index, records, request, now) for index, records in partitions])
+            for topic, partitions in named
+        ]
     if asked.acks != 0:
         request.reply(encode_produce_response(header.api_version, ProduceResponse(topics)))
         return
@@ -49,6 +57,26 @@ def produce(node: Services, request: Request) -> None:
                 error = ErrorCode(result.error_code).name
                 raise ConnectionRefused(f"a batch with acks=0 for {topic!r}-{result.partition} failed with {error}")
     request.finish()
+
+
+def _each_once(topics: Topics) -> Topics:
+    """Of a partition named twice the last batch counts, and a topic without partitions is not answered, as Kafka reads it."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return topics
+    merged: dict[Topic, dict[int, memoryview | bytes | None]] = {}
+    for topic, partitions in topics:
+        for index, records in partitions:
+            merged.setdefault(topic, {})[index] = records
+    return [(topic, list(partitions.items())) for topic, partitions in merged.items()]
+
+
+def _is_transactional(topics: Topics) -> bool:
+    """Whether any batch belongs to a transaction, which this broker does not serve."""
+    return any(
+        records is not None and len(records) >= HEADER_SIZE and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT
+        for _, partitions in topics
+        for _, records in partitions
+    )
 
 
 def _append(
@@ -62,22 +90,14 @@ def _append(
 ) -> ProduceResult:
     if asked.acks not in _ACKS:
         return ProduceResult(index, ErrorCode.invalid_required_acks.value)
-    if asked.transactional_id is not None:
-        return ProduceResult(
-            index, ErrorCode.transactional_id_authorization_failed.value, error_message=NO_TRANSACTIONS
-        )
     partition = node.replicas.find(topic, index)
     if isinstance(partition, ErrorCode):
         return ProduceResult(index, partition.value)
     if partition.topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
-        message = f"Cannot append to internal topic {partition.topic}"
-        return ProduceResult(index, ErrorCode.invalid_topic_exception.value, error_message=message)
+        return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
     try:
         view = None if records is None else memoryview(records)
         return partition.produce(view, request.header.api_version, asked.acks, now)
     except DiskFailure as failure:
         node.replicas.fail(partition, failure)
         return ProduceResult(index, ErrorCode.kafka_storage_error.value)
-
-
-NO_TRANSACTIONS: Final = "This broker does not serve transactions; produce without a transactional.id"

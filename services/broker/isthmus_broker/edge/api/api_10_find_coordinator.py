@@ -33,7 +33,8 @@ async def find_coordinator(node: Services, request: Request) -> None:
         request.respond(FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(found)))
         return
     one = found[0]
-    told: dict[str, Any] = {"error_code": one.error_code, "error_message": one.error_message}
+    message = "NONE" if one.error_code is ErrorCode.none else one.error_message  # Kafka's name of no error
+    told: dict[str, Any] = {"error_code": one.error_code, "error_message": message}
     request.respond(
         FindCoordinatorResponse(throttle_time=NO_THROTTLE, node_id=one.node_id, host=one.host, port=one.port, **told)
     )

@@ -1,6 +1,6 @@
 """InitProducerId, versions 0 to 5: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
 
-from typing import Any
+from typing import Any, Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
@@ -13,6 +13,8 @@ from isthmus_broker.edge.drive.controller import NotController
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
 
+_NONE: Final = -1
+
 
 @handles(ApiKey.INIT_PRODUCER_ID)
 async def init_producer_id(node: Services, request: Request) -> None:
@@ -20,12 +22,15 @@ async def init_producer_id(node: Services, request: Request) -> None:
     asked: InitProducerIdRequest = request.decode()
     if asked.transactional_id is not None:
         error = ErrorCode.transactional_id_authorization_failed if asked.transactional_id else ErrorCode.invalid_request
-        request.respond(_response(error, -1, -1))
+        request.respond(_response(error, _NONE, _NONE))
+        return
+    if (asked.producer_id == _NONE) != (asked.producer_epoch == _NONE):
+        request.respond(_response(ErrorCode.invalid_request, _NONE, _NONE))
         return
     try:
         producer_id = await node.producer_ids.next()
     except NotController:
-        request.respond(_response(ErrorCode.coordinator_load_in_progress, -1, -1))
+        request.respond(_response(ErrorCode.coordinator_load_in_progress, _NONE, _NONE))
         return
     request.respond(_response(ErrorCode.none, producer_id, 0))
 

@@ -1,7 +1,6 @@
 """AlterReplicaLogDirs, versions 1 and 2: move logs between this node's directories; done in the background, see DescribeLogDirs."""
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
@@ -36,7 +35,7 @@ def alter_replica_log_dirs(node: Services, request: Request) -> None:
 
 
 def _move(node: Services, path: str, topic: str, index: int) -> ErrorCode:
-    target = next((directory for directory in node.logs.directories if directory.path == Path(path)), None)
+    target = next((directory for directory in node.logs.directories if str(directory.path) == path), None)
     if target is None:
         return ErrorCode.log_dir_not_found
     if not target.online:

@@ -133,6 +133,11 @@ class Log:
         self._roll_jitter_ms = random.randrange(min(jitter, self.config.max_segment_ms)) if jitter > 0 else 0
         return segment
 
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader of this epoch appends from here on."""
+        if epoch > self.epochs.latest_epoch and self.epochs.assign(epoch, self.end_offset):
+            write_epochs(self.directory, self.epochs.entries)
+
     # -- appending -----------------------------------------------------------------------------------------------------------
 
     def append_as_leader(
@@ -250,7 +255,8 @@ class Log:
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice:
         """Batches from the one that holds `offset` on, ending before `upper`; raises OffsetOutOfRange.
 
-        With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress.
+        With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress;
+        without, a batch that does not fit is not begun.
         """
         if offset < self.log_start_offset or offset > self.end_offset:
             raise OffsetOutOfRange
@@ -262,6 +268,8 @@ class Log:
         size = min(max_bytes, limit - first.position)
         if at_least_one:
             size = min(max(size, first.header.size), limit - first.position)
+        elif size < first.header.size:
+            size = 0  # part of a batch is of no use to anybody
         return Slice(segment, first, max(size, 0))
 
     def _locate(self, offset: int) -> tuple[Segment, Placed] | None:

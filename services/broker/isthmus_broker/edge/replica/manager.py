@@ -104,7 +104,7 @@ class ReplicaManager:
             partition = Partition(node_id, topic, index, topic_id, leadership, log)
             self._by_name.setdefault(topic, {})[index] = partition
             self._by_id.setdefault(topic_id.bytes, {})[index] = partition
-        partition.leadership = leadership
+        partition.take_leadership(leadership)
         if partition.log is not None:
             partition.advance()
         self.on_leadership(partition)

@@ -15,7 +15,6 @@ from isthmus_broker.core.log.producer_state import Refusal, Remembered
 from isthmus_broker.edge.disk.log import Log
 
 ALL_IN_SYNC = -1
-_NO_EPOCH = -1
 
 
 class Leadership(NamedTuple):
@@ -52,16 +51,22 @@ class Partition:
         """Whether this node takes its writes."""
         return self.leadership.leader == self._node_id
 
-    def refuses(self, current_leader_epoch: int = _NO_EPOCH) -> ErrorCode | None:
+    def refuses(self, current_leader_epoch: int = -1) -> ErrorCode | None:
         """Why a request to the leader cannot be served here, if it cannot."""
         if self.log is None:
             return ErrorCode.kafka_storage_error
-        if current_leader_epoch != _NO_EPOCH:
+        if current_leader_epoch >= 0:
             if current_leader_epoch < self.leadership.leader_epoch:
                 return ErrorCode.fenced_leader_epoch
             if current_leader_epoch > self.leadership.leader_epoch:
                 return ErrorCode.unknown_leader_epoch
         return None if self.is_led_here else ErrorCode.not_leader_or_follower
+
+    def take_leadership(self, leadership: Leadership) -> None:
+        """What the metadata log says now; a leader notes where its epoch begins, as readers ask for it before the first record."""
+        self.leadership = leadership
+        if self.is_led_here and self.log is not None:
+            self.log.begin_epoch(leadership.leader_epoch)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
@@ -77,7 +82,7 @@ class Partition:
             return ProduceResult(self.index, error.value)
         assert self.log is not None
         assert records is not None
-        batch: memoryview | bytearray = records
+        batch: memoryview | bytearray = records[: header.size]
         rules = self._append_rules(self.log.config)
         refusal = check_batch(batch, header, rules, now_ms) or self._check_keys(batch, header, rules)
         if refusal is not None:
@@ -146,23 +151,31 @@ class Partition:
             return None
         try:
             missing = [number for number, record in enumerate(iterate_records(batch)) if record.key is None]
-        except CorruptBatch as error:
-            return Refusal(ErrorCode.corrupt_message, str(error))
+        except CorruptBatch:
+            return Refusal(ErrorCode.corrupt_message)
         if not missing:
             return None
-        return Refusal(
-            ErrorCode.invalid_record, "One or more records have been rejected", tuple((n, _NO_KEY) for n in missing)
+        why = f"Compacted topic cannot accept message without key in topic partition {self.topic}-{self.index}"
+        shown = ", ".join(f"RecordError(batchIndex={number}, message='{why}')" for number in missing[:_ERRORS_SHOWN])
+        message = (
+            f"One or more records have been rejected due to {len(missing)} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
         )
+        return Refusal(ErrorCode.invalid_record, message, tuple((n, why) for n in missing), tells_start=True)
 
     def _refused(self, refusal: Refusal) -> ProduceResult:
+        start = self.log.log_start_offset if refusal.tells_start and self.log is not None else -1
         return ProduceResult(
-            self.index, refusal.error.value, record_errors=refusal.record_errors, error_message=refusal.message
+            self.index,
+            refusal.error.value,
+            log_start_offset=start,
+            record_errors=refusal.record_errors,
+            error_message=refusal.message,
         )
 
     def _repeated(self, batch: Remembered) -> ProduceResult:
         assert self.log is not None
-        append_time = batch.timestamp if self._append_rules(self.log.config).append_time else -1
-        return ProduceResult(self.index, 0, batch.base_offset, append_time, self.log.log_start_offset)
+        return ProduceResult(self.index, 0, batch.base_offset, batch.timestamp, self.log.log_start_offset)
 
     # -- waiting -------------------------------------------------------------------------------------------------------------
 
@@ -180,4 +193,4 @@ class Partition:
             wake()
 
 
-_NO_KEY = "Compacted topic cannot accept message without key"
+_ERRORS_SHOWN = 3
