@@ -81,7 +81,8 @@ class FetchSessions:
         """What to read for this request, or why the session cannot go on."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            wanted = [(topic, partition) for topic, partitions in request.topics for partition in partitions]
+            named = {(topic, part.partition): part for topic, parts in request.topics for part in parts}  # each once
+            wanted = [(topic, part) for (topic, _), part in named.items()]
             return Fetching(wanted, opens_session=request.session_epoch == INITIAL_EPOCH, by_id=by_id)
         session = self._sessions.get(request.session_id)
         if session is None:

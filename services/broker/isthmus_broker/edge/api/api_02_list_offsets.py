@@ -38,7 +38,7 @@ Found = tuple[int, int, int]
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(node: Services, request: Request) -> None:
-    """Answer for every partition in the request's order; a partition named twice is an invalid request."""
+    """Answer for every partition once, in the request's order; one named twice is an invalid request."""
     asked: ListOffsetsRequest = request.decode()
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
@@ -46,16 +46,17 @@ def list_offsets(node: Services, request: Request) -> None:
         for part in topic.partitions:
             key = (topic.name, part.partition_index)
             (repeated if key in named else named).add(key)
-    topics = []
+    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in asked.topics:
-        answers = []
         for part in topic.partitions:
+            answers = topics.setdefault(topic.name, {})
             if (topic.name, part.partition_index) in repeated:
-                answers.append(_refused(part.partition_index, ErrorCode.invalid_request))
+                answers[part.partition_index] = _refused(part.partition_index, ErrorCode.invalid_request)
             else:
-                answers.append(_answer(node, request.header.api_version, asked, topic.name, part))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
-    request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics)))
+                answers[part.partition_index] = _answer(node, request.header.api_version, asked, topic.name, part)
+    by_name: Any = topics.items()
+    listed = tuple(ListOffsetsTopicResponse(name=name, partitions=tuple(parts.values())) for name, parts in by_name)
+    request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=listed))
 
 
 def _refused(index: Any, error: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -25,11 +25,18 @@ _NOTHING: Final = -1
 def delete_records(node: Services, request: Request) -> None:
     """Each partition is answered by its new low watermark."""
     asked: DeleteRecordsRequest = request.decode()
-    topics = []
+    wanted: dict[str, dict[int, Any]] = {}
     for topic in asked.topics:
-        results = [_result(part.partition_index, *_delete(node, topic.name, part)) for part in topic.partitions]
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(results)))
-    request.respond(DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics)))
+        for part in topic.partitions:
+            wanted.setdefault(topic.name, {})[part.partition_index] = part  # of one named twice the last counts
+    named: Any = wanted.items()
+    topics = tuple(
+        DeleteRecordsTopicResult(
+            name=name, partitions=tuple(_result(index, *_delete(node, name, part)) for index, part in parts.items())
+        )
+        for name, parts in named
+    )
+    request.respond(DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=topics))
 
 
 def _result(index: Any, low_watermark: Any, error: ErrorCode) -> DeleteRecordsPartitionResult:
