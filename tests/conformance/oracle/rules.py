@@ -23,7 +23,7 @@ DAY_MS: Final = 86_400_000
 
 CLOCK: Final = frozenset(
     {
-        "log_append_time", "timestamp", "last_timestamp", "base_timestamp", "max_timestamp",
+        "log_append_time", "timestamp", "last_timestamp", "base_timestamp", "max_timestamp", "records",
     }
 )  # fmt: skip
 """time: values within a day of now were read from the broker's clock; made-up timestamps of exchanges are long ago."""
@@ -75,6 +75,8 @@ SORTED: Final[Mapping[int, frozenset[str]]] = {
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CONTROLLER_PORT: Final = re.compile(r"(?<=@HOST:)\d+|(?<=CONTROLLER://HOST:)\d+")
+_BEGINNING: Final = re.compile(r"-922337\d{13}\b")  # now less the longest of all times
+_MILLISECONDS: Final = re.compile(r"\b\d{13}\b")
 _SHORT_ID: Final = re.compile(r"(?<![\w-])[\w-]{21}[AQgw](?![\w-])")
 
 
@@ -131,7 +133,7 @@ class Rules:
             return "BYTES"
         if field in EPOCHS and value >= 0:
             return "EPOCH"
-        if field in CLOCK and abs(value - time.time() * 1000) < DAY_MS:
+        if field in CLOCK and _is_now(value):
             return "NOW"
         if field == "session_id" and value > 0:
             return self._name("session", value)
@@ -144,8 +146,14 @@ class Rules:
         for found, name in self._texts:
             value = value.replace(found, name)
         value = _CONTROLLER_PORT.sub("PORT", value)
+        value = _BEGINNING.sub("THE BEGINNING", value)
+        value = _MILLISECONDS.sub(lambda match: "NOW" if _is_now(int(match[0])) else match[0], value)
         replace: Callable[[re.Match[str]], str] = lambda match: self._name("id", match[0])  # noqa: E731
         return _SHORT_ID.sub(replace, _UUID.sub(replace, value))
+
+
+def _is_now(milliseconds: int) -> bool:
+    return abs(milliseconds - time.time() * 1000) < DAY_MS
 
 
 def _by_key(entries: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:

@@ -250,6 +250,13 @@ def _init(talk: Talk, version: int = 5, producer_id: int = -1, epoch: int = -1, 
 
 @GROUP.exchange
 def producer_ids(talk: Talk) -> None:
+    none: dict[str, Any] = {
+        "transactional_id": None,
+        "transaction_timeout": 60_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    talk.settle(lambda: talk.quiet(ApiKey.INIT_PRODUCER_ID, 5, **none))
     for version in range(6):
         _init(talk, version)
     for producer_id, epoch in ((_MADE_UP, -1), (-1, 3), (_MADE_UP, 3), (-2, -1), (_MADE_UP, 32767), (-1, -2)):
