@@ -20,6 +20,11 @@ from isthmus_broker.edge.services import Services, endpoint_of
 
 GROUP: Final = 0
 BATCHED_SINCE: Final = 4
+_UNKNOWN_TYPE: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""What Kafka's clients print for an invalid request; its brokers send the same words."""
 _NAMES: Final = {1: "Transactions are", 2: "Share groups are"}
 
 
@@ -42,9 +47,7 @@ async def find_coordinator(node: Services, request: Request) -> None:
 
 async def _find(node: Services, request: Request, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
-        reason = (
-            f"{_NAMES[key_type]} not served by this broker" if key_type in _NAMES else f"Unknown key type {key_type}"
-        )
+        reason = f"{_NAMES[key_type]} not served by this broker" if key_type in _NAMES else _UNKNOWN_TYPE
         return _none(key, ErrorCode.invalid_request, reason)
     topic = node.image.topics.named(OFFSETS_TOPIC)
     if topic is None:

@@ -1,6 +1,6 @@
 """DescribeProducers, version 0: the producers that a partition's log remembers."""
 
-from typing import Any
+from typing import Any, Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
@@ -14,9 +14,12 @@ from kio.schema.describe_producers.v0.response import (
 )
 
 from isthmus_broker.core.log.producer_state import Producer
+from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
+
+_NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)
@@ -33,19 +36,22 @@ def describe_producers(node: Services, request: Request) -> None:
 
 
 def _describe(node: Services, topic: str, index: Any) -> PartitionResponse:
+    invalid = why_invalid(topic)
+    if invalid is not None:
+        return _refused(index, ErrorCode.invalid_topic_exception, invalid)
     partition = node.replicas.find(topic, index)
     error = partition if isinstance(partition, ErrorCode) else partition.refuses()
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
-        return PartitionResponse(
-            partition_index=index,
-            error_code=error or ErrorCode.kafka_storage_error,
-            error_message=None,
-            active_producers=(),
-        )
+        message = _NOT_HOSTED if error is ErrorCode.unknown_topic_or_partition else None
+        return _refused(index, error or ErrorCode.kafka_storage_error, message)
     producers = tuple(_state(producer) for producer in partition.log.producers.active())
     return PartitionResponse(
         partition_index=index, error_code=ErrorCode.none, error_message=None, active_producers=producers
     )
+
+
+def _refused(index: Any, error: ErrorCode, message: str | None) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=error, error_message=message, active_producers=())
 
 
 def _state(producer: Producer) -> ProducerState:

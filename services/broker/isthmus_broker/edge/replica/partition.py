@@ -15,6 +15,8 @@ from isthmus_broker.core.log.producer_state import Refusal, Remembered
 from isthmus_broker.edge.disk.log import Log
 
 ALL_IN_SYNC = -1
+NO_EPOCH = -1
+NO_EPOCH = -1
 
 
 class Leadership(NamedTuple):
@@ -51,11 +53,11 @@ class Partition:
         """Whether this node takes its writes."""
         return self.leadership.leader == self._node_id
 
-    def refuses(self, current_leader_epoch: int = -1) -> ErrorCode | None:
+    def refuses(self, current_leader_epoch: int = NO_EPOCH) -> ErrorCode | None:
         """Why a request to the leader cannot be served here, if it cannot."""
         if self.log is None:
             return ErrorCode.kafka_storage_error
-        if current_leader_epoch >= 0:
+        if current_leader_epoch != NO_EPOCH:
             if current_leader_epoch < self.leadership.leader_epoch:
                 return ErrorCode.fenced_leader_epoch
             if current_leader_epoch > self.leadership.leader_epoch:

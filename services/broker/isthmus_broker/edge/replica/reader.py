@@ -11,7 +11,7 @@ from isthmus_wire.hot import Topic
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.disk.log import Log, OffsetOutOfRange
 from isthmus_broker.edge.net.chunks import FileRange
-from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.replica.partition import NO_EPOCH, Partition
 
 READ_COMMITTED: Final = 1
 CONSUMERS: Final = (-1, -2)
@@ -59,7 +59,7 @@ def read_partitions(wanted: Sequence[tuple[Topic, FetchPartition]], rules: ReadR
 def _read_partition(
     partition: Partition, part: FetchPartition, rules: ReadRules, room: int, *, at_least_one: bool
 ) -> FetchedPartition:
-    error = partition.refuses(part.current_leader_epoch)
+    error = partition.refuses(max(part.current_leader_epoch, NO_EPOCH))
     if error is None and rules.replica_id not in CONSUMERS and rules.replica_id not in partition.leadership.replicas:
         error = ErrorCode.not_leader_or_follower
     log = partition.log
