@@ -4,7 +4,7 @@ Sessions (KIP-227) since 7, leader epochs since 9, diverging epochs since 12, to
 the socket takes them.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
@@ -25,12 +25,18 @@ from isthmus_broker.edge.replica.reader import (
 )
 from isthmus_broker.edge.services import Services
 
+LEADER_SINCE: Final = 16
+"""The first version that tells a reader who leads now."""
+
 
 @handles(ApiKey.FETCH)
 def fetch(node: Services, request: Request) -> None:
     """Read now, and answer or wait."""
     version = request.header.api_version
     asked = decode_fetch_request(version, request.frame, request.header.size)
+    if asked.isolation_level > READ_COMMITTED:
+        _respond(request, FetchResponse((), ErrorCode.unknown_server_error.value))
+        return
     fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=now_ms())
     if isinstance(fetching, ErrorCode):
         _respond(request, FetchResponse((), fetching.value))
@@ -54,7 +60,9 @@ class _Fetch:
         self._fetching = fetching
         is_consumer = asked.replica_id in CONSUMERS
         limit = min(asked.max_bytes, node.config.settings.fetch_max_bytes) if is_consumer else asked.max_bytes
-        self._rules = ReadRules(limit, is_consumer and asked.isolation_level == READ_COMMITTED, asked.replica_id)
+        committed = is_consumer and asked.isolation_level == READ_COMMITTED
+        names_leader = request.header.api_version >= LEADER_SINCE
+        self._rules = ReadRules(limit, committed, asked.replica_id, names_leader)
 
     def serve(self) -> None:
         result = self._read()

@@ -74,6 +74,8 @@ def _answer(
         return _refused(part.partition_index, error or ErrorCode.kafka_storage_error)
     if part.timestamp < 0 and (part.timestamp < EARLIEST_PENDING_UPLOAD or version < _SINCE.get(part.timestamp, 1)):
         return _refused(part.partition_index, ErrorCode.unsupported_version)
+    if asked.isolation_level > READ_COMMITTED:
+        return _refused(part.partition_index, ErrorCode.unknown_server_error)
     is_consumer = asked.replica_id in CONSUMERS
     committed = is_consumer and asked.isolation_level == READ_COMMITTED
     try:

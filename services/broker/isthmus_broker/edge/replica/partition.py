@@ -64,6 +64,10 @@ class Partition:
                 return ErrorCode.unknown_leader_epoch
         return None if self.is_led_here else ErrorCode.not_leader_or_follower
 
+    def has_follower(self, replica_id: int) -> bool:
+        """Whether that broker copies this partition from this one."""
+        return replica_id in self.leadership.replicas and replica_id != self._node_id
+
     def take_leadership(self, leadership: Leadership) -> None:
         """What the metadata log says now; a leader notes where its epoch begins, as readers ask for it before the first record."""
         self.leadership = leadership

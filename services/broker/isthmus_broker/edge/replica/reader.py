@@ -17,6 +17,7 @@ READ_COMMITTED: Final = 1
 CONSUMERS: Final = (-1, -2)
 """Replica ids of readers that are no replicas: consumers, and Kafka's debugging tools."""
 
+_ASK_ANOTHER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 Answered = list[tuple[Topic, FetchedPartition]]
 
 
@@ -26,6 +27,7 @@ class ReadRules(NamedTuple):
     max_bytes: int
     read_committed: bool
     replica_id: int
+    names_leader: bool = False
 
 
 class ReadResult(NamedTuple):
@@ -60,11 +62,16 @@ def _read_partition(
     partition: Partition, part: FetchPartition, rules: ReadRules, room: int, *, at_least_one: bool
 ) -> FetchedPartition:
     error = partition.refuses(max(part.current_leader_epoch, NO_EPOCH))
-    if error is None and rules.replica_id not in CONSUMERS and rules.replica_id not in partition.leadership.replicas:
+    if error is None and rules.replica_id not in CONSUMERS and not partition.has_follower(rules.replica_id):
         error = ErrorCode.not_leader_or_follower
+    if error is None and rules.max_bytes < 0:
+        error = ErrorCode.unknown_server_error
     log = partition.log
     if error is not None or log is None:
-        return FetchedPartition(part.partition, (error or ErrorCode.kafka_storage_error).value)
+        leadership = partition.leadership
+        leader = (leadership.leader, leadership.leader_epoch) if error in _ASK_ANOTHER and rules.names_leader else None
+        code = (error or ErrorCode.kafka_storage_error).value
+        return FetchedPartition(part.partition, code, current_leader=leader)
     if part.last_fetched_epoch >= 0:
         verdict = _diverges(log, part)
         if isinstance(verdict, ErrorCode):
