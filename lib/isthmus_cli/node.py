@@ -51,6 +51,7 @@ def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
 async def _serve(config: "NodeConfig") -> int:
     from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.disk.log_dir import Inconsistent, Locked
+    from isthmus_broker.edge.lifecycle import RefusedByController
     from isthmus_broker.edge.node import Node
 
     stopping = asyncio.Event()
@@ -60,7 +61,7 @@ async def _serve(config: "NodeConfig") -> int:
     try:
         running = Node(config)
         await running.start()
-    except (ConfigRefused, Inconsistent, Locked, OSError) as problem:
+    except (ConfigRefused, Inconsistent, Locked, OSError, RefusedByController) as problem:
         print(f"isthmus node: {problem}", file=sys.stderr)
         return _OPERATING_ERROR
     gc.freeze()

@@ -30,6 +30,10 @@ CONTROLLED_SHUTDOWN_ROUNDS: Final = 50
 _ROUND_SECONDS: Final = 0.02
 
 
+class RefusedByController(Exception):
+    """The cluster's metadata does not let this node be a broker of it, for example because it uses features this release lacks."""
+
+
 class BrokerLifecycle:
     """Registration and heartbeats with the controller in this process."""
 
@@ -61,11 +65,16 @@ class BrokerLifecycle:
     async def register(self, ports: Mapping[str, int]) -> None:
         """Announce this process, with the ports its listeners really have; it is fenced until it serves."""
         request = self._registration(self._context().node, ports)
-        response = await self._controller.run(
-            lambda image: register_broker(
-                image, request, self._context(), self._live_sessions(), self._next_offset(), now_ms()
+        try:
+            response = await self._controller.run(
+                lambda image: register_broker(
+                    image, request, self._context(), self._live_sessions(), self._next_offset(), now_ms()
+                )
             )
-        )
+        except Refused as refusal:
+            raise RefusedByController(
+                f"the controller does not take this node as a broker: {refusal.message}"
+            ) from refusal
         self.epoch = int(response.broker_epoch)
 
     async def serve(self) -> None:

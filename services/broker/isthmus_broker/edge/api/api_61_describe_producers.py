@@ -42,7 +42,7 @@ def _describe(node: Services, topic: str, index: Any) -> PartitionResponse:
     partition = node.replicas.find(topic, index)
     error = partition if isinstance(partition, ErrorCode) else partition.refuses()
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
-        message = _NOT_HOSTED if error is ErrorCode.unknown_topic_or_partition else None
+        message = _NOT_HOSTED if node.image.topics.named(topic) is None else None
         return _refused(index, error or ErrorCode.kafka_storage_error, message)
     producers = tuple(_state(producer) for producer in partition.log.producers.active())
     return PartitionResponse(

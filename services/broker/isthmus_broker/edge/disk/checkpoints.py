@@ -1,6 +1,7 @@
 """The small text and binary files beside the segments, in Kafka's formats."""
 
 import base64
+import errno
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,17 +37,26 @@ def _read(path: Path) -> bytes | None:
         raise DiskFailure(path, error) from error
 
 
+def _rows(path: Path) -> list[str]:
+    """The lines after version and count, none for a missing file; raises ValueError for one that is not whole."""
+    data = _read(path)
+    lines = data.decode().splitlines() if data else ["0", "0"]
+    if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
+        raise ValueError(f"{path} is not whole")
+    return lines[2:]
+
+
+def _damaged(path: Path) -> DiskFailure:
+    return DiskFailure(path, OSError(errno.EIO, "damaged content"))
+
+
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
     """Offsets by partition; a file that is not whole counts as missing, which only costs time at recovery."""
-    data = _read(path)
-    lines = data.decode().splitlines() if data else []
-    if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
+    try:
+        rows = [line.split(" ") for line in _rows(path)]
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except ValueError:
         return {}
-    offsets = {}
-    for line in lines[2:]:
-        topic, partition, offset = line.split(" ")
-        offsets[topic, int(partition)] = int(offset)
-    return offsets
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
@@ -57,10 +67,12 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
 
 
 def read_epochs(directory: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset), oldest first."""
-    data = _read(directory / LEADER_EPOCHS)
-    lines = data.decode().splitlines() if data else []
-    return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines[2:])]
+    """(epoch, start offset), oldest first; a file that is not whole fails its directory, as nothing else knows the epochs."""
+    path = directory / LEADER_EPOCHS
+    try:
+        return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(path))]
+    except ValueError as error:
+        raise _damaged(path) from error
 
 
 def write_epochs(directory: Path, entries: Sequence[tuple[int, int]]) -> None:
@@ -81,11 +93,14 @@ def uuid_from_text(text: str) -> UUID:
 
 def read_topic_id(directory: Path) -> UUID | None:
     """The topic id that a partition's directory belongs to."""
-    data = _read(directory / PARTITION_METADATA)
-    for line in (data or b"").decode().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "topic_id":
-            return uuid_from_text(value.strip())
+    path = directory / PARTITION_METADATA
+    try:
+        for line in (_read(path) or b"").decode().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "topic_id":
+                return uuid_from_text(value.strip())
+    except ValueError as error:
+        raise _damaged(path) from error
     return None
 
 

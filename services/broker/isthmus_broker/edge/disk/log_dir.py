@@ -61,6 +61,8 @@ def read_meta(directory: Path) -> MetaProperties:
         ) from None
     except OSError as error:
         raise DiskFailure(path, error) from error
+    except ValueError as error:
+        raise Inconsistent(f"{path} is damaged: {error}") from error
     try:
         return MetaProperties(values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"]))
     except (KeyError, ValueError) as error:

@@ -11,13 +11,14 @@ from uuid import UUID
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey, VoterSet
 from isthmus_broker.edge.disk.checkpoints import uuid_from_text, uuid_text
 from isthmus_broker.edge.disk.files import replace_file
+from isthmus_broker.edge.disk.log_dir import Inconsistent
 
 QUORUM_STATE: Final = "quorum-state"
 _NOBODY: Final = -1
 _NO_DIRECTORY: Final = UUID(int=0)
 
 
-class DamagedQuorumState(Exception):
+class DamagedQuorumState(Inconsistent):
     """The file does not say what was voted. A node that went on without it could vote twice."""
 
 
