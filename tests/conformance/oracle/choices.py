@@ -18,6 +18,12 @@ def _not_served(what: str, *keys: int) -> tuple[Choice, ...]:
     return tuple(Choice(f"api_versions/*/api_keys/{key}", reason) for key in keys)
 
 
+_NO_THREADS: Final = "there is no thread pool behind this setting, so no step by which it may change"
+_NO_FAULT: Final = "Kafka stumbles over the value and answers unknown_server_error; a value that can be read is taken"
+_TOGETHER: Final = (
+    "a topic named twice is answered once with all its partitions, or the other way round: clients read both alike"
+)
+
 CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("SASL and its credentials", 17, 36, 50, 51),
     *_not_served("transactions", 24, 25, 26, 27, 28, 65, 66),
@@ -36,4 +42,28 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "only the records of the newest metadata level are written and read",
     ),
     Choice("configs/documentation/*/documentation", "the texts are our own words"),
+    Choice("configs/*/num.io.threads/*", _NO_THREADS),
+    Choice("configs/dynamic brokers/3[67] INCREMENTAL_ALTER_CONFIGS v1/*", _NO_THREADS),
+    Choice(
+        "configs/changes of resources that are none/12 INCREMENTAL_ALTER_CONFIGS v1/responses/0/error_message",
+        "broker loggers are not a resource here: their log levels are Java's",
+    ),
+    Choice("produce/batches that are wrong/21 *", "records inside a produced batch are not opened: bytes pass through"),
+    Choice(
+        "produce/epochs of a producer/6 *",
+        "a batch with a negative epoch is wrong by itself, whatever its producer has written before",
+    ),
+    Choice(
+        "metadata/known topics/* METADATA v*/cluster_authorized_operations",
+        "Metadata 8 to 10 could ask for these; DescribeCluster has answered it since (KIP-700) and alone does here",
+    ),
+    Choice("metadata/by id/22 METADATA v12/*", _NO_FAULT),
+    Choice("metadata/by id/30 METADATA v13/*", _NO_FAULT),
+    Choice("metadata/topic partitions/5 *", _NO_FAULT),
+    Choice("fetch/limits/[012] *", _NO_FAULT),
+    Choice("fetch/other clusters and replicas/1[12] *", _NO_FAULT),
+    Choice("fetch/offsets of unknown places/44 *", _NO_FAULT),
+    Choice("offsets/values of all kinds/31 *", _TOGETHER),
+    Choice("offsets/deleted offsets/8 *", _TOGETHER),
+    Choice("fetch/sessions/*/responses", _TOGETHER),
 )

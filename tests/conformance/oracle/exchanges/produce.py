@@ -112,7 +112,6 @@ def repeated_partitions(talk: Talk) -> None:
 
 @GROUP.exchange
 def batches_that_are_wrong(talk: Talk) -> None:
-    topic_id = talk.topic("wrong")
     good = batch(2)
     cases = {
         "wrong checksum": _patched(good, 17, ">I", 1, checksum=False),
@@ -149,8 +148,9 @@ def batches_that_are_wrong(talk: Talk) -> None:
         "truncated": good[:-1],
         "header only": good[:61],
     }
-    for label, data in cases.items():
-        answer = talk.quiet(_PRODUCE, 12, **produce("wrong", topic_id, (0, data)))
+    topic_id = talk.topic("wrong", len(cases))
+    for number, (label, data) in enumerate(cases.items()):
+        answer = talk.quiet(_PRODUCE, 12, **produce("wrong", topic_id, (number, data)))
         talk.note(_PRODUCE, label, answer)
     talk.ask(_PRODUCE, 3, **produce("wrong", topic_id, (0, cases["wrong checksum"])))
     talk.ask(_PRODUCE, 8, **produce("wrong", topic_id, (0, cases["magic 1"])))
