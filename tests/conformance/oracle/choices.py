@@ -62,8 +62,11 @@ CHOICES: Final[tuple[Choice, ...]] = (
     Choice("metadata/topic partitions/5 *", _NO_FAULT),
     Choice("fetch/limits/[012] *", _NO_FAULT),
     Choice("fetch/other clusters and replicas/1[12] *", _NO_FAULT),
-    Choice("fetch/offsets of unknown places/44 *", _NO_FAULT),
     Choice("offsets/values of all kinds/31 *", _TOGETHER),
     Choice("offsets/deleted offsets/8 *", _TOGETHER),
     Choice("fetch/sessions/*/responses", _TOGETHER),
+    Choice(
+        "fetch/a topic deleted in a session/[12] *",
+        "a session looks ids up anew at every fetch; either error makes a client refresh its metadata",
+    ),
 )

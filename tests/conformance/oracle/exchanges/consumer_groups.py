@@ -298,15 +298,23 @@ def a_consumer_member_in_a_classic_group(talk: Talk) -> None:
     group = talk.group("upgraded")
     old = _classic(talk, group, "")["member_id"]
     generation = _classic(talk, group, old)["generation_id"]
-    _join(talk, group, "new", "life")
+
+    def join() -> None:
+        first: dict[str, Any] = {
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_names": ("life",),
+            "topic_partitions": (),
+        }
+        joined = talk.quiet(_BEAT, 1, **_values(group, "new", 0, **first))
+        talk.note(_BEAT, "joined", [joined["error_code"], joined["member_epoch"]])
+
+    join()
     share = b"\0\1" + b"\0\0\0\1" + b"\0\4life" + b"\0\0\0\2\0\0\0\0\0\0\0\1" + b"\xff\xff\xff\xff"
     talk.ask(
         ApiKey.SYNC_GROUP, 5, group_id=group, generation_id=generation, member_id=old, group_instance_id=None,
         protocol_type="consumer", protocol_name="range", assignments=[{"member_id": old, "assignment": share}],
     )  # fmt: skip
-    first = {"rebalance_timeout": 60_000, "subscribed_topic_names": ("life",), "topic_partitions": ()}
-    joined = talk.quiet(_BEAT, 1, **_values(group, "new", 0, **first))
-    talk.note(_BEAT, "joined", [joined["error_code"], joined["member_epoch"]])
+    join()
     talk.ask(ApiKey.HEARTBEAT, 4, group_id=group, generation_id=generation, member_id=old, group_instance_id=None)
     _beat(talk, group, "new", -1)
     talk.ask(ApiKey.LEAVE_GROUP, 5, group_id=group, members=[{"member_id": old, "group_instance_id": None}])
