@@ -10,6 +10,9 @@ from tests.conformance.oracle.talk import Step, Talk, Target, Unanswered
 
 FOLDER: Final = Path(__file__).parent.parent / "recordings" / "oracle"
 
+SILENCE: Final = "silence"
+"""The step of a request that got no answer."""
+
 Recording = dict[str, list[Step]]
 
 
@@ -21,7 +24,7 @@ def converse(group: Group, target: Target) -> Recording:
         try:
             script(talk)
         except Unanswered as silence:
-            talk.steps.append(Step("silence", str(silence)))
+            talk.steps.append(Step(SILENCE, str(silence)))
         finally:
             talk.close()
         recording[name] = talk.steps

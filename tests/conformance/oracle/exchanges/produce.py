@@ -52,7 +52,7 @@ def every_version(talk: Talk) -> None:
 @GROUP.exchange
 def versions_without_batches(talk: Talk) -> None:
     for version in (0, 1, 2):
-        talk.raw(f"produce v{version}", struct.pack(">ihhihhii", 18 + 4, 0, version, 1, -1, 1, 1000, 0))
+        talk.raw(f"produce v{version}", struct.pack(">ihhihhii", 20, 0, version, 1, -1, 1, 1000, 0))
 
 
 @GROUP.exchange
