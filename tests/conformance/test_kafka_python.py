@@ -32,7 +32,10 @@ def admin(node: Node) -> Iterator[KafkaAdminClient]:
 
 def consumer_of(node: Node, *topics: str, **config: Any) -> KafkaConsumer:
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 200, **config}
-    return KafkaConsumer(*topics, bootstrap_servers=node.bootstrap, **settings)
+    consumer = KafkaConsumer(*topics, bootstrap_servers=node.bootstrap, **settings)
+    # A leader of this client's assigns from the metadata it has, and gives nothing away while it has none.
+    wait_until(lambda: all(consumer.partitions_for_topic(topic) for topic in topics), "the metadata of its topics")
+    return consumer
 
 
 def take(consumer: KafkaConsumer, count: int) -> list[Any]:
@@ -101,8 +104,6 @@ def test_a_group_shares_partitions_and_resumes_where_it_committed(node: Node, ad
             wait_until(shared, "both members to have two partitions")
             assert first.assignment() | second.assignment() == set(partitions)
     with closing(consumer_of(node, topic, group_id=group)) as third:
-        # This client's group leader assigns from the metadata it has, and gives nothing away while it has none.
-        wait_until(lambda: third.partitions_for_topic(topic) == {0, 1, 2, 3}, "the topic's metadata")
         committed = [third.committed(partition, metadata=True) for partition in partitions]
         assert committed == [OffsetAndMetadata(5 + number, f"at {number}", 0) for number in range(4)]
         rest = take(third, 5 + 4 + 3 + 2)
