@@ -141,13 +141,6 @@ class FetchSessions:
                 followed.high_watermark = -1  # so that the reader hears of it when the error is over
         return session.session_id, _by_topic(news)
 
-    def has_news(self, fetching: Fetching, topic: Topic, answer: FetchedPartition) -> bool:
-        """Whether an answer without records would be sent all the same."""
-        if fetching.session is None:
-            return False
-        followed = fetching.session.partitions.get((topic, answer.partition))
-        return followed is not None and followed.has_news(answer)
-
     def _open(self, fetching: Fetching, answers: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
         if not fetching.wanted or not self._make_room(now_ms):
             return NO_SESSION

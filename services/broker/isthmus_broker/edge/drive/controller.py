@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch, header_at, iterate_records
 
 from isthmus_broker.core.metadata.history import ImageHistory, Published
@@ -62,11 +61,6 @@ class Controller:
         except RaftRefused as refused:
             raise NotController(refused.error.name) from refused
         return result.response
-
-    @property
-    def error(self) -> ErrorCode:
-        """What clients are told while this node does not lead."""
-        return ErrorCode.not_controller
 
     # -- raft's state machine ------------------------------------------------------------------------------------------------
 
