@@ -65,8 +65,4 @@ CHOICES: Final[tuple[Choice, ...]] = (
     Choice("offsets/values of all kinds/31 *", _TOGETHER),
     Choice("offsets/deleted offsets/8 *", _TOGETHER),
     Choice("fetch/sessions/*/responses", _TOGETHER),
-    Choice(
-        "fetch/a topic deleted in a session/[12] *",
-        "a session looks ids up anew at every fetch; either error makes a client refresh its metadata",
-    ),
 )

@@ -88,3 +88,18 @@ def test_a_full_cache_gives_way_only_to_those_who_came_after_a_silent_one() -> N
     second = opened(sessions, [0], now_ms=EVICTION_MS + 1)
     assert second not in (0, first)
     assert len(sessions) == 1
+
+
+def test_a_topic_that_goes_away_within_a_session_is_unknown_by_name_not_by_id() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id = opened(sessions, [0])
+    for epoch in (1, 2):
+        fetching = begun(sessions, request(epoch, [1], session_id))
+        gone: list[tuple[Topic, FetchedPartition]] = [
+            ("t", FetchedPartition(index, ErrorCode.unknown_topic_id.value)) for index in (0, 1)
+        ]
+        _, told = sessions.finish(fetching, gone, 0)
+        assert [(p.partition, p.error_code) for _, group in told for p in group] == [
+            (0, ErrorCode.unknown_topic_or_partition.value),
+            (1, ErrorCode.unknown_topic_id.value),
+        ]

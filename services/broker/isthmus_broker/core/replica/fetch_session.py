@@ -32,6 +32,15 @@ class _Followed:
     wanted: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
+    is_known: bool = False
+
+    def tell(self, answer: FetchedPartition) -> FetchedPartition:
+        """The answer as this session tells it: a topic that it has known is gone, its id is not unknown."""
+        if answer.error_code != ErrorCode.unknown_topic_id.value:
+            self.is_known = True
+        elif self.is_known:
+            return answer._replace(error_code=ErrorCode.unknown_topic_or_partition.value)
+        return answer
 
     def has_news(self, answer: FetchedPartition) -> bool:
         return (
@@ -129,9 +138,12 @@ class FetchSessions:
         for topic, answer in answers:
             key = (topic, answer.partition)
             followed = session.partitions.get(key)
-            if followed is None or not followed.has_news(answer):
+            if followed is None:
                 continue
-            news.append((topic, answer))
+            told = followed.tell(answer)
+            if not followed.has_news(told):
+                continue
+            news.append((topic, told))
             followed.high_watermark = answer.high_watermark
             followed.log_start_offset = answer.log_start_offset
             if answer.records:  # whoever got data goes to the end of the line
@@ -148,13 +160,11 @@ class FetchSessions:
         session = Session(session_id, fetching.by_id, INITIAL_EPOCH + 1, now_ms)
         told = {(topic, answer.partition): answer for topic, answer in answers}
         for topic, wanted in fetching.wanted:
-            key = (topic, wanted.partition)
-            answer = told.get(key)
-            session.partitions[key] = (
-                _Followed(wanted)
-                if answer is None
-                else _Followed(wanted, answer.high_watermark, answer.log_start_offset)
-            )
+            followed = session.partitions[topic, wanted.partition] = _Followed(wanted)
+            answer = told.get((topic, wanted.partition))
+            if answer is not None:
+                followed.high_watermark, followed.log_start_offset = answer.high_watermark, answer.log_start_offset
+                followed.tell(answer)
         self._sessions[session_id] = session
         return session_id
 
