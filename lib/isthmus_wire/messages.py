@@ -17,6 +17,7 @@ from isthmus_wire.codec import Layout, reader, writer
 from isthmus_wire.primitives import Cursor
 
 _REQUEST_UNIONS: Final[dict[int, Layout]] = {
+    ApiKey.METADATA: requests.MetadataRequest,
     ApiKey.FIND_COORDINATOR: requests.FindCoordinatorRequest,
     ApiKey.DELETE_TOPICS: requests.DeleteTopicsRequest,
     ApiKey.LEAVE_GROUP: requests.LeaveGroupRequest,
@@ -24,6 +25,7 @@ _REQUEST_UNIONS: Final[dict[int, Layout]] = {
     ApiKey.OFFSET_FETCH: requests.OffsetFetchRequest,
 }
 _RESPONSE_UNIONS: Final[dict[int, Layout]] = {
+    ApiKey.METADATA: requests.MetadataResponse,
     ApiKey.FIND_COORDINATOR: requests.FindCoordinatorResponse,
     ApiKey.OFFSET_COMMIT: requests.OffsetCommitResponse,
     ApiKey.OFFSET_FETCH: requests.OffsetFetchResponse,

@@ -12,6 +12,8 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.metadata.v13.request import MetadataRequestTopic
+from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponseTopic
 from kio.schema.offset_commit.v4.request import OffsetCommitRequest as OffsetCommitWithRetention
 from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
@@ -19,6 +21,10 @@ from kio.static.primitive import i32, i32Timedelta, i64Timedelta
 
 _NO_RETENTION: Final[Any] = OffsetCommitWithRetention.__dataclass_fields__["retention_time"].default
 """Up to version 4 a client could say how long an offset is kept; -1 ms leaves that to the broker."""
+
+
+NOT_ASKED: Final = -(1 << 31)
+"""Stands for the authorized operations of a resource when nobody asked about them."""
 
 
 def _typed(kafka_type: str) -> dict[str, str]:
@@ -43,6 +49,31 @@ class DeleteTopicsRequest:
     topics: tuple[DeleteTopicState, ...] = ()
     topic_names: tuple[str, ...] = field(metadata=_typed("string"), default=())
     timeout: i32Timedelta = field(metadata=_typed("timedelta_i32"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest:
+    """Versions 8 to 10 may ask for the cluster's authorized operations, which DescribeCluster has told since (KIP-700)."""
+
+    __flexible__: ClassVar[bool] = True
+    topics: tuple[MetadataRequestTopic, ...] | None
+    allow_auto_topic_creation: bool = field(metadata=_typed("bool"), default=True)
+    include_cluster_authorized_operations: bool = field(metadata=_typed("bool"), default=False)
+    include_topic_authorized_operations: bool = field(metadata=_typed("bool"), default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponse:
+    """Versions 8 to 10 carry `cluster_authorized_operations`, version 13 `error_code`."""
+
+    __flexible__: ClassVar[bool] = True
+    throttle_time: i32Timedelta = field(metadata=_typed("timedelta_i32"))
+    brokers: tuple[MetadataResponseBroker, ...]
+    cluster_id: str | None = field(metadata=_typed("string"), default=None)
+    controller_id: int = field(metadata=_typed("int32"), default=-1)
+    topics: tuple[MetadataResponseTopic, ...]
+    cluster_authorized_operations: int = field(metadata=_typed("int32"), default=NOT_ASKED)
+    error_code: ErrorCode = field(metadata=_typed("error_code"), default=ErrorCode.none)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

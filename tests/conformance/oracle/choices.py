@@ -53,10 +53,6 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "produce/epochs of a producer/6 *",
         "a batch with a negative epoch is wrong by itself, whatever its producer has written before",
     ),
-    Choice(
-        "metadata/known topics/* METADATA v*/cluster_authorized_operations",
-        "Metadata 8 to 10 could ask for these; DescribeCluster has answered it since (KIP-700) and alone does here",
-    ),
     Choice("metadata/by id/22 METADATA v12/*", _NO_FAULT),
     Choice("metadata/by id/30 METADATA v13/*", _NO_FAULT),
     Choice("metadata/topic partitions/5 *", _NO_FAULT),

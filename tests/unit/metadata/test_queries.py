@@ -12,11 +12,12 @@ from isthmus_broker.core.metadata.queries import View
 from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import ConfigRecord
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.requests import MetadataRequest
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
-from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.request import MetadataRequestTopic
 
 from tests.unit.metadata.cluster import CLUSTER_ID, Cluster, outcome
 

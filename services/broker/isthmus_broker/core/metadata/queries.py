@@ -9,6 +9,7 @@ from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.requests import NOT_ASKED, MetadataRequest, MetadataResponse
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
@@ -18,13 +19,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kio.schema.metadata.v13.request import MetadataRequest
-from kio.schema.metadata.v13.response import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 from isthmus_broker.core.metadata.image import (
     NO_LEADER,
@@ -41,8 +36,6 @@ from isthmus_broker.core.metadata.schema import Endpoint
 
 NO_CONTROLLER: Final = -1
 BROKERS, CONTROLLERS = 1, 2
-NOT_ASKED: Final = -(1 << 31)
-"""The mark for operations that nobody asked about."""
 
 
 def _bits(*operations: int) -> int:
@@ -147,6 +140,7 @@ def metadata(
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),
         topics=tuple(topics),
+        cluster_authorized_operations=_cluster_operations(asked=request.include_cluster_authorized_operations),
         error_code=ErrorCode.none,
     )
 
@@ -216,6 +210,10 @@ def _described_partition(view: View, partition: Partition, version: int) -> Meta
     )
 
 
+def _cluster_operations(*, asked: bool) -> int:
+    return CLUSTER_OPERATIONS if asked else NOT_ASKED
+
+
 def describe_cluster(view: View, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
     """Brokers as seen on a broker's listener; fenced ones from version 2 on, for those who ask."""
     if request.endpoint_type != BROKERS:
@@ -242,9 +240,7 @@ def describe_cluster(view: View, request: DescribeClusterRequest, version: int) 
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),
         brokers=tuple(brokers),
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        cluster_authorized_operations=_cluster_operations(asked=request.include_cluster_authorized_operations),
     )
 
 

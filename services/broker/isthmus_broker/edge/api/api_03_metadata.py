@@ -8,7 +8,7 @@ from typing import Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
-from kio.schema.metadata.v13.request import MetadataRequest
+from isthmus_wire.requests import MetadataRequest
 
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.queries import View, metadata, missing_topics
