@@ -26,6 +26,7 @@ from isthmus_broker.edge.disk.log_manager import LogManager, raise_file_limit
 from isthmus_broker.edge.disk.log_mover import LogMover
 from isthmus_broker.edge.dispatch import Dispatcher
 from isthmus_broker.edge.drive.controller import Controller, NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerChannel
 from isthmus_broker.edge.drive.group_metadata import GroupMetadata
 from isthmus_broker.edge.drive.groups import GroupCoordinators
 from isthmus_broker.edge.drive.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
@@ -69,13 +70,13 @@ class Node:
         self._group_metadata = GroupMetadata(config)
         self._services = self._make_services(formatted.cluster_id)
         self._reports = ReplicaReports(
-            self._controller, self._context, self._services.logs, lambda: self._lifecycle.epoch
+            self._services.controller, self._context, self._services.logs, lambda: self._lifecycle.epoch
         )
         self._follower = MetadataFollower(self._services, self._group_metadata, self._reports)
         self._upkeep = Upkeep(lambda: self._services.config, self._services.logs)
 
     def _make_services(self, cluster_id: str) -> Services:
-        config, controller = self._config, self._controller
+        config, channel = self._config, ControllerChannel(self._controller, self._context)
         logs = LogManager(
             self._log_directories(), self._pool, lambda topic: self._services.replicas.topic_config(topic)
         )
@@ -86,14 +87,14 @@ class Node:
             context=ControllerContext(config, cluster_id, random.SystemRandom(), random_uuid),
             image=EMPTY_IMAGE,
             features_epoch=-1,
-            controller=controller,
+            controller=channel,
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
             replicas=replicas,
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
             groups=GroupCoordinators(self._new_group_runtime, self._group_metadata.view, self._group_partitions),
-            topics=TopicCreation(controller, self._context),
-            producer_ids=ProducerIds(controller, self._context, lambda: self._lifecycle.epoch),
+            topics=TopicCreation(channel, self._context),
+            producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
         )
 
     # -- start ---------------------------------------------------------------------------------------------------------------

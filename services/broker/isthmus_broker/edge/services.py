@@ -10,7 +10,7 @@ from isthmus_broker.core.metadata.schema import Endpoint
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.edge.disk.log_manager import LogManager
 from isthmus_broker.edge.disk.log_mover import LogMover
-from isthmus_broker.edge.drive.controller import Controller
+from isthmus_broker.edge.drive.controller_channel import ControllerChannel
 from isthmus_broker.edge.drive.groups import GroupCoordinators
 from isthmus_broker.edge.drive.producer_ids import ProducerIds
 from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreation
@@ -28,7 +28,7 @@ class Services:
     context: ControllerContext
     image: ClusterImage
     features_epoch: int
-    controller: Controller
+    controller: ControllerChannel
     logs: LogManager
     mover: LogMover
     replicas: ReplicaManager

@@ -9,7 +9,7 @@ from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
 from isthmus_broker.edge.api.registry import handles
-from isthmus_broker.edge.drive.controller import NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
 
@@ -29,7 +29,7 @@ async def init_producer_id(node: Services, request: Request) -> None:
         return
     try:
         producer_id = await node.producer_ids.next()
-    except NotController:
+    except ControllerUnreachable:
         request.respond(_response(ErrorCode.coordinator_load_in_progress, _NONE, _NONE))
         return
     request.respond(_response(ErrorCode.none, producer_id, 0))

@@ -2,9 +2,9 @@
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.metadata.controller import decide, refused
+from isthmus_broker.core.metadata.controller import refused
 from isthmus_broker.core.metadata.result import Refused
-from isthmus_broker.edge.drive.controller import NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import Services
 
@@ -13,7 +13,7 @@ async def ask_controller(node: Services, request: Request) -> None:
     """Decide, wait for the commit, answer."""
     asked = request.decode()
     try:
-        response = await node.controller.run(lambda image: decide(image, asked, node.context))
-    except NotController:
-        response = refused(asked, Refused(ErrorCode.not_controller))
+        response = await node.controller.ask(asked)
+    except ControllerUnreachable:
+        response = refused(asked, Refused(ErrorCode.request_timed_out))
     request.respond(response)

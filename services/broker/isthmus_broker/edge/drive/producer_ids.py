@@ -5,16 +5,15 @@ from collections.abc import Callable
 
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 
-from isthmus_broker.core.metadata.producer_ids import allocate_producer_ids
 from isthmus_broker.core.metadata.result import ControllerContext, entity
-from isthmus_broker.edge.drive.controller import Controller
+from isthmus_broker.edge.drive.controller_channel import ControllerChannel
 
 
 class ProducerIds:
     """Hands out ids, each once; a block that is begun when the process dies is lost, which costs nothing."""
 
     def __init__(
-        self, controller: Controller, context: Callable[[], ControllerContext], broker_epoch: Callable[[], int]
+        self, controller: ControllerChannel, context: Callable[[], ControllerContext], broker_epoch: Callable[[], int]
     ) -> None:
         self._controller = controller
         self._context = context
@@ -24,7 +23,7 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     async def next(self) -> int:
-        """A new id; raises NotController."""
+        """A new id; raises ControllerUnreachable."""
         async with self._lock:
             if self._next == self._end:
                 await self._fetch_block()
@@ -35,6 +34,6 @@ class ProducerIds:
         request = entity(
             AllocateProducerIdsRequest, broker_id=self._context().node.node_id, broker_epoch=self._broker_epoch()
         )
-        response = await self._controller.run(lambda image: allocate_producer_ids(image, request, self._context()))
+        response = await self._controller.ask(request)
         self._next = int(response.producer_id_start)
         self._end = self._next + int(response.producer_id_len)

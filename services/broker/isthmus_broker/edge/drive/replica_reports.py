@@ -13,12 +13,11 @@ from uuid import UUID
 from kio.schema.alter_partition.v3 import request as alter
 from kio.schema.assign_replicas_to_dirs.v0 import request as assign
 
-from isthmus_broker.core.metadata.controller import decide
 from isthmus_broker.core.metadata.image import ClusterImage, directory_of
 from isthmus_broker.core.metadata.result import ControllerContext, entity
 from isthmus_broker.core.metadata.schema import PartitionRecord
 from isthmus_broker.edge.disk.log_manager import LogManager
-from isthmus_broker.edge.drive.controller import Controller, NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerChannel, ControllerUnreachable
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ class ReplicaReports:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: ControllerChannel,
         context: Callable[[], ControllerContext],
         logs: LogManager,
         broker_epoch: Callable[[], int],
@@ -68,14 +67,14 @@ class ReplicaReports:
                         await self._send(self._assignment(misplaced[:REPORTED_MAX]))
                     if recovering:
                         await self._send(self._recovery(recovering[:REPORTED_MAX]))
-                except NotController:
+                except ControllerUnreachable:
                     await asyncio.sleep(RETRY_SECONDS)
                     self._image = self._image or image
         finally:
             self._task = None
 
     async def _send(self, request: object) -> None:
-        response = await self._controller.run(lambda image: decide(image, request, self._context()))
+        response = await self._controller.ask(request)
         if response.error_code.value:
             logger.warning("the controller refuses a report about replicas: %s", response.error_code.name)
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.result import ControllerContext, entity
-from isthmus_broker.core.metadata.topics import create_topics
-from isthmus_broker.edge.drive.controller import Controller, NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerChannel, ControllerUnreachable
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 class TopicCreation:
     """Asks the controller, once for each topic at a time."""
 
-    def __init__(self, controller: Controller, context: Callable[[], ControllerContext]) -> None:
+    def __init__(self, controller: ControllerChannel, context: Callable[[], ControllerContext]) -> None:
         self._controller = controller
         self._context = context
         self._under_way: dict[str, asyncio.Task[ErrorCode]] = {}
@@ -36,8 +36,8 @@ class TopicCreation:
     async def _create(self, name: str) -> ErrorCode:
         request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
         try:
-            response = await self._controller.run(lambda image: create_topics(image, request, self._context()))
-        except NotController:
+            response: CreateTopicsResponse = await self._controller.ask(request)
+        except ControllerUnreachable:
             return ErrorCode.leader_not_available
         finally:
             del self._under_way[name]
