@@ -19,10 +19,6 @@ def _not_served(what: str, *keys: int) -> tuple[Choice, ...]:
 
 
 _NO_THREADS: Final = "there is no thread pool behind this setting, so no step by which it may change"
-_NO_FAULT: Final = "Kafka stumbles over the value and answers unknown_server_error; a value that can be read is taken"
-_TOGETHER: Final = (
-    "a topic named twice is answered once with all its partitions, or the other way round: clients read both alike"
-)
 
 CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("SASL and its credentials", 17, 36, 50, 51),
@@ -53,12 +49,4 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "produce/epochs of a producer/6 *",
         "a batch with a negative epoch is wrong by itself, whatever its producer has written before",
     ),
-    Choice("metadata/by id/22 METADATA v12/*", _NO_FAULT),
-    Choice("metadata/by id/30 METADATA v13/*", _NO_FAULT),
-    Choice("metadata/topic partitions/5 *", _NO_FAULT),
-    Choice("fetch/limits/[012] *", _NO_FAULT),
-    Choice("fetch/other clusters and replicas/1[12] *", _NO_FAULT),
-    Choice("offsets/values of all kinds/31 *", _TOGETHER),
-    Choice("offsets/deleted offsets/8 *", _TOGETHER),
-    Choice("fetch/sessions/*/responses", _TOGETHER),
 )

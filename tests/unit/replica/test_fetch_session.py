@@ -100,6 +100,6 @@ def test_a_topic_that_goes_away_within_a_session_is_unknown_by_name_not_by_id() 
         ]
         _, told = sessions.finish(fetching, gone, 0)
         assert [(p.partition, p.error_code) for _, group in told for p in group] == [
-            (0, ErrorCode.unknown_topic_or_partition.value),
             (1, ErrorCode.unknown_topic_id.value),
+            (0, ErrorCode.unknown_topic_or_partition.value),
         ]

@@ -111,7 +111,7 @@ class Offsets:
         for topic in request.topics:
             self._find(topic, by_id, asked, refused)
         if not asked:
-            return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=tuple(refused)))
+            return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, [])))
         records: list[Record] = []
         try:
             check = self._may_commit(request, context, now_ms)
@@ -274,14 +274,8 @@ class Offsets:
             answers = self._delete_topic(group, topic, records)
             unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[0]))
             known.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[1]))
-        topics: dict[str, OffsetDeleteResponseTopic] = {}
-        for told in (*unknown, *known):
-            if told.partitions:
-                earlier = topics[told.name].partitions if told.name in topics else ()
-                topics[told.name] = OffsetDeleteResponseTopic(name=told.name, partitions=(*earlier, *told.partitions))
-        response = OffsetDeleteResponse(
-            error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=tuple(topics.values())
-        )
+        topics = _merge_deleted([one for one in unknown if one.partitions], [one for one in known if one.partitions])
+        response = OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=topics)
         return Result(records=tuple(records), response=response)
 
     def _delete_topic(
@@ -369,7 +363,9 @@ def _stale(member: ConsumerMember) -> Refused:
 def _merge(
     refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
 ) -> tuple[OffsetCommitResponseTopic, ...]:
-    """One entry for each topic, with what was refused of it first."""
+    """One entry for each topic, with what was refused of it first; where nothing was, one for each entry of the request."""
+    if not refused:
+        return tuple(committed)
     merged: dict[tuple[str, UUID | None], OffsetCommitResponseTopic] = {}
     for topic in (*refused, *committed):
         key = (topic.name, topic.topic_id)
@@ -377,6 +373,19 @@ def _merge(
         merged[key] = OffsetCommitResponseTopic(
             name=topic.name, topic_id=topic.topic_id, partitions=(*earlier, *topic.partitions)
         )
+    return tuple(merged.values())
+
+
+def _merge_deleted(
+    unknown: list[OffsetDeleteResponseTopic], known: list[OffsetDeleteResponseTopic]
+) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The same for offsets that are deleted."""
+    if not unknown:
+        return tuple(known)
+    merged: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in (*unknown, *known):
+        earlier = merged[topic.name].partitions if topic.name in merged else ()
+        merged[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=(*earlier, *topic.partitions))
     return tuple(merged.values())
 
 

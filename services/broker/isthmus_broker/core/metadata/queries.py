@@ -114,8 +114,10 @@ def metadata(
     """The Metadata answer. `creation` says what came of creating the missing topics, where that was tried."""
     asked = request.topics or ()
     if version < FIRST_VERSION_WITH_IDS_ALONE and any(topic.name is None or topic.topic_id for topic in asked):
-        return _refused_metadata(request)
+        return _refused_metadata(request, ErrorCode.invalid_request)
     ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id is not None)
+    if not ids and any(topic.name is None for topic in asked):
+        return _refused_metadata(request, ErrorCode.unknown_server_error)  # neither name nor id
     topics: list[MetadataResponseTopic] = []
     if is_about_all_topics(request, version):
         known = [view.image.topics.by_id[topic_id] for _, topic_id in sorted(view.image.topics.ids.items())]
@@ -145,10 +147,10 @@ def metadata(
     )
 
 
-def _refused_metadata(request: MetadataRequest) -> MetadataResponse:
-    """Before version 12 topics have names and nothing else."""
-    topics = tuple(_topic_error(ErrorCode.invalid_request, str(t.name or ""), t.topic_id) for t in request.topics or ())
-    return entity(MetadataResponse, throttle_time=NO_THROTTLE, brokers=(), topics=topics, error_code=ErrorCode.none)
+def _refused_metadata(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+    """Not a question that can be answered: before version 12 topics have names and nothing else, and later one or the other."""
+    topics = tuple(_topic_error(code, str(t.name or ""), t.topic_id) for t in request.topics or ())
+    return entity(MetadataResponse, throttle_time=NO_THROTTLE, brokers=(), topics=topics, error_code=code)
 
 
 def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
@@ -271,8 +273,9 @@ def describe_topic_partitions(
     wanted = view.image.topics.ids if everything else {str(topic.name) for topic in request.topics}
     names = sorted(name for name in wanted if name >= start)
     if cursor is not None and (cursor.partition_index < 0 or not (everything or start in names)):
-        refused = tuple(_failed_topic(ErrorCode.invalid_request, str(topic.name)) for topic in request.topics)
-        return entity(DescribeTopicPartitionsResponse, throttle_time=NO_THROTTLE, topics=refused)
+        return _refused_pages(request, ErrorCode.invalid_request)
+    if "" in wanted:
+        return _refused_pages(request, ErrorCode.unknown_server_error)
     left = max(min(max_partitions, request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     following: tuple[str, int] | None = None
@@ -299,6 +302,11 @@ def describe_topic_partitions(
         if following is None
         else entity(Cursor, topic_name=following[0], partition_index=following[1]),
     )
+
+
+def _refused_pages(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    refused = tuple(_failed_topic(code, str(topic.name)) for topic in request.topics)
+    return entity(DescribeTopicPartitionsResponse, throttle_time=NO_THROTTLE, topics=refused)
 
 
 def _absent_topic(name: str) -> DescribeTopicPartitionsResponseTopic:

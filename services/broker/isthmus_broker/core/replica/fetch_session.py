@@ -5,7 +5,7 @@ the session, drops the forgotten ones, and answers only partitions that have new
 takes the place of one that was silent for `EVICTION_MS`, or is not opened, and the client goes on with full fetches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 NO_SESSION: Final = 0
 EVICTION_MS: Final = 120_000
+_LAST: Final[Mapping[int, int]] = {ErrorCode.unknown_topic_id.value: 1, ErrorCode.unknown_topic_or_partition.value: 2}
 _ID_MAX: Final = 2**31 - 1
 
 Key = tuple[Topic, int]
@@ -133,7 +134,7 @@ class FetchSessions:
         session = fetching.session
         if session is None:
             opened = self._open(fetching, answers, now_ms) if fetching.opens_session else NO_SESSION
-            return opened, _by_topic(answers)
+            return opened, _by_topic(sorted(answers, key=_rank))
         news = []
         for topic, answer in answers:
             key = (topic, answer.partition)
@@ -151,7 +152,7 @@ class FetchSessions:
                 session.partitions[key] = followed
             elif answer.error_code:
                 followed.high_watermark = -1  # so that the reader hears of it when the error is over
-        return session.session_id, _by_topic(news)
+        return session.session_id, _by_topic(sorted(news, key=_rank))
 
     def _open(self, fetching: Fetching, answers: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
         if not fetching.wanted or not self._make_room(now_ms):
@@ -182,6 +183,11 @@ class FetchSessions:
             session_id = 1 + self._random.randrange(_ID_MAX)
             if session_id not in self._sessions:
                 return session_id
+
+
+def _rank(told: tuple[Topic, FetchedPartition]) -> int:
+    """Kafka answers what it read first, then unknown ids, then partitions that nobody has."""
+    return _LAST.get(told[1].error_code, 0)
 
 
 def _by_topic(answers: Sequence[tuple[Topic, FetchedPartition]]) -> Answers:

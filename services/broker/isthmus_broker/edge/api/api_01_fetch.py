@@ -34,7 +34,7 @@ def fetch(node: Services, request: Request) -> None:
     """Read now, and answer or wait."""
     version = request.header.api_version
     asked = decode_fetch_request(version, request.frame, request.header.size)
-    if asked.isolation_level > READ_COMMITTED:
+    if not 0 <= asked.isolation_level <= READ_COMMITTED:
         _respond(request, FetchResponse((), ErrorCode.unknown_server_error.value))
         return
     fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=now_ms())

@@ -64,7 +64,7 @@ def _read_partition(
     error = partition.refuses(max(part.current_leader_epoch, NO_EPOCH))
     if error is None and rules.replica_id not in CONSUMERS and not partition.has_follower(rules.replica_id):
         error = ErrorCode.not_leader_or_follower
-    if error is None and rules.max_bytes < 0:
+    if error is None and min(rules.max_bytes, part.max_bytes) < 0:
         error = ErrorCode.unknown_server_error
     log = partition.log
     if error is not None or log is None:
