@@ -18,8 +18,6 @@ def _not_served(what: str, *keys: int) -> tuple[Choice, ...]:
     return tuple(Choice(f"api_versions/*/api_keys/{key}", reason) for key in keys)
 
 
-_NO_THREADS: Final = "there is no thread pool behind this setting, so no step by which it may change"
-
 CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("SASL and its credentials", 17, 36, 50, 51),
     *_not_served("transactions", 24, 25, 26, 27, 28, 65, 66),
@@ -38,15 +36,10 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "only the records of the newest metadata level are written and read",
     ),
     Choice("configs/documentation/*/documentation", "the texts are our own words"),
-    Choice("configs/*/num.io.threads/*", _NO_THREADS),
-    Choice("configs/dynamic brokers/3[67] INCREMENTAL_ALTER_CONFIGS v1/*", _NO_THREADS),
     Choice(
         "configs/changes of resources that are none/12 INCREMENTAL_ALTER_CONFIGS v1/responses/0/error_message",
         "broker loggers are not a resource here: their log levels are Java's",
     ),
     Choice("produce/batches that are wrong/21 *", "records inside a produced batch are not opened: bytes pass through"),
-    Choice(
-        "produce/epochs of a producer/6 *",
-        "a batch with a negative epoch is wrong by itself, whatever its producer has written before",
-    ),
+    Choice("offsets/coordinators of transactions/*", "transactions and share groups have no coordinator here"),
 )

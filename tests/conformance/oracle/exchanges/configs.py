@@ -242,6 +242,34 @@ def dynamic_brokers(talk: Talk) -> None:
 
 
 @GROUP.exchange
+def numbers_of_threads(talk: Talk) -> None:
+    """A pool of threads at most doubles and at most halves at a time."""
+    keys = ["background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"]
+    cases: Sequence[tuple[str, str, str]] = (
+        ("1", "num.io.threads", "3"),
+        ("1", "num.io.threads", "4"),
+        ("1", "num.io.threads", "8"),
+        ("", "num.io.threads", "17"),
+        ("", "num.io.threads", "16"),
+        ("1", "num.io.threads", "17"),
+        ("1", "num.network.threads", "7"),
+        ("", "num.network.threads", "6"),
+        ("", "background.threads", "21"),
+        ("1", "background.threads", "5"),
+        ("1", "background.threads", "11"),
+        ("", "num.recovery.threads.per.data.dir", "5"),
+        ("1", "num.recovery.threads.per.data.dir", "3"),
+        ("1", "num.replica.fetchers", "3"),
+        ("1", "log.cleaner.threads", "5"),
+        ("", "log.cleaner.threads", "1"),
+    )
+    for name, key, value in cases:
+        _alter(talk, BROKER, name, (key, SET, value))
+        _settled(talk)
+        _describe(talk, (BROKER, "1", [*keys, "num.replica.fetchers", "log.cleaner.threads"]))
+
+
+@GROUP.exchange
 def resources_with_configs(talk: Talk) -> None:
     kinds: Sequence[Any] = (
         (),

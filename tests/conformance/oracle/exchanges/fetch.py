@@ -265,6 +265,19 @@ def deleted_records(talk: Talk) -> None:
 
 
 @GROUP.exchange
+def times_below_the_start_of_the_log(talk: Talk) -> None:
+    """What is deleted is neither the newest record nor found by its time, wherever in a batch the log begins now."""
+    talk.topic("cut-by-time")
+    for number in (3, 1, 2):
+        records = [NewRecord(None, b"v", LONG_AGO + 10_000 * number + step) for step in (0, 500, 100)]
+        store(talk, "cut-by-time", 0, build_batch(records))
+    for offset in (1, 2, 3, 4, 7, 8, 9):
+        _cut(talk, 2, ("cut-by-time", [(0, offset)]))
+        for timestamp in (-2, -3, -4, LONG_AGO, LONG_AGO + 10_500, LONG_AGO + 30_000, LONG_AGO + 30_400):
+            _list(talk, 11, ("cut-by-time", [(0, -1, timestamp)]))
+
+
+@GROUP.exchange
 def records_of_compacted_and_internal_topics(talk: Talk) -> None:
     talk.topic("compacted", configs={"cleanup.policy": "compact"})
     store(talk, "compacted", 0, batch(2))

@@ -221,3 +221,15 @@ def offsets_of_a_deleted_topic(talk: Talk) -> None:
         fetched(talk, group, None, version)
     for version in (9, 10):
         fetched(talk, group, [("brief", topic_id, [0])], version)
+
+
+@GROUP.exchange
+def coordinators_of_transactions(talk: Talk) -> None:
+    asked: dict[str, Any] = {"key": "t", "key_type": 1, "coordinator_keys": ("t", "u", "t")}
+    talk.settle(
+        lambda: talk.quiet(ApiKey.FIND_COORDINATOR, 6, **asked),
+        lambda answer: answer["coordinators"][0]["error_code"] != "coordinator_not_available",
+    )
+    talk.ask_each(ApiKey.FIND_COORDINATOR, range(1, 7), **asked)
+    talk.ask_each(ApiKey.FIND_COORDINATOR, (1, 4, 6), key="", key_type=1, coordinator_keys=("",))
+    talk.ask_each(ApiKey.FIND_COORDINATOR, (5, 6), key_type=2, coordinator_keys=("g", "g:t:0"))

@@ -301,6 +301,16 @@ def epochs_of_a_producer(talk: Talk) -> None:
 
 
 @GROUP.exchange
+def epochs_below_zero(talk: Talk) -> None:
+    """A producer whose epoch is none: known and unknown ones, and with every kind of sequence."""
+    topic_id = talk.topic("below-zero")
+    _sequenced(talk, topic_id, (-1, 0, 1), (-1, 1, 1), (-1, 1, 1), (-1, -1, 1), (-2, 0, 1), (0, 5, 1), (-1, 6, 1))
+    other = talk.topic("further-below-zero")
+    _sequenced(talk, other, (-1, -1, 1), (-2, 3, 1), (-2, 4, 1), (-1, 7, 1), (-32768, 0, 1))
+    _read(talk, "below-zero")
+
+
+@GROUP.exchange
 def several_batches_of_producers_at_once(talk: Talk) -> None:
     topic_id = talk.topic("mixed")
     first = batch(1, producer_id=_MADE_UP, producer_epoch=0, base_sequence=0)

@@ -8,7 +8,7 @@ from typing import Final
 from isthmus_broker.core.config.definition import Change
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
 from isthmus_broker.core.config.layers import BrokerLayers, base_name
-from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 
 # These may only be changed for one listener, under its prefix.
@@ -27,6 +27,14 @@ PER_LISTENER: Final = frozenset(
     }
 )
 # Of the settings under a listener's prefix only these may be set for all brokers.
+_THREADS: Final = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+_CLEANER_THREADS: Final = "log.cleaner.threads"
 _OF_ALL_LISTENERS: Final = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 
 
@@ -58,7 +66,25 @@ def check_broker(running: BrokerLayers, settings: Mapping[str, str], *, per_brok
         dynamic_default=running.dynamic_default if per_broker else settings,
         dynamic_broker=settings if per_broker else running.dynamic_broker,
     )
-    resolve_node(layers)
+    _check_threads(resolve_node(running), resolve_node(layers))
+
+
+def _check_threads(before: NodeConfig, after: NodeConfig) -> None:
+    """Kafka grows a pool of threads to at most twice its size at a time, and shrinks it to no less than half."""
+    for name in (*_THREADS, _CLEANER_THREADS):
+        old, new = before.values[name], after.values[name]
+        assert isinstance(old, int)
+        assert isinstance(new, int)
+        if old // 2 <= new <= old * 2:
+            continue
+        if name == _CLEANER_THREADS:
+            step = "increased to more than double" if new > old else "reduced to less than half"
+            why = f"Log cleaner threads cannot be {step} the current value {old}"
+        else:
+            bound = "not be greater than double" if new > old else "be at least half"
+            why = f"Dynamic thread count update validation failed for {name}={new}, value should {bound} the current value {old}"
+        exception = f"org.apache.kafka.common.config.ConfigException: {why}"
+        raise ConfigRefused(f"Invalid value {exception} for configuration Invalid dynamic configuration")
 
 
 def usable(settings: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:

@@ -96,9 +96,7 @@ def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms:
 
     An ordinary batch passes one condition; only one that does not is looked at rule by rule, in Kafka's order.
     """
-    base_offset, length, _, _, _, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count = (
-        header
-    )
+    base_offset, length, _, _, _, attributes, last_delta, base_time, max_time, producer_id, _, sequence, count = header
     if (
         base_offset == 0
         and length + LENGTH_END <= rules.batch_bytes_max
@@ -107,7 +105,7 @@ def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms:
         and attributes & COMPRESSION_MASK <= Compression.ZSTD
         and now_ms - base_time <= rules.timestamp_before_max_ms
         and max_time - now_ms <= rules.timestamp_after_max_ms
-        and (producer_id == NO_PRODUCER or (sequence >= 0 and epoch >= 0))
+        and (producer_id == NO_PRODUCER or sequence >= 0)
         and checksum_matches(records, header)
     ):
         return None
@@ -125,7 +123,7 @@ def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_
         return Refusal(ErrorCode.record_list_too_large)
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1 or header.is_control:
         return Refusal(ErrorCode.invalid_record, tells_start=True)
-    if header.producer_id != NO_PRODUCER and (header.base_sequence < 0 or header.producer_epoch < 0):
+    if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
         return Refusal(ErrorCode.invalid_record, tells_start=True)
     if header.compression > Compression.ZSTD:
         return Refusal(ErrorCode.unknown_server_error, tells_start=True)

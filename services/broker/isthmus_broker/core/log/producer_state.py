@@ -85,7 +85,7 @@ class ProducerState:
         """Whether a client's batch continues its producer's sequence: None if so, the remembered batch if it is a repeat."""
         producer = self.producers.get(header.producer_id)
         if producer is None:
-            return None
+            return self._check_epoch(NO_EPOCH, header)
         if header.producer_epoch == producer.epoch and producer.batches:
             last = producer.batches[-1].last_sequence
             if header.base_sequence == next_sequence(last, 1):
@@ -93,10 +93,10 @@ class ProducerState:
         repeated = producer.duplicate_of(header)
         if repeated is not None:
             return repeated
-        return self._check_epoch(producer, header) or self._check_sequence(producer, header)
+        return self._check_epoch(producer.epoch, header) or self._check_sequence(producer, header)
 
-    def _check_epoch(self, producer: Producer, header: BatchHeader) -> Refusal | None:
-        if header.producer_epoch < producer.epoch:
+    def _check_epoch(self, known: int, header: BatchHeader) -> Refusal | None:
+        if header.producer_epoch < known:
             return Refusal(ErrorCode.invalid_producer_epoch, tells_start=True)
         return None
 
