@@ -1,0 +1,211 @@
+"""A partition as its leader sees it: how far each replica has come, what is committed, and who should be in sync.
+
+The high watermark is the least log end over the *maximal* ISR: the committed ISR together with the one proposed, so that it is right
+whichever of the two the controller decides on (KIP-497). It stands still while fewer than min.insync.replicas are in sync, which is what
+makes a replica that left the ISR then still eligible to lead (KIP-966). Observers hold nothing up unless they are in the ISR.
+
+How to drive it, with `log` the leader's own log and time in milliseconds:
+
+    fetched(...)  ->  a follower's fetch was read: the new high watermark
+    high_watermark(log, now)  after the leader's own appends
+    propose(log, now)         after the fetch of a replica outside the ISR, and by the clock: what to send to the controller
+    answered(...), take(...)  what the controller said, and what the metadata log says
+
+A proposal is in flight until the controller's answer or the metadata log settles it; no second one is made meanwhile.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.replica.isr import ReplicaView, target_isr
+from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH, IsrRules, Leadership, LogView
+from isthmus_broker.core.replica.progress import Progress
+
+ActiveEpoch = Callable[[int], int | None]
+"""The epoch of a broker that is registered, unfenced and not about to stop; None for any other."""
+
+_BACK_TO_COMMITTED: Final = (ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica)
+_METADATA_WILL_TELL: Final = (
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.invalid_update_version,
+    ErrorCode.invalid_request,
+    ErrorCode.new_leader_elected,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.unknown_topic_or_partition,
+)
+
+
+class IsrProposal(NamedTuple):
+    """What an AlterPartition says of a partition; members with the broker epochs they fetched with (KIP-903)."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class ReplicaLeader:
+    """The leader's state for one leader epoch; another epoch makes another one."""
+
+    def __init__(
+        self, node_id: int, leadership: Leadership, rules: IsrRules, active: ActiveEpoch, epoch_start: int, now_ms: int
+    ) -> None:
+        assert leadership.leader == node_id, "only the leader keeps this state"
+        self.leadership = leadership
+        self.rules = rules
+        self.epoch_start = epoch_start
+        """The log end when this leader took over: what lies below was written by its predecessors."""
+        self.progress: dict[int, Progress] = {
+            replica: Progress(caught_up_ms=now_ms) if replica in leadership.isr else Progress()
+            for replica in leadership.replicas
+            if replica != node_id
+        }
+        self.in_flight: IsrProposal | None = None
+        self._node_id = node_id
+        self._active = active
+
+    # -- facts ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas."""
+        return min(self.rules.min_isr, len(self.leadership.replicas))
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether acks=all may be promised."""
+        return len(self.leadership.isr) >= self.min_isr
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """Everyone who may be in the ISR by the controller's decision."""
+        committed = self.leadership.isr
+        if self.in_flight is None:
+            return committed
+        return committed + tuple(replica for replica, _ in self.in_flight.isr if replica not in committed)
+
+    def knows_what_is_committed(self, log: LogView) -> bool:
+        """False until the high watermark has reached this leader's epoch: records its predecessor committed may lie above it."""
+        return log.high_watermark >= self.epoch_start
+
+    def outcome_of(self, offset: int, log: LogView) -> ErrorCode | None:
+        """What to tell a producer that waits for everything below `offset` to be committed; None to go on waiting."""
+        if log.high_watermark < offset:
+            return None
+        return ErrorCode.none if self.has_enough_in_sync else ErrorCode.not_enough_replicas_after_append
+
+    def low_watermark(self, log: LogView) -> int:
+        """The least log start over the replicas that live."""
+        alive = [progress.log_start for replica, progress in self.progress.items() if self._active(replica) is not None]
+        return min([log.log_start_offset, *alive])
+
+    # -- fetches -------------------------------------------------------------------------------------------------------------
+
+    def refuses(self, replica_id: int, broker_epoch: int, *, with_leader_epoch: bool) -> ErrorCode | None:
+        """Why a replica's fetch is not served, if it is not.
+
+        One that is no replica, but knows our leader epoch, may have learned of itself before this leader did: it tries again.
+        """
+        if replica_id not in self.progress:
+            return ErrorCode.unknown_leader_epoch if with_leader_epoch else ErrorCode.not_leader_or_follower
+        registered = self._active(replica_id)
+        if broker_epoch != NO_BROKER_EPOCH and registered is not None and broker_epoch < registered:
+            return ErrorCode.not_leader_or_follower  # of an earlier life of that broker
+        return None
+
+    def fetched(
+        self, replica_id: int, broker_epoch: int, offset: int, log_start: int, log: LogView, now_ms: int
+    ) -> int:
+        """A replica fetched from `offset`, which is in the log and does not diverge; returns the high watermark now."""
+        progress = self.progress[replica_id]
+        before = progress.log_end
+        progress.broker_epoch = broker_epoch
+        progress.fetched(offset, log_start, log.end_offset, now_ms)
+        return log.high_watermark if offset == before else self.high_watermark(log, now_ms)
+
+    def told(self, replica_id: int, high_watermark: int) -> None:
+        """An answer with this high watermark goes to the replica."""
+        self.progress[replica_id].told_high_watermark = high_watermark
+
+    def owes_news(self, replica_id: int, log: LogView) -> bool:
+        """Whether the replica was not told the high watermark yet: a fetch that waits is answered then (KIP-392)."""
+        return self.progress[replica_id].told_high_watermark < log.high_watermark
+
+    def high_watermark(self, log: LogView, now_ms: int) -> int:
+        """Where it is now; never lower than it was."""
+        if not self.progress:
+            return log.end_offset
+        if not self.has_enough_in_sync:
+            return log.high_watermark
+        members, least = self.maximal_isr, log.end_offset
+        for replica, progress in self.progress.items():
+            if progress.log_end < least and (replica in members or self._is_joining(replica, progress, log, now_ms)):
+                least = progress.log_end
+        return max(least, log.high_watermark)
+
+    def _is_joining(self, replica: int, progress: Progress, log: LogView, now_ms: int) -> bool:
+        """A sync replica about to come back is waited for, else it would chase a watermark that a lone leader moves on."""
+        return (
+            replica not in self.leadership.observers
+            and progress.is_caught_up(log.end_offset, now_ms, self.rules.lag_max_ms)
+            and self._is_eligible(replica, progress)
+        )
+
+    def _is_eligible(self, replica: int, progress: Progress) -> bool:
+        """Whether the controller would take it: its broker is active, in the life in which it fetched (KIP-903)."""
+        epoch = self._active(replica)
+        return epoch is not None and progress.broker_epoch in (NO_BROKER_EPOCH, epoch)
+
+    # -- the ISR -------------------------------------------------------------------------------------------------------------
+
+    def propose(self, log: LogView, now_ms: int) -> IsrProposal | None:
+        """Another ISR, if it should be another one and no proposal is in flight; it counts as sent."""
+        if self.in_flight is not None:
+            return None
+        leadership = self.leadership
+        target = leadership.isr
+        if not leadership.recovering:  # else the log is declared in order first: a recovering leader has no company
+            target = target_isr(self._node_id, leadership, self.rules, self.min_isr, self._views(log, now_ms))
+            if target == leadership.isr:
+                return None
+        own = self._active(self._node_id)
+        epochs = {self._node_id: NO_BROKER_EPOCH if own is None else own}
+        members = tuple((r, epochs[r] if r in epochs else self.progress[r].broker_epoch) for r in target)
+        self.in_flight = IsrProposal(members, leadership.leader_epoch, leadership.partition_epoch)
+        return self.in_flight
+
+    def _views(self, log: LogView, now_ms: int) -> Iterator[ReplicaView]:
+        lag_max = self.rules.lag_max_ms
+        reach = max(log.high_watermark, self.epoch_start)
+        for replica, progress in self.progress.items():
+            caught_up = progress.is_caught_up(log.end_offset, now_ms, lag_max)
+            fetches = now_ms - progress.fetched_ms <= lag_max
+            may_join = fetches and progress.log_end >= reach and self._is_eligible(replica, progress)
+            yield ReplicaView(replica, progress.log_end, caught_up, may_join)
+
+    def answered(self, proposal: IsrProposal, error: ErrorCode) -> bool:
+        """The controller refused a proposal, or nobody knows what became of it; whether to send it again.
+
+        What may have been decided stays in flight, with its say over the high watermark, until the metadata log tells.
+        """
+        if proposal is not self.in_flight or error in _METADATA_WILL_TELL:
+            return False
+        if error in _BACK_TO_COMMITTED:
+            self.in_flight = None
+            return False
+        return True
+
+    def take(self, leadership: Leadership) -> bool:
+        """What is committed in this leader epoch, by the controller's answer or the metadata log; False for what is no news."""
+        assert leadership.leader_epoch == self.leadership.leader_epoch, "another epoch has another state"
+        if leadership.partition_epoch <= self.leadership.partition_epoch:
+            return False
+        self.leadership = leadership
+        self.in_flight = None
+        self.progress = {
+            replica: self.progress.get(replica) or Progress()
+            for replica in leadership.replicas
+            if replica != self._node_id
+        }
+        return True

@@ -1,0 +1,43 @@
+"""How far one follower or observer has come, as its leader knows it from the follower's fetches."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH
+
+UNKNOWN_OFFSET: Final = -1
+LONG_AGO: Final = -(2**62)
+
+
+@dataclass(slots=True)
+class Progress:
+    """One replica's state. Times are the leader's clock."""
+
+    log_end: int = UNKNOWN_OFFSET
+    log_start: int = UNKNOWN_OFFSET
+    fetched_ms: int = LONG_AGO
+    caught_up_ms: int = LONG_AGO
+    broker_epoch: int = NO_BROKER_EPOCH
+    high_watermark: int = UNKNOWN_OFFSET  # what the replica certainly knows
+    told_high_watermark: int = UNKNOWN_OFFSET  # what the last answer said; known for certain when the next fetch comes
+    leader_end: int = UNKNOWN_OFFSET  # of the leader's log, when the replica fetched last
+
+    def fetched(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
+        """The replica has everything below `offset`.
+
+        A replica that reads what the log held at its last fetch was caught up at that time, though it never sees the end of a
+        busy log.
+        """
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end >= 0:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end = offset
+        self.log_start = log_start
+        self.fetched_ms = now_ms
+        self.leader_end = leader_end
+        self.high_watermark = self.told_high_watermark
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether it has all there is, or had not long ago."""
+        return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

@@ -1,0 +1,158 @@
+"""The follower's decisions: what it asks, where it cuts its log, how it goes on after refusals."""
+
+import random
+
+import pytest
+from isthmus_broker.core.replica.follower import (
+    Append,
+    AskOffsets,
+    Later,
+    ReplicaFollower,
+    RestartAt,
+    Truncate,
+    Wanted,
+)
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fetch import FetchedPartition
+
+from tests.unit.replica.logs import ModelLog
+
+NOW, BACKOFF = 5_000, 1_000
+
+
+def follower() -> ReplicaFollower:
+    return ReplicaFollower(1, 9, BACKOFF)
+
+
+def answer(error: ErrorCode = ErrorCode.none, **fields: object) -> FetchedPartition:
+    return FetchedPartition(0, error.value, **fields)  # type: ignore[arg-type]
+
+
+def ask(one: ReplicaFollower, log: ModelLog) -> Wanted:
+    wanted = one.wanted(log, NOW)
+    assert wanted is not None
+    return wanted
+
+
+def test_it_asks_from_its_end_and_says_who_wrote_its_last_record() -> None:
+    log = ModelLog([3, 3, 5], start=10)
+    assert ask(follower(), log) == Wanted(13, 9, 5, 10)
+
+
+def test_records_are_appended_and_the_leaders_watermarks_taken_over() -> None:
+    log = ModelLog([3, 3], high_watermark=1)
+    one = follower()
+    step = one.answered(ask(one, log), answer(high_watermark=3, log_start_offset=1), log, NOW)
+    assert step == Append(3, 1)
+    assert isinstance(step, Append)
+    log.append(3)
+    assert (step.high_watermark(log), step.log_start(log)) == (3, 1)
+
+
+def test_the_high_watermark_is_no_higher_than_the_log_and_never_falls() -> None:
+    log = ModelLog([3, 3], high_watermark=1)
+    assert Append(9, 0).high_watermark(log) == 2
+    assert Append(0, 0).high_watermark(log) == 1
+    assert Append(9, 5).log_start(log) == 2
+
+
+def test_an_answer_to_a_question_of_another_time_is_left_alone() -> None:
+    log = ModelLog([3, 3])
+    one = follower()
+    asked = ask(one, log)
+    log.append(3)
+    assert one.answered(asked, answer(diverging_epoch=(2, 0)), log, NOW) == Later()
+
+
+@pytest.mark.parametrize(
+    ("records", "leader_says", "cut_at"),
+    [
+        ([1, 1, 2, 2], (2, 3), 3),  # the same epoch, shorter there
+        ([1, 1, 2, 2], (1, 3), 2),  # an epoch that ends earlier here
+        ([1, 1, 2, 2], (1, 1), 1),
+        ([1, 1, 4, 4], (3, 7), 2),  # an epoch this log never had: back to the end of an older one
+        ([4, 4], (3, 5), 0),  # all epochs here are newer
+        ([1, 1], (1, -1), 1),  # no offset: back to what is known to be committed
+    ],
+)
+def test_where_the_log_is_cut(records: list[int], leader_says: tuple[int, int], cut_at: int) -> None:
+    log = ModelLog(records, high_watermark=min(1, len(records)))
+    one = follower()
+    assert one.answered(ask(one, log), answer(diverging_epoch=leader_says), log, NOW) == Truncate(cut_at)
+
+
+def leader_verdict(leader: ModelLog, asked: Wanted) -> tuple[int, int] | None:
+    """What a leader answers (edge/replica/reader has the real one)."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    epoch, end = leader.epochs.end_offset(asked.last_fetched_epoch, leader.end_offset)
+    return (epoch, end) if epoch < asked.last_fetched_epoch or end < asked.offset else None
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_two_logs_come_to_agree_and_what_they_share_is_kept(seed: int) -> None:
+    rng = random.Random(seed)
+    shared = sorted(rng.randrange(4) for _ in range(rng.randrange(6)))
+    last = shared[-1] if shared else 0
+    # Epochs after the parting are written by one leader each, so no epoch is on both sides.
+    mine = sorted(rng.choice(range(last + 1, last + 9, 2)) for _ in range(rng.randrange(6)))
+    theirs = sorted(rng.choice(range(last + 2, last + 10, 2)) for _ in range(rng.randrange(6)))
+    log, leader = ModelLog([*shared, *mine]), ModelLog([*shared, *theirs])
+    leader.epochs.assign(50, leader.end_offset)
+    one = ReplicaFollower(1, 50, BACKOFF)
+    for _ in range(20):
+        asked = ask(one, log)
+        verdict = leader_verdict(leader, asked)
+        step = one.answered(asked, answer(diverging_epoch=verdict, high_watermark=0, log_start_offset=0), log, NOW)
+        if isinstance(step, Truncate):
+            log.truncate(step.end_offset)
+            continue
+        assert isinstance(step, Append)
+        break
+    assert log.records == [*shared, *theirs][: log.end_offset], "nothing is left that the leader does not have"
+    assert log.end_offset >= len(shared), "nothing is cut that both have"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.inconsistent_topic_id,
+    ],
+)
+def test_other_refusals_are_tried_again_after_a_while(error: ErrorCode) -> None:
+    log = ModelLog([3])
+    one = follower()
+    assert one.answered(ask(one, log), answer(error), log, NOW) == Later()
+    assert one.wanted(log, NOW + BACKOFF - 1) is None
+    assert one.resume_ms() == NOW + BACKOFF
+    assert one.wanted(log, NOW + BACKOFF) == Wanted(1, 9, 3, 0)
+
+
+def test_a_fenced_follower_waits_for_the_metadata() -> None:
+    log = ModelLog([3])
+    one = follower()
+    assert one.answered(ask(one, log), answer(ErrorCode.fenced_leader_epoch), log, NOW) == Later()
+    assert one.wanted(log, NOW + 1_000_000) is None
+    assert one.resume_ms() is None
+
+
+def test_an_offset_the_leader_does_not_have() -> None:
+    log = ModelLog([3] * 4, start=10)
+    one = follower()
+    assert one.answered(ask(one, log), answer(ErrorCode.offset_out_of_range), log, NOW) == AskOffsets()
+    assert one.offsets(5, 12, log, NOW) == Truncate(12)
+    assert one.offsets(15, 20, log, NOW) == RestartAt(15)
+    assert one.wanted(log, NOW) is not None
+    assert one.offsets(14, 20, log, NOW) == Later()
+    assert one.wanted(log, NOW) is None
+
+
+def test_a_log_without_epochs_begins_at_what_is_committed() -> None:
+    log = ModelLog([0] * 4, high_watermark=2)
+    log.epochs.truncate_from_end(0)
+    assert follower().begin(log) == Truncate(2)
+    assert follower().begin(ModelLog([1] * 4, high_watermark=2)) == Later()

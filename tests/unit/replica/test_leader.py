@@ -1,0 +1,344 @@
+"""The leader's decisions: the high watermark, who is in sync, what the controller's answers mean."""
+
+from collections.abc import Mapping
+
+import pytest
+from isthmus_broker.core.replica.leader import IsrProposal, ReplicaLeader
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_wire.errors import ErrorCode
+
+from tests.unit.replica.logs import ModelLog
+
+NOW = 100_000
+LAG = 10_000
+EPOCH = 7
+ACTIVE = {1: 11, 2: 12, 3: 13, 4: 14}
+
+
+def leads(
+    isr: tuple[int, ...] = (1, 2, 3),
+    *,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    log: ModelLog,
+    min_isr: int = 1,
+    active: Mapping[int, int] = ACTIVE,
+    recovering: bool = False,
+) -> ReplicaLeader:
+    leadership = Leadership(1, EPOCH, replicas, isr, partition_epoch=5, recovering=recovering)
+    rules = IsrRules(LAG, min_isr)
+    return ReplicaLeader(1, leadership, rules, active.get, log.end_offset, NOW)
+
+
+def fetch(leader: ReplicaLeader, log: ModelLog, replica: int, offset: int, at: int = NOW) -> None:
+    epoch = ACTIVE[replica]
+    log.high_watermark = leader.fetched(replica, epoch, offset, log.log_start_offset, log, at)
+
+
+def new_isr(proposal: IsrProposal | None) -> tuple[int, ...] | None:
+    return None if proposal is None else tuple(replica for replica, _ in proposal.isr)
+
+
+def settled(leader: ReplicaLeader, isr: tuple[int, ...]) -> Leadership:
+    old = leader.leadership
+    return old._replace(isr=isr, partition_epoch=old.partition_epoch + 1, recovering=False)
+
+
+# -- the high watermark ------------------------------------------------------------------------------------------------------
+
+
+def test_the_high_watermark_is_what_every_member_has() -> None:
+    log = ModelLog([EPOCH] * 10)
+    leader = leads(log=log)
+    fetch(leader, log, 2, 8)
+    assert log.high_watermark == 0, "replica 3 was not heard of yet"
+    fetch(leader, log, 3, 5)
+    assert log.high_watermark == 5
+    fetch(leader, log, 3, 10)
+    assert log.high_watermark == 8
+
+
+def test_it_never_falls() -> None:
+    log = ModelLog([EPOCH] * 10, high_watermark=6)
+    leader = leads(log=log)
+    fetch(leader, log, 2, 2)
+    fetch(leader, log, 3, 3)
+    assert log.high_watermark == 6
+
+
+def test_a_lone_replica_commits_by_itself_whatever_the_minimum() -> None:
+    log = ModelLog([EPOCH] * 3)
+    leader = leads((1,), replicas=(1,), log=log, min_isr=2)
+    assert leader.high_watermark(log, NOW) == 3
+    assert leader.has_enough_in_sync
+
+
+def test_it_stands_still_below_the_minimum_of_members() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1,), log=log, min_isr=2)
+    assert leader.high_watermark(log, NOW) == 0
+    leader.take(settled(leader, (1, 2)))
+    fetch(leader, log, 2, 4)
+    assert log.high_watermark == 4
+
+
+def test_a_member_that_is_only_proposed_holds_it_back() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    assert new_isr(leader.propose(log, NOW)) == (1, 2)
+    assert leader.maximal_isr == (1, 2)
+    log.append(EPOCH, EPOCH)
+    assert leader.high_watermark(log, NOW + 10 * LAG) == 4
+    fetch(leader, log, 2, 5, NOW + 10 * LAG)
+    assert log.high_watermark == 5
+
+
+def test_a_member_that_is_about_to_leave_holds_it_back_until_it_has_left() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1, 2), log=log)
+    fetch(leader, log, 2, 3)
+    late = NOW + LAG + 1
+    assert new_isr(leader.propose(log, late)) == (1,)
+    assert leader.high_watermark(log, late) == 3
+    leader.take(settled(leader, (1,)))
+    assert leader.high_watermark(log, late) == 4
+
+
+def test_a_sync_replica_that_is_about_to_come_back_is_waited_for() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    log.append(EPOCH)
+    assert leader.high_watermark(log, NOW) == 4
+    assert leader.high_watermark(log, NOW + LAG + 1) == 5, "it has not come in time"
+
+
+def test_a_fenced_replica_is_not_waited_for() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1,), log=log, active={1: 11, 3: 13})
+    fetch(leader, log, 2, 4)
+    log.append(EPOCH)
+    assert leader.high_watermark(log, NOW) == 5
+
+
+def test_a_new_leader_does_not_know_what_is_committed_until_its_epoch_is() -> None:
+    log = ModelLog([EPOCH - 1] * 4, high_watermark=2)
+    leader = leads((1, 2), replicas=(1, 2), log=log)
+    assert not leader.knows_what_is_committed(log)
+    fetch(leader, log, 2, 3)
+    assert not leader.knows_what_is_committed(log)
+    fetch(leader, log, 2, 4)
+    assert leader.knows_what_is_committed(log)
+
+
+def test_producers_wait_for_the_high_watermark_and_enough_members() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1, 2), log=log, min_isr=2)
+    assert leader.outcome_of(4, log) is None
+    fetch(leader, log, 2, 4)
+    assert leader.outcome_of(4, log) is ErrorCode.none
+    leader.take(settled(leader, (1,)))
+    assert leader.outcome_of(4, log) is ErrorCode.not_enough_replicas_after_append
+    assert leader.outcome_of(5, log) is None
+
+
+# -- fetches -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("replica", "broker_epoch", "with_leader_epoch", "error"),
+    [
+        (2, 12, True, None),
+        (2, -1, True, None),
+        (2, 99, True, None),  # a life that the metadata here has not shown yet
+        (2, 11, True, ErrorCode.not_leader_or_follower),
+        (9, -1, True, ErrorCode.unknown_leader_epoch),
+        (9, -1, False, ErrorCode.not_leader_or_follower),
+        (1, 11, False, ErrorCode.not_leader_or_follower),  # the leader does not follow itself
+    ],
+)
+def test_whose_fetches_are_served(
+    replica: int, broker_epoch: int, with_leader_epoch: bool, error: ErrorCode | None
+) -> None:
+    leader = leads(log=ModelLog())
+    assert leader.refuses(replica, broker_epoch, with_leader_epoch=with_leader_epoch) is error
+
+
+def test_a_follower_is_told_every_high_watermark_once() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1, 2), replicas=(1, 2), log=log)
+    fetch(leader, log, 2, 4)
+    assert leader.owes_news(2, log)
+    leader.told(2, 4)
+    assert not leader.owes_news(2, log)
+    assert leader.progress[2].high_watermark == -1, "the answer may be on its way"
+    fetch(leader, log, 2, 4)
+    assert leader.progress[2].high_watermark == 4
+
+
+def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
+    log = ModelLog([EPOCH] * 4, start=3)
+    leader = leads((1, 2), log=log, active={1: 11, 2: 12})
+    assert leader.low_watermark(log) == -1
+    leader.fetched(2, 12, 7, 2, log, NOW)
+    assert leader.low_watermark(log) == 2
+    leader.fetched(2, 12, 7, 5, log, NOW)
+    assert leader.low_watermark(log) == 3
+
+
+# -- leaving and joining -----------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_does_not_fetch_leaves_after_the_lag_and_not_before() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads(log=log)
+    fetch(leader, log, 2, 4)
+    assert leader.propose(log, NOW + LAG) is None
+    assert leader.propose(log, NOW + LAG + 1) == IsrProposal(((1, 11), (2, 12)), EPOCH, 5)
+
+
+def test_a_member_that_has_everything_stays_however_long_it_is_silent() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads((1, 2), log=log)
+    fetch(leader, log, 2, 4)
+    assert leader.propose(log, NOW + 100 * LAG) is None
+
+
+def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_though_it_never_sees_the_end() -> None:
+    log = ModelLog([EPOCH] * 10)
+    leader = leads((1, 2), log=log)
+    for step in range(1, 10):
+        fetch(leader, log, 2, log.end_offset - 10, NOW + step * LAG // 2)
+        log.append(*[EPOCH] * 10)
+    assert leader.propose(log, NOW + 9 * LAG // 2) is None
+
+
+def test_a_member_that_falls_behind_a_busy_log_leaves() -> None:
+    log = ModelLog([EPOCH] * 10)
+    leader = leads((1, 2), log=log)
+    for step in range(1, 4):
+        fetch(leader, log, 2, step, NOW + step * LAG // 2)
+        log.append(*[EPOCH] * 10)
+    assert new_isr(leader.propose(log, NOW + 3 * LAG // 2)) == (1,)
+
+
+def test_a_replica_joins_when_it_has_what_is_committed_and_the_start_of_the_epoch() -> None:
+    log = ModelLog([EPOCH - 1] * 4, high_watermark=2)
+    leader = leads((1,), log=log)
+    log.append(EPOCH)
+    fetch(leader, log, 2, 3)
+    assert log.high_watermark == 5
+    assert leader.propose(log, NOW) is None
+    log.high_watermark = 2
+    fetch(leader, log, 2, 3)
+    assert leader.propose(log, NOW) is None, "it is below the start of the epoch"
+    fetch(leader, log, 2, 4)
+    log.high_watermark = 4
+    assert new_isr(leader.propose(log, NOW)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("active", "joins"),
+    [
+        ({1: 11, 2: 12}, True),
+        ({1: 11}, False),  # fenced, or about to stop
+        ({1: 11, 2: 99}, False),  # another life than the one that fetched
+    ],
+)
+def test_only_an_active_broker_joins_in_the_life_in_which_it_fetched(active: Mapping[int, int], joins: bool) -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log, active=active)
+    fetch(leader, log, 2, 4)
+    assert new_isr(leader.propose(log, NOW)) == ((1, 2) if joins else None)
+
+
+def test_a_replica_that_fetches_no_more_does_not_join() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    assert leader.propose(log, NOW + LAG + 1) is None
+
+
+def test_there_is_one_proposal_at_a_time() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    first = leader.propose(log, NOW)
+    assert first is not None
+    fetch(leader, log, 3, 4)
+    assert leader.propose(log, NOW) is None
+    assert leader.take(settled(leader, (1, 2)))
+    assert new_isr(leader.propose(log, NOW)) == (1, 2, 3)
+
+
+def test_an_uncleanly_elected_leader_first_declares_its_log_in_order() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log, recovering=True)
+    fetch(leader, log, 2, 4)
+    assert leader.propose(log, NOW) == IsrProposal(((1, 11),), EPOCH, 5)
+    leader.take(settled(leader, (1,)))
+    assert new_isr(leader.propose(log, NOW)) == (1, 2)
+
+
+# -- the controller's answers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "again", "still_in_flight"),
+    [
+        (ErrorCode.operation_not_attempted, False, False),
+        (ErrorCode.ineligible_replica, False, False),
+        (ErrorCode.fenced_leader_epoch, False, True),
+        (ErrorCode.invalid_update_version, False, True),
+        (ErrorCode.invalid_request, False, True),
+        (ErrorCode.new_leader_elected, False, True),
+        (ErrorCode.unknown_topic_id, False, True),
+        (ErrorCode.unknown_topic_or_partition, False, True),
+        (ErrorCode.not_controller, True, True),
+        (ErrorCode.stale_broker_epoch, True, True),
+        (ErrorCode.request_timed_out, True, True),
+        (ErrorCode.unknown_server_error, True, True),
+    ],
+)
+def test_what_a_refusal_means(error: ErrorCode, again: bool, still_in_flight: bool) -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    proposal = leader.propose(log, NOW)
+    assert proposal is not None
+    assert leader.answered(proposal, error) is again
+    assert (leader.in_flight is proposal) is still_in_flight
+    assert leader.maximal_isr == ((1, 2) if still_in_flight else (1,))
+
+
+def test_a_refusal_of_an_older_proposal_changes_nothing() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    old = leader.propose(log, NOW)
+    assert old is not None
+    leader.take(settled(leader, (1, 2)))
+    fetch(leader, log, 3, 4)
+    new = leader.propose(log, NOW)
+    assert not leader.answered(old, ErrorCode.operation_not_attempted)
+    assert leader.in_flight is new
+
+
+def test_old_news_of_the_controller_is_no_news() -> None:
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    proposal = leader.propose(log, NOW)
+    assert not leader.take(leader.leadership._replace(isr=(1, 2, 3)))
+    assert leader.in_flight is proposal
+    assert leader.leadership.isr == (1,)
+
+
+def test_replicas_come_and_go_within_an_epoch() -> None:
+    log = ModelLog([EPOCH] * 4)
+    leader = leads(log=log)
+    fetch(leader, log, 2, 3)
+    leader.take(leader.leadership._replace(replicas=(1, 2, 4), isr=(1, 2), partition_epoch=6))
+    assert sorted(leader.progress) == [2, 4]
+    assert leader.progress[2].log_end == 3
+    assert leader.refuses(3, 13, with_leader_epoch=True) is ErrorCode.unknown_leader_epoch
