@@ -93,6 +93,7 @@ def test_synonyms_of_topics_equal_the_recording() -> None:
     ours = {
         name: [{"name": broker, "seven_becomes": str(7 * factor)} for broker, factor in synonyms]
         for name, synonyms in TOPIC_SYNONYMS.items()
+        if not name.startswith("isthmus.")
     }
     assert ours == recorded("definitions")["topic_synonyms"]
 

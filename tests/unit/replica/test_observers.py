@@ -1,9 +1,10 @@
 """Observers: when they stand in for sync replicas, and when they leave again. Replicas 1, 2 are sync ones, 3 and 4 observers."""
 
 import pytest
+from isthmus_broker.core.config.constraints import Promotion
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
 from isthmus_broker.core.replica.leader import ReplicaLeader
-from isthmus_broker.core.replica.leadership import IsrRules, Leadership, Promotion
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 
 from tests.unit.replica.logs import ModelLog
 

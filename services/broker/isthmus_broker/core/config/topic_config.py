@@ -25,6 +25,7 @@ TOPIC_SYNONYMS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "flush.messages": (("log.flush.interval.messages", 1),),
     "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "isthmus.leader.preference": (("isthmus.leader.preference", 1),),
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),

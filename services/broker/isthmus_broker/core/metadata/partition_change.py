@@ -39,21 +39,30 @@ class PartitionChange:
     min_isr: int
     elr_enabled: bool
     default_directory: Callable[[int], UUID | None]
+    leading_order: Callable[[Replicas, Replicas], Replicas] = lambda replicas, _observers: replicas
+    """Replicas and those of them that observe, in the order in which they should lead."""
     election: Election = Election.ONLINE
     isr: Replicas | None = None
     replicas: Replicas | None = None
+    observers: Replicas | None = None
     removing: Replicas | None = None
     adding: Replicas | None = None
     recovery_state: int | None = None
     directories: Mapping[int, UUID | None] = field(default_factory=dict)
     uncleanly_stopped: Sequence[int] = ()
 
+    @property
+    def preferred_leader(self) -> int:
+        """Who leads when nothing is wrong."""
+        return self.leading_order(self.partition.replicas, self.partition.observers or ())[0]
+
     def record(self) -> PartitionChangeRecord | None:
         """The change; None when nothing differs."""
         before = self.partition
         isr, replicas, removing, adding = self._after_reassignment()
-        elr = self._eligible(isr, replicas)
-        leader, unclean = self._elected(isr, elr, replicas)
+        observers = self._observers(replicas)
+        elr = self._eligible(isr, replicas, observers)
+        leader, unclean = self._elected(isr, elr, self.leading_order(replicas, observers))
         recovery_state = before.leader_recovery_state if self.recovery_state is None else self.recovery_state
         if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
@@ -78,6 +87,7 @@ class PartitionChange:
             directories=None if directories == before.directories else directories,
             eligible_leader_replicas=_if_new(elr, before.eligible_leader_replicas or ()),
             last_known_elr=self._last_known_leader(leader) if bump else None,
+            observers=_if_new(observers, before.observers or ()),
         )
         unchanged = PartitionChangeRecord(partition_id=before.partition_id, topic_id=before.topic_id)
         return None if change == unchanged else change
@@ -93,13 +103,19 @@ class PartitionChange:
             return isr, replicas, removing, adding
         kept_isr = tuple(replica for replica in isr if replica not in removing)
         kept = tuple(replica for replica in replicas if replica not in removing)
-        complete = bool(kept_isr or not removing) and bool(kept) and set(adding) <= set(kept_isr)
+        # An observer is not waited for: it would never be in sync.
+        awaited = set(adding) - set(self._observers(replicas))
+        complete = bool(kept_isr or not removing) and bool(kept) and awaited <= set(kept_isr)
         if complete and len(adding) < len(removing):
             # Fewer replicas than before: none of them may be behind when the others go.
-            complete = set(kept) <= set(kept_isr)
+            complete = set(kept) - set(self._observers(replicas)) <= set(kept_isr)
         return (kept_isr, kept, (), ()) if complete else (isr, replicas, removing, adding)
 
-    def _eligible(self, isr: Replicas, replicas: Replicas) -> Replicas:
+    def _observers(self, replicas: Replicas) -> Replicas:
+        wanted = (self.partition.observers or ()) if self.observers is None else self.observers
+        return tuple(replica for replica in wanted if replica in replicas)
+
+    def _eligible(self, isr: Replicas, replicas: Replicas, observers: Replicas) -> Replicas:
         """Replicas out of sync that nevertheless hold every committed record: they left while too few were in sync to commit more.
 
         Unlike Kafka, a broker that a reassignment took away is not among them: it has nothing left.
@@ -107,7 +123,7 @@ class PartitionChange:
         if not self.elr_enabled or len(isr) >= self.min_isr:
             return ()
         candidates = {*(self.partition.eligible_leader_replicas or ()), *self.partition.isr}
-        return tuple(sorted((candidates & set(replicas)) - set(isr) - set(self.uncleanly_stopped)))
+        return tuple(sorted((candidates & set(replicas)) - set(isr) - set(observers) - set(self.uncleanly_stopped)))
 
     def _elected(self, isr: Replicas, elr: Replicas, replicas: Replicas) -> tuple[int, bool]:
         """The leader, and whether electing it may lose records."""

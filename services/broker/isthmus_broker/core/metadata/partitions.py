@@ -30,6 +30,7 @@ from isthmus_broker.core.metadata.image import (
     has_online_directory,
     is_active,
 )
+from isthmus_broker.core.metadata.leading import leading_order, topic_preference
 from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
@@ -87,9 +88,15 @@ def change_of(
             return alive and broker is not None
         return has_online_directory(broker, directory_of(partition, broker_id))
 
+    preference = topic_preference(image, context, topic.name)
+
+    def order(replicas: tuple[int, ...], observers: tuple[int, ...]) -> tuple[int, ...]:
+        return leading_order(image, replicas, observers, preference)
+
     return PartitionChange(
         partition=partition,
         may_lead=may_lead,
+        leading_order=order,
         min_isr=effective_min_isr(image, context, topic),
         elr_enabled=elr_enabled(image),
         default_directory=lambda broker_id: default_directory(image, broker_id),
@@ -277,10 +284,10 @@ def _elect_one(
     partition = topic.partitions.get(index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{index}")
-    preferred = election is Election.PREFERRED
-    if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
-        raise Refused(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
     change = change_of(image, context, topic, partition)
+    preferred = election is Election.PREFERRED
+    if partition.leader == change.preferred_leader if preferred else partition.leader != NO_LEADER:
+        raise Refused(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
     change.election = election
     record = change.record()
     if record is None:

@@ -105,6 +105,7 @@ def _set_partition(delta: ClusterDelta, record: Partition) -> None:
         directories=directories,
         eligible_leader_replicas=record.eligible_leader_replicas or None,
         last_known_elr=record.last_known_elr or None,
+        observers=record.observers or None,
     )
     delta.partitions(record.topic_id).set(record.partition_id, whole)
 
@@ -137,6 +138,7 @@ def merged(partition: Partition, change: schema.PartitionChangeRecord) -> Partit
         eligible_leader_replicas=_changed(partition.eligible_leader_replicas or (), change.eligible_leader_replicas)
         or None,
         last_known_elr=_changed(partition.last_known_elr or (), change.last_known_elr) or None,
+        observers=_changed(partition.observers or (), change.observers) or None,
     )
 
 

@@ -10,6 +10,9 @@ from uuid import UUID
 
 from kio.static.constants import EntityType
 
+OBSERVERS_TAG: Final = 10_000
+"""The tagged field, far above Kafka's own, that tells which replicas observe. Without observers a record is Kafka's byte for byte."""
+
 
 class _Entity:
     """What kio's codecs ask of a class."""
@@ -114,6 +117,7 @@ class PartitionRecord(MetadataRecord):
         metadata={"kafka_type": "int32", "tag": 1, "since": 2}, default=None
     )
     last_known_elr: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 2, "since": 2}, default=None)
+    observers: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": OBSERVERS_TAG}, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,7 @@ class PartitionChangeRecord(MetadataRecord):
         metadata={"kafka_type": "int32", "tag": 6, "since": 2}, default=None
     )
     last_known_elr: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 7, "since": 2}, default=None)
+    observers: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": OBSERVERS_TAG}, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

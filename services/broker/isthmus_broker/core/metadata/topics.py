@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
@@ -17,9 +17,13 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequ
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
-from isthmus_broker.core.config.describe import effective_topic
+from isthmus_broker.core.config.constraints import CONSTRAINT_KEYS, Constraints, constraints_of, default_constraints
+from isthmus_broker.core.config.definitions.own import LEADER_PREFERENCE
+from isthmus_broker.core.config.describe import effective_topic, effective_topic_text
 from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_resource, clear_elr, layers_of
+from isthmus_broker.core.metadata.constrained_placement import Placed, observers_in, place_constrained
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
+from isthmus_broker.core.metadata.leading import leading_order, preference_of, topic_preference
 from isthmus_broker.core.metadata.names import METADATA_TOPIC, collision_key, why_invalid
 from isthmus_broker.core.metadata.partitions import default_directory
 from isthmus_broker.core.metadata.placement import place, usable_brokers
@@ -96,14 +100,19 @@ class _Creation:
 def _create(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> _Creation:
     _check_name(image, topic.name)
     settings = _settings(topic)
+    _inherit_constraints(topic, settings, context)
     resource = Resource(ResourceType.TOPIC, topic.name)
     alterations = [Alteration(name, Operation.SET, value) for name, value in sorted(settings.items())]
     config_records = alter_resource(image, resource, alterations, context, is_new=True) if alterations else []
-    placed = _assigned(image, topic) if topic.assignments else _placed(image, topic, context)
+    preference = effective_topic_text(layers_of(image, context), settings, LEADER_PREFERENCE)
+    rules = _Rules(constraints_of(settings), preference_of(preference))
+    placed = _assigned(image, topic, rules) if topic.assignments else _placed(image, topic, context, rules)
     topic_id = context.new_id()
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
     records += clear_elr(image, config_records)
-    records += [_new_partition(image, topic_id, index, replicas) for index, replicas in enumerate(placed)]
+    records += [
+        _new_partition(image, topic_id, index, replicas, rules.preference) for index, replicas in enumerate(placed)
+    ]
     described = effective_topic(layers_of(image, context), settings)
     result = entity(
         CreatableTopicResult,
@@ -112,7 +121,7 @@ def _create(image: ClusterImage, topic: CreatableTopic, context: ControllerConte
         error_code=ErrorCode.none,
         error_message=None,
         num_partitions=len(placed),
-        replication_factor=len(placed[0]),
+        replication_factor=len(placed[0].replicas),
         configs=tuple(
             entity(
                 CreatableTopicConfigs,
@@ -149,7 +158,35 @@ def _settings(topic: CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in topic.configs if config.value is not None}
 
 
-def _assigned(image: ClusterImage, topic: CreatableTopic) -> list[Replicas]:
+class _Rules(NamedTuple):
+    """What a topic's settings say about where its replicas belong."""
+
+    constraints: Constraints | None
+    preference: tuple[str, ...]
+
+    def observers(self, image: ClusterImage, replicas: Replicas) -> Replicas:
+        """Which of assigned replicas observe; Refused when the assignment does not satisfy the constraints."""
+        return () if self.constraints is None else observers_in(image, self.constraints, replicas)
+
+
+def _rules_of(image: ClusterImage, context: ControllerContext, topic: Topic) -> _Rules:
+    settings = image.config(ResourceType.TOPIC, topic.name)
+    return _Rules(constraints_of(settings), topic_preference(image, context, topic.name))
+
+
+def _inherit_constraints(topic: CreatableTopic, settings: dict[str, str], context: ControllerContext) -> None:
+    """A topic that leaves its replicas to the brokers gets the brokers' constraints, for good, if they have some."""
+    constrained = any(settings.get(key) for key in CONSTRAINT_KEYS)
+    chooses = bool(topic.assignments) or topic.replication_factor != USE_DEFAULT
+    if constrained and topic.replication_factor != USE_DEFAULT:
+        why = "A topic has a replication factor or placement constraints; set the replication factor to -1 for the latter."
+        raise Refused(ErrorCode.invalid_replication_factor, why)
+    default = default_constraints(context.node.values)
+    if not constrained and not chooses and default is not None:
+        settings[CONSTRAINT_KEYS[0]] = default
+
+
+def _assigned(image: ClusterImage, topic: CreatableTopic, rules: _Rules) -> list[Placed]:
     """The replicas as the request names them."""
     if topic.replication_factor != USE_DEFAULT:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -169,7 +206,7 @@ def _assigned(image: ClusterImage, topic: CreatableTopic) -> list[Replicas]:
     if sorted(placed) != list(range(len(placed))):
         why = "partitions should be a consecutive 0-based integer sequence"
         raise Refused(ErrorCode.invalid_replica_assignment, why)
-    return [placed[index] for index in range(len(placed))]
+    return [Placed(placed[index], rules.observers(image, placed[index])) for index in range(len(placed))]
 
 
 def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None, factor: int | None) -> Replicas:
@@ -198,7 +235,7 @@ def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None,
     return replicas
 
 
-def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> list[Replicas]:
+def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerContext, rules: _Rules) -> list[Placed]:
     """The replicas where the controller wants them."""
     if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -211,22 +248,31 @@ def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerConte
     asked = int(topic.replication_factor)
     factor = settings.default_replication_factor if asked == USE_DEFAULT else asked
     try:
-        return _place_active(image, context, partitions, factor)
+        return _place_active(image, context, partitions, factor, rules)
     except Refused as refusal:
         why = f"Unable to replicate the partition {factor} time(s): {refusal.message}"
         raise Refused(refusal.code, why) from None
 
 
-def _place_active(image: ClusterImage, context: ControllerContext, partitions: int, factor: int) -> list[Replicas]:
-    placed = place(usable_brokers(image), partitions, factor, context.random)
-    for replicas in placed:
-        if not any(is_active(image.brokers.get(replica)) for replica in replicas):
+def _place_active(
+    image: ClusterImage, context: ControllerContext, partitions: int, factor: int, rules: _Rules
+) -> list[Placed]:
+    brokers = usable_brokers(image)
+    if rules.constraints is None:
+        placed = [Placed(replicas) for replicas in place(brokers, partitions, factor, context.random)]
+    else:
+        placed = place_constrained(brokers, rules.constraints, partitions, context.random, rules.preference)
+    for replicas, observers in placed:
+        if not any(is_active(image.brokers.get(replica)) for replica in replicas if replica not in observers):
             raise Refused(ErrorCode.invalid_replication_factor, _FENCED)
     return placed
 
 
-def _new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Replicas) -> Partition:
-    isr = tuple(replica for replica in replicas if is_active(image.brokers.get(replica)))
+def _new_partition(
+    image: ClusterImage, topic_id: UUID, index: int, placed: Placed, preference: Sequence[str]
+) -> Partition:
+    replicas, observers = placed
+    isr = tuple(r for r in replicas if r not in observers and is_active(image.brokers.get(r)))
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -234,10 +280,11 @@ def _new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Re
         isr=isr,
         removing_replicas=(),
         adding_replicas=(),
-        leader=isr[0],
+        leader=leading_order(image, isr, (), preference)[0],
         leader_epoch=0,
         partition_epoch=0,
         directories=tuple(default_directory(image, replica) for replica in replicas),
+        observers=observers or None,
     )
 
 
@@ -336,23 +383,33 @@ def _add_partitions(image: ClusterImage, asked: CreatePartitionsTopic, context: 
     if additional > MAX_PARTITIONS_PER_REQUEST:
         raise Refused(ErrorCode.policy_violation, _TOO_MANY)
     factor = len(topic.partitions[0].replicas)
-    placed = _additional(image, context, asked, existing, factor)
-    return [_new_partition(image, topic.id, existing + step, replicas) for step, replicas in enumerate(placed)]
+    rules = _rules_of(image, context, topic)
+    placed = _additional(image, context, asked, existing, factor, rules)
+    return [
+        _new_partition(image, topic.id, existing + step, replicas, rules.preference)
+        for step, replicas in enumerate(placed)
+    ]
 
 
 def _additional(
-    image: ClusterImage, context: ControllerContext, asked: CreatePartitionsTopic, existing: int, factor: int
-) -> list[Replicas]:
+    image: ClusterImage,
+    context: ControllerContext,
+    asked: CreatePartitionsTopic,
+    existing: int,
+    factor: int,
+    rules: _Rules,
+) -> list[Placed]:
     additional = asked.count - existing
     if asked.assignments is None:
-        return _place_active(image, context, additional, factor)
+        return _place_active(image, context, additional, factor, rules)
     if len(asked.assignments) != additional:
         why = (
             f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} "
             "assignment(s) were specified."
         )
         raise Refused(ErrorCode.invalid_replica_assignment, why)
-    return [
+    assigned = [
         check_assignment(image, tuple(assignment.broker_ids), existing + step, factor)
         for step, assignment in enumerate(asked.assignments)
     ]
+    return [Placed(replicas, rules.observers(image, replicas)) for replicas in assigned]

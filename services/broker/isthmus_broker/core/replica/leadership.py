@@ -1,21 +1,12 @@
 """What the metadata log says of one partition's replicas, and the rules by which its leader proposes who is in sync. Immutable."""
 
-from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from isthmus_broker.core.config.constraints import Promotion
 from isthmus_broker.core.log.epochs import EpochHistory
 
 NO_BROKER_EPOCH: Final = -1
 """A replica that fetched without saying its broker epoch, or did not fetch yet."""
-
-
-class Promotion(Enum):
-    """When observers that have caught up join the ISR; none of them ever does without a reason."""
-
-    NEVER = ""
-    UNDER_MIN_ISR = "under-min-isr"
-    UNDER_REPLICATED = "under-replicated"
-    LEADER_IS_OBSERVER = "leader-is-observer"
 
 
 class Leadership(NamedTuple):

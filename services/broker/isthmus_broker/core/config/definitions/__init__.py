@@ -1,4 +1,4 @@
-"""Every configuration of Kafka 4.3.1, by kind. Kept equal to a recording of Kafka by tests/unit/config."""
+"""Every configuration by kind: Kafka 4.3.1's, kept equal to a recording of Kafka by tests/unit/config, and our own."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from isthmus_broker.core.config.definitions.broker_streams import STREAMS
 from isthmus_broker.core.config.definitions.broker_transactions import TRANSACTIONS
 from isthmus_broker.core.config.definitions.client_metrics import CLIENT_METRICS
 from isthmus_broker.core.config.definitions.group import GROUP
+from isthmus_broker.core.config.definitions.own import OWN_BROKER, OWN_TOPIC
 from isthmus_broker.core.config.definitions.topic import TOPIC
 
-TOPIC_CONFIGS = Definitions(TOPIC)
+TOPIC_CONFIGS = Definitions((*TOPIC, *OWN_TOPIC))
 BROKER_CONFIGS = Definitions(
     (
         *CLEANER,
         *GROUPS,
         *LOG,
         *NETWORK,
+        *OWN_BROKER,
         *QUORUM,
         *REMOTE,
         *REPLICATION,
