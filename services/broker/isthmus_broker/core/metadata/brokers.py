@@ -96,6 +96,12 @@ class Sessions:
             if not broker.fenced and not self.is_valid(broker_id, broker.broker_epoch, now_ms)
         ]
 
+    def forget_silent(self, now_ms: int) -> None:
+        """Drop what ran out; a broker that is not fenced counts as expired all the same."""
+        for broker_id, session in list(self._sessions.items()):
+            if now_ms >= session.contact_ms + self._timeout_ms:
+                del self._sessions[broker_id]
+
     def deadline(self) -> int | None:
         """When the next broker may expire."""
         return min((session.contact_ms + self._timeout_ms for session in self._sessions.values()), default=None)
@@ -383,6 +389,17 @@ def fence_silent_brokers(
         sessions.forget(broker_id)
         return Result(tuple(fence_broker(image, context, broker_id)), None)
     return Result((), None)
+
+
+def fence_dead_broker(
+    image: ClusterImage, context: ControllerContext, sessions: Sessions, broker_id: int, epoch: int
+) -> Result[None]:
+    """The process of this registration is known to be dead: there is nothing to wait for."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != epoch:
+        return Result((), None)
+    sessions.forget(broker_id)
+    return Result(() if broker.fenced else tuple(fence_broker(image, context, broker_id)), None)
 
 
 def unregister_broker(

@@ -54,10 +54,10 @@ class _Placement:
     def next(self) -> Placed:
         taken: list[UsableBroker] = []
         replicas = [
-            broker for share in _narrowest_first(self._constraints.replicas) for broker in self._take(share, taken)
+            broker for share in narrowest_first(self._constraints.replicas) for broker in self._take(share, taken)
         ]
         observers = [
-            broker for share in _narrowest_first(self._constraints.observers) for broker in self._take(share, taken)
+            broker for share in narrowest_first(self._constraints.observers) for broker in self._take(share, taken)
         ]
         leader = self._leader(replicas)
         self._led[leader.id] += 1
@@ -85,7 +85,7 @@ class _Placement:
         return min(replicas, key=badness)
 
 
-def _narrowest_first(shares: Sequence[Share]) -> list[Share]:
+def narrowest_first(shares: Sequence[Share]) -> list[Share]:
     """A share that only a rack can fill chooses before one that has more to choose from."""
     return sorted(shares, key=lambda share: (share.rack is None, share.region is None))
 

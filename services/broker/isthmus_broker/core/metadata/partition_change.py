@@ -103,12 +103,12 @@ class PartitionChange:
             return isr, replicas, removing, adding
         kept_isr = tuple(replica for replica in isr if replica not in removing)
         kept = tuple(replica for replica in replicas if replica not in removing)
-        # An observer is not waited for: it would never be in sync.
-        awaited = set(adding) - set(self._observers(replicas))
-        complete = bool(kept_isr or not removing) and bool(kept) and awaited <= set(kept_isr)
-        if complete and len(adding) < len(removing):
-            # Fewer replicas than before: none of them may be behind when the others go.
-            complete = set(kept) - set(self._observers(replicas)) <= set(kept_isr)
+        observers = self._observers(replicas)
+        complete = bool(kept_isr or not removing) and bool(kept) and set(adding) - set(observers) <= set(kept_isr)
+        if complete and (observers or len(adding) < len(removing)):
+            # Fewer replicas than before, or one that observed until now: none of them may be behind when the others go.
+            # An observer is not waited for, it would never be in sync.
+            complete = set(kept) - set(observers) <= set(kept_isr)
         return (kept_isr, kept, (), ()) if complete else (isr, replicas, removing, adding)
 
     def _observers(self, replicas: Replicas) -> Replicas:

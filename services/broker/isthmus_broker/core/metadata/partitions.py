@@ -15,6 +15,7 @@ from kio.schema.alter_partition.v3.response import TopicData as TopicAnswer
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
+from isthmus_broker.core.config.constraints import constraints_of
 from isthmus_broker.core.config.describe import effective_topic_text
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.image import (
@@ -35,6 +36,8 @@ from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING,
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
+from isthmus_broker.core.replica.isr import observers_wanted
+from isthmus_broker.core.replica.leadership import Leadership, isr_rules
 
 PREFERRED_ELECTION = 0
 UNCLEAN_ELECTION = 1
@@ -152,6 +155,7 @@ def _alter_one(
         stale = broker is not None and replica.broker_epoch not in (UNKNOWN_EPOCH, broker.broker_epoch)
         if not is_active(broker) or stale:
             raise Refused(ErrorCode.ineligible_replica)
+    _check_observers(image, context, topic, partition, isr)
     change = change_of(image, context, topic, partition)
     change.isr = isr
     change.recovery_state = wanted.leader_recovery_state
@@ -184,6 +188,21 @@ def _check_proposal(partition: Partition, broker_id: int, wanted: AlteredPartiti
     for wrong, code in refusals:
         if wrong:
             raise Refused(code)
+
+
+def _check_observers(
+    image: ClusterImage, context: ControllerContext, topic: Topic, partition: Partition, isr: tuple[int, ...]
+) -> None:
+    """An observer joins only to stand in: as many as the promotion policy wants, and never without one."""
+    observers = partition.observers or ()
+    joining = [replica for replica in isr if replica in observers and replica not in partition.isr]
+    if not joining:
+        return
+    rules = isr_rules(constraints_of(image.config(ResourceType.TOPIC, topic.name)))
+    leadership = Leadership(partition.leader, partition.leader_epoch, partition.replicas, isr, observers=observers)
+    wanted = observers_wanted(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
+    if len(isr) > wanted:
+        raise Refused(ErrorCode.ineligible_replica)
 
 
 def _partition_answer(index: int, code: ErrorCode, partition: Partition | None) -> PartitionAnswer:

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple, Protocol
 
-from isthmus_broker.core.config.constraints import Promotion
+from isthmus_broker.core.config.constraints import Constraints, Promotion
 from isthmus_broker.core.log.epochs import EpochHistory
 
 NO_BROKER_EPOCH: Final = -1
@@ -30,6 +30,13 @@ class IsrRules(NamedTuple):
     sync_wanted: int | None = (
         None  # sync replicas that the placement asks for; those that there are when it does not say
     )
+
+
+def isr_rules(constraints: Constraints | None, *, lag_max_ms: int = 30_000, min_isr: int = 1) -> IsrRules:
+    """The rules of a topic with these placement constraints, or with none."""
+    if constraints is None:
+        return IsrRules(lag_max_ms, min_isr)
+    return IsrRules(lag_max_ms, min_isr, constraints.promotion, constraints.replica_count)
 
 
 class LogView(Protocol):
