@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from isthmus_broker.edge.disk.log import Log
 from isthmus_wire.records import batches, iterate_records
 
-from tests.edge.disk.logs import append, new_log, reopened
+from tests.edge.disk.logs import NOW, append, new_log, reopened
 
 BATCHES = 14
 
@@ -111,3 +111,23 @@ def test_what_deletion_left_behind_is_removed(tmp_path: Path) -> None:
     (log.directory / "leader-epoch-checkpoint.tmp").write_bytes(b"x")
     again, _ = reopened(log, clean=True)
     assert not list(again.directory.glob("*.deleted")) + list(again.directory.glob("*.tmp"))
+
+
+def test_preallocated_segments_are_cut_when_they_are_full_when_they_are_closed_and_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    log = new_log(tmp_path, segment_bytes=400, preallocate=True)
+    for number in range(6):
+        append(log, [b"%d" % number, b"z" * 60])
+    before = content(log)
+    sizes = [segment.path.stat().st_size for segment in log.segments]
+    assert sizes == [*(segment.size for segment in log.segments[:-1]), 400]
+    crashed, _ = reopened(log, clean=False)
+    assert content(crashed) == before
+    assert crashed.active.path.stat().st_size == crashed.active.size < 400
+    append(crashed, [b"z" * 300])
+    assert crashed.active.path.stat().st_size == 400
+    crashed.close(NOW)
+    closed, _ = reopened(crashed, clean=True)
+    assert closed.active.path.stat().st_size == closed.active.size
+    assert content(closed)[:-1] == before

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from isthmus_broker.core.connection_quota import ConnectionLimits
+from isthmus_broker.edge.net.admission import Admission
 from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.chunks import FileRange
 from isthmus_broker.edge.net.connection import Connection, ConnectionRefused, Request
@@ -17,13 +19,13 @@ from isthmus_broker.edge.net.limits import (
     STALLED_SECONDS,
     SWEEP_SECONDS,
 )
-from isthmus_broker.edge.net.listener import ConnectionLimits, Listener
+from isthmus_broker.edge.net.listener import Listener, ListenerSettings
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.headers import encode_request_header
 
 from tests.edge.disk.logs import append, new_log
 
-LIMITS = ConnectionLimits(1_000_000, 100, 100, {}, 600_000, 50)
+SETTINGS = ListenerSettings(frame_max=1_000_000, idle_ms=600_000, backlog=50)
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -56,11 +58,13 @@ async def found(look: Callable[[], list[Connection]]) -> list[Connection]:
 def serve(
     handler: Callable[[Request], None],
     test: Callable[[Listener], Awaitable[None]],
-    limits: ConnectionLimits = LIMITS,
+    settings: ListenerSettings = SETTINGS,
     budget: Budget | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     async def run() -> None:
-        listener = Listener("TEST", limits, budget or Budget(), handler)
+        admission = Admission(limits or ConnectionLimits())
+        listener = Listener("TEST", settings, admission, budget or Budget(), handler)
         await listener.bind("127.0.0.1", 0)
         await listener.accept()
         try:
@@ -188,7 +192,7 @@ def test_a_handler_that_fails_closes_the_connection(fault: Exception) -> None:
 def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> None:
     size = ORDINARY_FRAME + 600_000
     body = bytes(size - 100)
-    limits = LIMITS._replace(frame_max=100_000_000)
+    settings = SETTINGS._replace(frame_max=100_000_000)
     seen: list[Request] = []
 
     def handler(request: Request) -> None:
@@ -211,7 +215,7 @@ def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> N
         assert (await answer(second[0]))[0] == 2
         first[1].write(sent[:-10])
         await first[1].drain()
-        stalled = await found(lambda: [c for c in listener._connections if c._end - c._start > ORDINARY_FRAME])
+        stalled = await found(lambda: [c for c in listener.open() if c._end - c._start > ORDINARY_FRAME])
         stalled[0].sweep(loop.time() + STALLED_SECONDS + 1)
         async with asyncio.timeout(60):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -219,7 +223,7 @@ def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> N
         for _, writer in (first, second, third):
             writer.close()
 
-    serve(handler, test, limits, Budget(1_000_000))
+    serve(handler, test, settings, Budget(1_000_000))
 
 
 def test_whoever_waits_for_a_client_that_goes_away_is_told() -> None:
@@ -253,7 +257,35 @@ def test_connections_beyond_the_limits_are_refused() -> None:
         first[1].close()
         second_writer.close()
 
-    serve(echo, test, LIMITS._replace(per_address_max=1))
+    serve(echo, test, limits=ConnectionLimits(per_address_max=1))
+
+
+def test_who_comes_beyond_the_most_connections_waits_until_one_ends() -> None:
+    async def test(listener: Listener) -> None:
+        first = await connect(listener)
+        first[1].write(frame(1))
+        await answer(first[0])
+        second = await connect(listener)
+        second[1].write(frame(2))
+        first[1].write(frame(3))
+        assert (await answer(first[0]))[0] == 3
+        assert len(listener.open()) == 1
+        first[1].close()
+        assert (await answer(second[0]))[0] == 2
+        second[1].close()
+
+    serve(echo, test, limits=ConnectionLimits(connections_max=1))
+
+
+def test_a_silent_connection_is_closed() -> None:
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        async with asyncio.timeout(60):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await reader.readexactly(1)
+        writer.close()
+
+    serve(echo, test, SETTINGS._replace(idle_ms=50))
 
 
 def test_a_reader_that_never_drains_costs_a_piece_and_others_are_served(tmp_path: Path) -> None:

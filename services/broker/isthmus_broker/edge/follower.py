@@ -1,9 +1,10 @@
 """Who follows the cluster's metadata on this node, and in which order they are told."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
-from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.delta import Changes, changes_between
@@ -25,6 +26,7 @@ class MetadataFollower:
         self._services = services
         self._groups = groups
         self._reports = reports
+        self.on_config: Callable[[NodeConfig], None] = lambda _config: None
         self._serving = False
         self._offset = -1
         services.replicas.on_leadership = self._leadership
@@ -55,6 +57,7 @@ class MetadataFollower:
             return
         services.config = config
         services.context = replace(services.context, node=config)
+        self.on_config(config)
 
     def begin(self) -> None:
         """The logs are open: everybody learns all that is known so far."""

@@ -37,8 +37,9 @@ from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreatio
 from isthmus_broker.edge.follower import MetadataFollower
 from isthmus_broker.edge.format import directories_of, format_directories, random_uuid
 from isthmus_broker.edge.lifecycle import BrokerLifecycle
+from isthmus_broker.edge.net.admission import Admission, connection_limits
 from isthmus_broker.edge.net.budget import Budget
-from isthmus_broker.edge.net.listener import ConnectionLimits, Listener
+from isthmus_broker.edge.net.listener import Listener, ListenerSettings
 from isthmus_broker.edge.replica.manager import ReplicaManager
 from isthmus_broker.edge.services import Services
 from isthmus_broker.edge.upkeep import Upkeep
@@ -62,6 +63,7 @@ class Node:
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._controls = asyncio.Event()
         self._listeners: list[Listener] = []
+        self._admissions: list[Admission] = []
         self._metadata_log: MetadataLogStore | None = None
         self._controller = Controller(config.node_id, self._published, self._leadership_changed)
         self._lifecycle = BrokerLifecycle(
@@ -73,6 +75,7 @@ class Node:
             self._services.controller, self._context, self._services.logs, lambda: self._lifecycle.epoch
         )
         self._follower = MetadataFollower(self._services, self._group_metadata, self._reports)
+        self._follower.on_config = self._take_config
         self._upkeep = Upkeep(lambda: self._services.config, self._services.logs)
 
     def _make_services(self, cluster_id: str) -> Services:
@@ -137,18 +140,21 @@ class Node:
         self._controller.raft.start()
 
     async def _bind(self) -> None:
-        settings = self._config.settings
-        limits = ConnectionLimits(
+        settings, listeners = self._config.settings, self._config.listeners
+        fixed = ListenerSettings(
             frame_max=settings.socket_request_max_bytes,
-            connections_max=settings.max_connections,
-            per_address_max=settings.max_connections_per_ip,
-            per_address_overrides=dict(self._config.max_connections_per_ip_overrides),
             idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
         )
+        limits = connection_limits(self._services.config)
+        # As in Kafka, controllers count their connections by themselves.
+        brokers = Admission(limits, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
+        controllers = Admission(limits)
+        self._admissions = [brokers, controllers]
         dispatcher, budget = Dispatcher(self._services), Budget()
-        for entry in self._config.listeners.bound:
-            listener = Listener(entry.name, limits, budget, dispatcher.serve)
+        for entry in listeners.bound:
+            admission = controllers if entry.name in listeners.controller_names else brokers
+            listener = Listener(entry.name, fixed, admission, budget, dispatcher.serve)
             await listener.bind(entry.host, entry.port)
             self._listeners.append(listener)
 
@@ -195,6 +201,10 @@ class Node:
 
     def _published(self, published: Published) -> None:
         self._follower.published(published)
+
+    def _take_config(self, config: NodeConfig) -> None:
+        for admission in self._admissions:
+            admission.change(connection_limits(config))
 
     def _leadership_changed(self, leads: bool) -> None:
         self._lifecycle.controller_changed(leads)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from isthmus_wire.records import BatchHeader, batches, iterate_records, set_base_offset
+from isthmus_wire.errors import CorruptBatch
+from isthmus_wire.records import BatchHeader, batches, checksum_matches, iterate_records, set_base_offset
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.epochs import EpochHistory
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
-from isthmus_broker.edge.disk.checkpoints import encode_producers, write_epochs
+from isthmus_broker.edge.disk.checkpoints import decode_producers, encode_producers, write_epochs
 from isthmus_broker.edge.disk.files import FilePool, replace_file, sync_path
 from isthmus_broker.edge.disk.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.disk.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
@@ -127,6 +128,8 @@ class Log:
     def add_segment(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a segment at the end."""
         segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
+        if self.config.preallocate:
+            segment.preallocate(self.config.segment_bytes)
         self.segments.append(segment)
         self._bases.append(base_offset)
         jitter = self.config.segment_jitter_ms
@@ -155,6 +158,21 @@ class Log:
         view = memoryview(data)
         for position, header in batches(view):
             assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
+            self._append(view[position : position + header.size], header, now_ms)
+
+    def append_as_follower(self, data: memoryview | bytes, now_ms: int) -> None:
+        """Write what a leader answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged."""
+        view = memoryview(data)
+        sound: list[tuple[int, BatchHeader]] = []
+        expected = self.end_offset
+        for position, header in batches(view):
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise CorruptBatch(f"a batch of {header.base_offset} to {header.last_offset} where {expected} is next")
+            if not checksum_matches(view, header, position):
+                raise CorruptBatch(f"the batch at {header.base_offset} has a wrong checksum")
+            expected = header.last_offset + 1
+            sound.append((position, header))
+        for position, header in sound:
             self._append(view[position : position + header.size], header, now_ms)
 
     def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> None:
@@ -331,6 +349,9 @@ class Log:
     def truncate_to(self, end_offset: int, now_ms: int) -> None:
         """Cut everything from `end_offset` on."""
         if end_offset >= self.end_offset:
+            # A leader that wrote nothing has noted its epoch at the very end, where the next leader's may begin.
+            if self.epochs.truncate_from_end(self.end_offset):
+                write_epochs(self.directory, self.epochs.entries)
             return
         while len(self.segments) > 1 and self.active.base_offset >= end_offset:
             self._bases.pop()
@@ -360,9 +381,17 @@ class Log:
         self.drop_producer_snapshots(above=-1)
 
     def rebuild_producers(self) -> None:
-        """Read the producers again from the batches that are left."""
+        """Know the producers as of the end: from the newest snapshot that is whole, and the batches after it."""
         self.producers = ProducerState()
-        for segment, placed in self.placed_batches(self.log_start_offset):
+        start = self.log_start_offset
+        for path in sorted(self.directory.glob("*" + PRODUCERS_SUFFIX), reverse=True):
+            offset = int(path.stem)
+            producers = decode_producers(path.read_bytes()) if offset <= self.end_offset else None
+            if producers is not None:
+                self.producers.restore(producers)
+                start = max(start, offset)
+                break
+        for segment, placed in self.placed_batches(start):
             self.learn(placed.header, placed.position, segment)
 
     def count_markers(self) -> None:

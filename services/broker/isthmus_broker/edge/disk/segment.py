@@ -63,6 +63,7 @@ class Segment:
         self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
         self.first_timestamp: int | None = None
         self._since_index = 0
+        self._is_preallocated = False
         self.is_gone = False
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
@@ -90,6 +91,11 @@ class Segment:
             self._since_index = 0
         self._since_index += header.size
         self.next_offset = header.last_offset + 1
+
+    def preallocate(self, size: int) -> None:
+        """Make the file as large as it may become, as Kafka does with `preallocate`; `seal` cuts what was not needed."""
+        self._pool.truncate(self._file, size)
+        self._is_preallocated = True
 
     def fits(self, last_offset: int) -> bool:
         """Whether an offset can be told relative to the base."""
@@ -189,6 +195,9 @@ class Segment:
             self.times.add(self.largest_timestamp, self.largest_timestamp_offset)
         self.offsets.write_tail()
         self.times.write_tail()
+        if self._is_preallocated:
+            self._pool.truncate(self._file, self.size)
+            self._is_preallocated = False
 
     def make_durable(self) -> None:
         """Sync the file and its indexes."""

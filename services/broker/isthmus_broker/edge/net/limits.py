@@ -4,6 +4,8 @@
 - A connection works on one request at a time. What arrives meanwhile stays in its receive buffer, and when that is full, in the kernel.
 - A frame may grow its connection's buffer to `ORDINARY_FRAME`; larger ones share `LARGE_FRAMES_MAX` over all connections and wait for
   room. One whose bytes stop coming for `STALLED_SECONDS` is closed.
+- Who connects beyond max.connections or faster than max.connection.creation.rate waits in line; beyond max.connections.per.ip the
+  connection is closed (core/connection_quota.py).
 - A response goes out in pieces of `PIECE_SIZE`, the next when the kernel took the last: a reader that never drains costs one piece, and is
   closed after connections.max.idle.ms.
 """
@@ -28,3 +30,7 @@ WRITE_HIGH_WATER: Final = 512 * 1024
 """Unsent bytes at which a connection stops working on further requests."""
 SWEEP_SECONDS: Final = 10.0
 """How often idle connections and large buffers are looked for."""
+SWEEP_SECONDS_MIN: Final = 0.1
+"""Where connections.max.idle.ms is short, it is more often, but no more than this."""
+ACCEPT_PAUSE_SECONDS: Final = 0.5
+"""A listener that cannot accept, for want of descriptors, tries again after this."""

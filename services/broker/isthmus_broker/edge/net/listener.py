@@ -2,105 +2,147 @@
 
 import asyncio
 import logging
-from collections import Counter
+import socket
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from isthmus_broker.edge.net.admission import Admission
 from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.connection import Connection, Request
-from isthmus_broker.edge.net.limits import SWEEP_SECONDS
+from isthmus_broker.edge.net.limits import ACCEPT_PAUSE_SECONDS, SWEEP_SECONDS, SWEEP_SECONDS_MIN
 
 logger = logging.getLogger(__name__)
 
-REFUSALS_PER_LINE: Final = 1000
-"""Connections turned away for lack of room between two log lines about it."""
 
-
-class ConnectionLimits(NamedTuple):
-    """What the node allows."""
+class ListenerSettings(NamedTuple):
+    """What is fixed when the node starts."""
 
     frame_max: int
-    connections_max: int
-    per_address_max: int
-    per_address_overrides: dict[str, int]
-    idle_ms: int
+    idle_ms: int  # negative: a silent connection stays
     backlog: int
 
 
 class Listener:
     """One entry of `listeners`."""
 
-    def __init__(self, name: str, limits: ConnectionLimits, budget: Budget, serve: Callable[[Request], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ListenerSettings,
+        admission: Admission,
+        budget: Budget,
+        serve: Callable[[Request], None],
+    ) -> None:
         self.listener_name = name
-        self.frame_max = limits.frame_max
+        self.frame_max = settings.frame_max
         self.budget = budget
         self.handle = serve
         self.port = 0
-        self._limits = limits
-        self._connections: set[Connection] = set()
-        self._by_host: Counter[str] = Counter()
-        self._refused = 0
-        self._server: asyncio.Server | None = None
+        self._settings = settings
+        self._admission = admission
+        self._addresses: dict[Connection, str] = {}
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
         self._sweep: asyncio.TimerHandle | None = None
+        admission.watch(self)
 
     async def bind(self, host: str, port: int) -> None:
         """Take the address, without accepting yet; an empty host means every address, port 0 any that is free."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self),
-            host or None,
-            port,
-            backlog=self._limits.backlog,
-            reuse_address=True,
-            start_serving=False,
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = port
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listening = socket.socket(family, kind, protocol)
+            self._sockets.append(listening)
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.bind((address[0], self.port, *address[2:]))
+            self.port = listening.getsockname()[1]
 
     async def accept(self) -> None:
         """Serve whoever connects from now on."""
-        assert self._server is not None, "bind first"
-        await self._server.start_serving()
-        self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_for_idle)
+        assert self._sockets, "bind first"
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            listening.listen(self._settings.backlog)
+            self._accepting.append(loop.create_task(self._accept_from(listening)))
+        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
+
+    async def _accept_from(self, listening: socket.socket) -> None:
+        """One after another: who must wait for room holds up those behind, and what comes after stays in the backlog."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as error:
+                logger.error("no connection can be accepted on %s: %s", self.listener_name, error)
+                await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+                continue
+            await self._take(accepted, str(address[0]))
+
+    async def _take(self, accepted: socket.socket, address: str) -> None:
+        try:
+            entered = await self._admission.enter(self.listener_name, address)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        if not entered:
+            accepted.close()
+            return
+        connection = Connection(self)
+        connection.active_at = asyncio.get_running_loop().time()
+        self._addresses[connection] = address
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            logger.info("the connection of %s was gone before it was served: %s", address, error)
+            accepted.close()
+            self.closed(connection)
 
     async def stop(self) -> None:
         """Accept no more and close what is open."""
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._server is not None:
-            self._server.close()
-        for connection in list(self._connections):
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for listening in self._sockets:
+            listening.close()
+        for connection in self.open():
             connection.close("this node stops")
-        if self._server is not None:
-            await self._server.wait_closed()
+
+    def open(self) -> list[Connection]:
+        """The connections there are now."""
+        return list(self._addresses)
 
     def opened(self, connection: Connection) -> bool:
-        """Count a new connection, or refuse it."""
-        host = connection.peer_host
-        allowed = self._limits.per_address_overrides.get(host, self._limits.per_address_max)
-        if len(self._connections) >= self._limits.connections_max or self._by_host[host] >= allowed:
-            if self._refused % REFUSALS_PER_LINE == 0:
-                logger.warning(
-                    "too many connections on %s (%d), refusing %s", self.listener_name, len(self._connections), host
-                )
-            self._refused += 1
-            return False
-        self._connections.add(connection)
-        self._by_host[host] += 1
-        return True
+        """Whether it still has its place: it may have had to give way before it began."""
+        return connection in self._addresses
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection."""
-        if connection in self._connections:
-            self._connections.remove(connection)
-            self._by_host[connection.peer_host] -= 1
-            if not self._by_host[connection.peer_host]:
-                del self._by_host[connection.peer_host]
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            self._admission.leave(self.listener_name, address)
+
+    def drop(self, connection: Connection, reason: str) -> None:
+        """Close a connection and let another have its place at once."""
+        self.closed(connection)
+        connection.close(reason)
+
+    def _sweep_seconds(self) -> float:
+        """At least twice within the time after which a silent connection is closed."""
+        half = self._settings.idle_ms / 2000
+        return SWEEP_SECONDS if half < 0 else max(SWEEP_SECONDS_MIN, min(SWEEP_SECONDS, half))
 
     def _look_for_idle(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for connection in list(self._connections):
+        for connection in self.open():
             connection.sweep(now)
-            if now - connection.active_at > self._limits.idle_ms / 1000:
-                connection.close(f"nothing moved for connections.max.idle.ms {self._limits.idle_ms}")
-        self._sweep = loop.call_later(SWEEP_SECONDS, self._look_for_idle)
+            if 0 <= self._settings.idle_ms / 1000 < now - connection.active_at:
+                connection.close(f"nothing moved for connections.max.idle.ms {self._settings.idle_ms}")
+        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
