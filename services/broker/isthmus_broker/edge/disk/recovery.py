@@ -5,7 +5,6 @@ nothing after it can be believed.
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -14,16 +13,14 @@ from isthmus_wire.records import checksum_matches
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.epochs import EpochHistory
-from isthmus_broker.core.log.producer_state import ProducerState
 from isthmus_broker.edge.disk.checkpoints import (
-    decode_producers,
     read_epochs,
     read_topic_id,
     write_epochs,
     write_topic_id,
 )
 from isthmus_broker.edge.disk.files import DiskFailure, FilePool
-from isthmus_broker.edge.disk.log import CLEANED_DIRECTORY, PRODUCERS_SUFFIX, SWAP_PREFIX, Log, take_swapped
+from isthmus_broker.edge.disk.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, take_swapped
 from isthmus_broker.edge.disk.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
 
 
@@ -97,7 +94,8 @@ def _open(
     log.epochs = EpochHistory(read_epochs(directory))
     if log.epochs.truncate_from_end(log.end_offset):
         write_epochs(directory, log.epochs.entries)
-    _load_producers(log)
+    log.count_markers()
+    log.rebuild_producers()
     return log, recovered
 
 
@@ -195,24 +193,3 @@ def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int,
     segment.times.write_tail()
     segment.learn_first_timestamp()
     return begin, end
-
-
-def _snapshots(directory: Path) -> Iterator[int]:
-    return iter(sorted((int(path.stem) for path in directory.glob("*" + PRODUCERS_SUFFIX)), reverse=True))
-
-
-def _load_producers(log: Log) -> None:
-    """From the newest snapshot that is whole, and the batches after it."""
-    log.producers = ProducerState()
-    start = log.log_start_offset
-    for offset in _snapshots(log.directory):
-        if offset > log.end_offset:
-            continue
-        producers = decode_producers((log.directory / file_name(offset, PRODUCERS_SUFFIX)).read_bytes())
-        if producers is not None:
-            log.producers.restore(producers)
-            start = max(start, offset)
-            break
-    log.count_markers()
-    for segment, placed in log.placed_batches(start):
-        log.learn(placed.header, placed.position, segment)
