@@ -13,8 +13,9 @@ from isthmus_broker.core.log.retention import SegmentFacts
 from isthmus_broker.edge.disk.files import DiskFailure, FilePool
 from isthmus_broker.edge.disk.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
-SCAN_SIZE: Final = 64 * 1024
-"""Bytes read at once when looking through batch headers."""
+SCAN_MIN: Final = 1024
+"""Bytes read at once when looking for one batch header; where batches are small and follow one another, it grows to `SCAN_MAX`."""
+SCAN_MAX: Final = 64 * 1024
 DELETED_SUFFIX: Final = ".deleted"
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
@@ -118,10 +119,11 @@ class Segment:
         """Headers of the whole batches from `position` on; stops silently at the first that is torn or no batch."""
         end = self.size if end is None else end
         window = b""
-        start = position
+        start, size = position, SCAN_MIN
         while position + HEADER_SIZE <= end:
             if position - start + HEADER_SIZE > len(window):
-                window, start = self.read(position, SCAN_SIZE), position
+                size = min(2 * size, SCAN_MAX) if position <= start + len(window) else SCAN_MIN
+                window, start = self.read(position, size), position
                 if len(window) < HEADER_SIZE:
                     return
             header = header_at(window, position - start)
