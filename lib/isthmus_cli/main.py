@@ -12,6 +12,8 @@ from isthmus_cli.node import node
 from isthmus_cli.produce import produce
 from isthmus_cli.storage import storage_app
 from isthmus_cli.topic import topic_app
+from isthmus_cli.topology import down, kill, pause, resume, up
+from isthmus_cli.wan import wan_app
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
 app.command()(node)
@@ -22,6 +24,9 @@ app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
 app.command()(produce)
 app.command()(consume)
+for command in (up, kill, pause, resume, down):
+    app.command()(command)
+app.add_typer(wan_app, name="wan")
 
 
 def main() -> None:

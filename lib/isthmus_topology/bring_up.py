@@ -1,0 +1,112 @@
+"""Bringing a topology up, step by step, and down again."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from isthmus_broker.edge.format import format_directories
+from isthmus_client.admin.topics import NewTopic, create, list_topics
+from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.errors import ClientError, Refused
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_topology.description import Cluster, TopologyRefused
+from isthmus_topology.processes import WAN, Site, await_ready, start, start_node, stop
+
+READY_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.05
+Report = Callable[[str], None]
+
+
+def bring_up(site: Site, report: Report) -> None:
+    """Start what does not run, make the topics, and wait until every partition is led; raises TopologyRefused."""
+    site.directory.mkdir(parents=True, exist_ok=True)
+    _format(site)
+    site.save()
+    if site.plan.relays and site.state_of(WAN) == "dead":
+        start(site, WAN, ["wan", "serve", "--dir", str(site.directory)])
+        await_ready(site, [WAN], READY_SECONDS, lambda _: report("distance between regions"))
+    asleep = [node for node in site.plan.nodes if site.state_of(node.name) == "dead"]
+    for node in asleep:
+        start_node(site, node)
+    await_ready(site, [node.name for node in asleep], READY_SECONDS, report)
+    for cluster in site.topology.clusters:
+        asyncio.run(_furnish(site, cluster))
+        report(f"cluster {cluster.name}")
+
+
+def steps(site: Site) -> int:
+    """How often `bring_up` reports."""
+    asleep = sum(site.state_of(node.name) == "dead" for node in site.plan.nodes)
+    wan = bool(site.plan.relays) and site.state_of(WAN) == "dead"
+    return asleep + wan + len(site.topology.clusters)
+
+
+def _format(site: Site) -> None:
+    """All nodes of a cluster get its id before the first of them starts."""
+    for cluster in site.topology.clusters:
+        cluster_id: str | None = None
+        nodes = [node for node in site.plan.nodes if node.cluster == cluster.name]
+        formatted = [node for node in nodes if Path(node.settings["log.dirs"], "meta.properties").exists()]
+        for node in (*formatted, *nodes):
+            directory = Path(node.settings["log.dirs"])
+            directory.mkdir(parents=True, exist_ok=True)
+            cluster_id = format_directories([directory], node.node_id, cluster_id).cluster_id
+
+
+async def _furnish(site: Site, cluster: Cluster) -> None:
+    bootstrap = parse_bootstrap(site.plan.bootstrap(cluster.name))
+    try:
+        async with Client(bootstrap, client_id="isthmus-up", operation_seconds=READY_SECONDS) as client:
+            async with asyncio.timeout(READY_SECONDS):
+                await _all_brokers(client, cluster)
+                wanted = [
+                    NewTopic(t.name, t.partitions, t.replication_factor, configs=t.config) for t in cluster.topics
+                ]
+                for refused in (await create(client, wanted)).values() if wanted else ():
+                    if isinstance(refused, Exception) and not _exists(refused):
+                        raise TopologyRefused(f"cluster {cluster.name}: {refused}")
+                await _all_led(client, cluster)
+    except TimeoutError:
+        raise TopologyRefused(f"cluster {cluster.name} is not complete after {READY_SECONDS:.0f} s") from None
+    except (ClientError, OSError) as error:
+        raise TopologyRefused(f"cluster {cluster.name}: {error}") from error
+
+
+def _exists(refused: Exception) -> bool:
+    return isinstance(refused, Refused) and refused.code is ErrorCode.topic_already_exists
+
+
+async def _all_brokers(client: Client, cluster: Cluster) -> None:
+    while len(client.view.brokers) < cluster.broker_count:
+        await asyncio.sleep(_POLL_SECONDS)
+        await client.refresh()
+
+
+async def _all_led(client: Client, cluster: Cluster) -> None:
+    while True:
+        topics = await list_topics(client)
+        known = [topics[topic.name] for topic in cluster.topics if topic.name in topics]
+        if len(known) == len(cluster.topics) and all(p.leader >= 0 for t in known for p in t.partitions.values()):
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def bring_down(site: Site, *, purge: bool) -> None:
+    """Brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
+    alive = [name for name in site.processes if site.state_of(name) != "dead"]
+    voters = {node.name for node in site.plan.nodes if node.is_controller}
+    for names in (
+        [name for name in alive if name != WAN and name not in voters],
+        [name for name in alive if name in voters],
+        [name for name in alive if name == WAN],
+    ):
+        stop(site, names)
+    site.processes = {}
+    site.save()
+    if purge:
+        shutil.rmtree(site.directory)
