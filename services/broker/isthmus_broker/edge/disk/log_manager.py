@@ -32,6 +32,11 @@ from isthmus_broker.edge.disk.recovery import create_log, open_log
 
 logger = logging.getLogger(__name__)
 
+
+class NoDirectoryLeft(Exception):
+    """Every log directory has failed: a broker without one ends."""
+
+
 CHECKPOINT_INTERVAL_MS: Final = 60_000
 """How often offsets are checkpointed, as Kafka's log.flush.offset.checkpoint.interval.ms."""
 
@@ -45,6 +50,7 @@ class LogManager:
         self.home: dict[TopicPartition, LogDir] = {}
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self.on_directory_failed: Callable[[LogDir, list[TopicPartition]], None] = lambda _directory, _partitions: None
+        self.on_all_failed: Callable[[NoDirectoryLeft], None] = lambda _error: None
         self._pool = pool
         self._config_of = config_of
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
@@ -193,6 +199,10 @@ class LogManager:
                 segment.close()
             del self.home[key]
         self.on_directory_failed(directory, lost)
+        if not any(each.online for each in self.directories):
+            self.on_all_failed(
+                NoDirectoryLeft(f"no log directory works any more; the last to fail was {directory.path}")
+            )
 
     def fail_log(self, key: TopicPartition, failure: DiskFailure) -> None:
         """The directory of that log fails."""
@@ -207,6 +217,13 @@ class LogManager:
         for directory in self.directories:
             if directory.online:
                 self._in_worker(_write_checkpoints, directory, self._offsets(directory))
+
+    def checkpoint_watermarks(self) -> None:
+        """The high watermarks alone, which a follower or a new leader goes on from; they move more often than the rest matters."""
+        for directory in self.directories:
+            if directory.online:
+                watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
+                self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
 
     def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
         """The checkpoint files of a directory, by name."""
