@@ -6,8 +6,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.edge.replica.partition import Leadership, Partition
-from isthmus_broker.edge.replica.reader import ReadResult, ReadRules, WaitingFetch, read_partitions
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.replica.reader import ReadResult, ReadRules, read_partitions
+from isthmus_broker.edge.replica.waiting import Waiting
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
@@ -20,7 +22,14 @@ RULES = ReadRules(1_000_000, read_committed=False, replica_id=-1)
 
 
 def partition(directory: Path, leadership: Leadership = LEADS, **settings: Any) -> Partition:
-    return Partition(1, "t", 0, UUID(int=1), leadership, new_log(directory, **settings))
+    made = Partition(1, "t", 0, UUID(int=1), new_log(directory, **settings), {1: 1}.get)
+    lead(made, leadership)
+    return made
+
+
+def lead(part: Partition, leadership: Leadership) -> None:
+    min_isr = 1 if part.log is None else part.log.config.min_insync_replicas
+    part.take_leadership(leadership, IsrRules(min_isr=min_isr), 0, NOW)
 
 
 def batch(*values: bytes, key: bytes | None = b"k", timestamp: int = NOW, **fields: Any) -> memoryview:
@@ -142,7 +151,7 @@ def test_a_fetch_fills_up_in_order_and_gives_at_least_one_batch(tmp_path: Path) 
 def test_epochs_fence_readers_and_find_where_logs_part(tmp_path: Path) -> None:
     part = partition(tmp_path)
     produce(part, batch(b"a"))
-    part.leadership = part.leadership._replace(leader_epoch=6)
+    lead(part, LEADS._replace(leader_epoch=6))
     produce(part, batch(b"b"))
 
     def fetch(**fields: Any) -> Any:
@@ -167,7 +176,7 @@ def test_a_waiting_fetch_wakes_with_the_first_append_or_gives_up(tmp_path: Path)
 
     async def run(wait_ms: int, *, append: bool) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        WaitingFetch([part], wait_ms, read, lambda result: result.size > 0, lambda result: done.set_result(result.size))
+        Waiting([part], wait_ms, read, lambda result: result.size > 0, lambda result: done.set_result(result.size))
         if append:
             produce(part, batch(b"a"))
             produce(part, batch(b"b"))

@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, compaction, flushes, checkpoints, forgetting producers."""
+"""What a node does by the clock: retention, compaction, flushes, checkpoints, who is in sync, forgetting producers."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Final
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.edge.disk.cleaner import Cleaner
 from isthmus_broker.edge.disk.log_manager import LogManager
+from isthmus_broker.edge.replica.manager import ReplicaManager
 
 PRODUCER_CHECK_MS: Final = 600_000
 FLUSH_CHECK_MS: Final = 1_000
@@ -16,9 +17,10 @@ FLUSH_CHECK_MS: Final = 1_000
 class Upkeep:
     """Jobs, each at its own interval."""
 
-    def __init__(self, config: Callable[[], NodeConfig], logs: LogManager) -> None:
+    def __init__(self, config: Callable[[], NodeConfig], logs: LogManager, replicas: ReplicaManager) -> None:
         self._config = config
         self._logs = logs
+        self._replicas = replicas
         self._cleaner = Cleaner(logs)
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -33,6 +35,8 @@ class Upkeep:
         )
         if settings.log_cleaner_enable:
             self._every("cleaner", lambda: self._config().settings.log_cleaner_backoff_ms, self._cleaner.start_round)
+        self._every("isr", lambda: self._config().settings.replica_lag_time_max_ms // 2, self._replicas.check_isr)
+        self._every("watermarks", self._watermark_interval_ms, self._logs.checkpoint_watermarks)
         self._every("producers", lambda: PRODUCER_CHECK_MS, self._expire_producers)
 
     def stop(self) -> None:
@@ -40,6 +44,11 @@ class Upkeep:
         for timer in self._timers.values():
             timer.cancel()
         self._cleaner.stop()
+
+    def _watermark_interval_ms(self) -> int:
+        interval = self._config().values["replica.high.watermark.checkpoint.interval.ms"]
+        assert isinstance(interval, int)
+        return interval
 
     def _expire_producers(self) -> None:
         self._logs.expire_producers(self._config().settings.producer_id_expiration_ms)

@@ -21,6 +21,10 @@ class Leadership(NamedTuple):
     recovering: bool = False  # the leader was elected uncleanly and has not said yet that its log is in order
 
 
+NOBODY: Final = Leadership(leader=-1, leader_epoch=-1, replicas=(), isr=(), partition_epoch=-1)
+"""Before the metadata log has said anything."""
+
+
 class IsrRules(NamedTuple):
     """The settings that decide who is in sync."""
 

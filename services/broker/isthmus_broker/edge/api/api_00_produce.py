@@ -22,6 +22,8 @@ from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.net.connection import ConnectionRefused, Request
+from isthmus_broker.edge.replica.committing import Uncommitted, wait_for_commit
+from isthmus_broker.edge.replica.partition import ALL_IN_SYNC
 from isthmus_broker.edge.services import INTERNAL_TOPICS, Services
 
 LOWEST_SERVED: Final = 3
@@ -41,13 +43,20 @@ def produce(node: Services, request: Request) -> None:
     asked = decode_produce_request(header.api_version, request.frame, header.size)
     now = now_ms()
     named = _each_once(asked.topics)
+    uncommitted: dict[tuple[Topic, int], Uncommitted] = {}
     if _is_transactional(named):
         topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in named]
     else:
         topics = [
-            (topic, [_append(node, asked, topic, index, records, request, now) for index, records in partitions])
-            for topic, partitions in named
+            (
+                topic,
+                [_append(node, asked, topic, index, records, request, now, uncommitted) for index, records in parts],
+            )
+            for topic, parts in named
         ]
+    if uncommitted:
+        wait_for_commit(request, asked.timeout_ms, topics, uncommitted)
+        return
     if asked.acks != 0:
         request.reply(encode_produce_response(header.api_version, ProduceResponse(topics)))
         return
@@ -87,6 +96,7 @@ def _append(
     records: memoryview | bytes | None,
     request: Request,
     now: int,
+    uncommitted: dict[tuple[Topic, int], Uncommitted],
 ) -> ProduceResult:
     if asked.acks not in _ACKS:
         return ProduceResult(index, ErrorCode.invalid_required_acks.value)
@@ -97,7 +107,10 @@ def _append(
         return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
     try:
         view = None if records is None else memoryview(records)
-        return partition.produce(view, request.header.api_version, asked.acks, now)
+        result = partition.produce(view, request.header.api_version, asked.acks, now)
     except DiskFailure as failure:
         node.replicas.fail(partition, failure)
         return ProduceResult(index, ErrorCode.kafka_storage_error.value)
+    if asked.acks == ALL_IN_SYNC and not result.error_code and partition.has_uncommitted:
+        uncommitted[topic, index] = Uncommitted.now(partition)
+    return result

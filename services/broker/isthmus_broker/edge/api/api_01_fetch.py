@@ -1,7 +1,8 @@
 """Fetch, versions 4 to 18: read batches from many partitions, waiting for min_bytes up to max_wait.
 
-Sessions (KIP-227) since 7, leader epochs since 9, diverging epochs since 12, topic ids since 13. Records leave the log file only when
-the socket takes them.
+Sessions (KIP-227) since 7, leader epochs since 9, the consumer's rack and reading from followers (KIP-392) since 11, diverging epochs since
+12, topic ids since 13. Records leave the log file only when the socket takes them. What followers and observers of this node's
+partitions fetch comes by here as well.
 """
 
 from typing import Any, Final
@@ -15,18 +16,15 @@ from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.replica.partition import Partition
-from isthmus_broker.edge.replica.reader import (
-    CONSUMERS,
-    READ_COMMITTED,
-    ReadResult,
-    ReadRules,
-    WaitingFetch,
-    read_partitions,
-)
+from isthmus_broker.edge.replica.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
+from isthmus_broker.edge.replica.replica_reader import ReplicaReader
+from isthmus_broker.edge.replica.waiting import Waiting
 from isthmus_broker.edge.services import Services
 
 LEADER_SINCE: Final = 16
 """The first version that tells a reader who leads now."""
+RACK_SINCE: Final = 11
+"""The first version whose consumers may read from followers."""
 
 
 @handles(ApiKey.FETCH)
@@ -51,21 +49,37 @@ def _respond(request: Request, response: FetchResponse) -> None:
 class _Fetch:
     """One fetch under way."""
 
-    __slots__ = ("_asked", "_fetching", "_node", "_request", "_rules")
+    __slots__ = ("_asked", "_fetching", "_node", "_replica", "_request", "_rules")
 
     def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: Fetching) -> None:
         self._node = node
         self._request = request
         self._asked = asked
         self._fetching = fetching
-        is_consumer = asked.replica_id in CONSUMERS
-        limit = min(asked.max_bytes, node.config.settings.fetch_max_bytes) if is_consumer else asked.max_bytes
-        committed = is_consumer and asked.isolation_level == READ_COMMITTED
-        names_leader = request.header.api_version >= LEADER_SINCE
-        self._rules = ReadRules(limit, committed, asked.replica_id, names_leader)
+        version = request.header.api_version
+        self._rules = rules = (
+            self._consumer_rules(version) if asked.replica_id in CONSUMERS else self._replica_rules(version)
+        )
+        self._replica = None
+        if not rules.is_consumer:
+            self._replica = ReplicaReader(rules, asked.replica_epoch, node.replicas.throttles, fetching.is_incremental)
+
+    def _consumer_rules(self, version: int) -> ReadRules:
+        asked, node = self._asked, self._node
+        return ReadRules(
+            min(asked.max_bytes, node.config.settings.fetch_max_bytes),
+            asked.isolation_level == READ_COMMITTED,
+            asked.replica_id,
+            names_leader=version >= LEADER_SINCE,
+            leader_only=version < RACK_SINCE,
+            prefer=node.replicas.preference(asked.rack_id, self._request.connection.listener_name).choose,
+        )
+
+    def _replica_rules(self, version: int) -> ReadRules:
+        return ReadRules(self._asked.max_bytes, False, self._asked.replica_id, names_leader=version >= LEADER_SINCE)
 
     def serve(self) -> None:
-        result = self._read()
+        result = self._read(now_ms())
         if self._asked.max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(result):
             self._answer(result)
             return
@@ -74,16 +88,33 @@ class _Fetch:
             for topic, part in self._fetching.wanted
             if isinstance(found := self._node.replicas.find(topic, part.partition), Partition)
         ]
-        waiting = WaitingFetch(partitions, self._asked.max_wait_ms, self._read, self._is_enough, self._answer)
+        waiting = Waiting(
+            partitions,
+            self._asked.max_wait_ms,
+            self._read,
+            self._is_enough,
+            self._answer,
+            appends_too=self._replica is not None,
+        )
         self._request.connection.on_abandoned = waiting.cancel
 
-    def _read(self) -> ReadResult:
-        return read_partitions(self._fetching.wanted, self._rules, self._node.replicas.find)
+    def _read(self, fetched_ms: int | None = None) -> ReadResult:
+        wanted, find = self._fetching.wanted, self._node.replicas.find
+        if self._replica is not None:
+            return self._replica.read(wanted, find, fetched_ms)
+        return read_partitions(wanted, self._rules, find)
 
     def _is_enough(self, result: ReadResult) -> bool:
-        return result.has_error or result.size >= self._asked.min_bytes
+        return result.is_urgent or result.size >= self._asked.min_bytes
 
     def _answer(self, result: ReadResult) -> None:
         session_id, topics = self._node.sessions.finish(self._fetching, result.answers, now_ms())
-        response: Any = FetchResponse(topics, 0, session_id)
+        response: Any = FetchResponse(topics, 0, session_id, node_endpoints=self._leaders(topics))
         _respond(self._request, response)
+
+    def _leaders(self, topics: Any) -> tuple[tuple[int, str, int, str | None], ...]:
+        """Where the leaders are that the answers to a consumer name."""
+        if self._replica is not None:
+            return ()
+        named = {answer.current_leader[0] for _, answers in topics for answer in answers if answer.current_leader}
+        return self._node.replicas.endpoints_of(sorted(named), self._request.connection.listener_name) if named else ()

@@ -2,6 +2,8 @@
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote
 storage (9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
+
+A leader that does not know yet what its predecessor committed says OFFSET_NOT_AVAILABLE (5), rather than an offset that would go back.
 """
 
 from typing import Any, Final
@@ -20,6 +22,7 @@ from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.replica.reader import CONSUMERS, READ_COMMITTED
 from isthmus_broker.edge.services import Services
 
@@ -29,8 +32,11 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+_FIXED: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+"""Asked for, these do not depend on the high watermark."""
 _SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING: Final = (-1, -1, -1)
+NOT_AVAILABLE_SINCE: Final = 5
 
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
@@ -85,8 +91,21 @@ def _answer(
         return _refused(part.partition_index, ErrorCode.kafka_storage_error)
     except CorruptBatch:
         return _refused(part.partition_index, ErrorCode.corrupt_message)
+    if is_consumer and _runs_ahead(partition, part.timestamp, offset):
+        later = version >= NOT_AVAILABLE_SINCE
+        return _refused(
+            part.partition_index, ErrorCode.offset_not_available if later else ErrorCode.leader_not_available
+        )
     values: Any = {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
     return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=ErrorCode.none, **values)
+
+
+def _runs_ahead(partition: Partition, timestamp: int, offset: int) -> bool:
+    """Whether the answer depends on records that this leader may not know to be committed yet."""
+    leader, log = partition.leader, partition.log
+    if leader is None or log is None or leader.knows_what_is_committed(log):
+        return False
+    return timestamp == LATEST or (timestamp not in _FIXED and offset < 0)
 
 
 def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> Found:

@@ -1,33 +1,54 @@
 """The partitions of this node: made, changed and removed as the cluster's metadata says."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.hot import Topic
 
+from isthmus_broker.core.config.constraints import constraints_of
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
-from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of
-from isthmus_broker.core.metadata.schema import PartitionRecord
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
+from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
+from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.checkpoints import TopicPartition
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import LogDir
 from isthmus_broker.edge.disk.log_manager import LogManager
-from isthmus_broker.edge.replica.partition import Leadership, Partition
+from isthmus_broker.edge.replica.fetch_settings import FetchSettings, fetch_settings
+from isthmus_broker.edge.replica.isr_changes import Controllers, IsrChanges
+from isthmus_broker.edge.replica.near_replica import NearReplica
+from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.replica.throttles import Throttles
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.replica.fetchers import Fetchers
 
 logger = logging.getLogger(__name__)
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The one replica selector there is; without one consumers read from leaders."""
 
 
 class ReplicaManager:
     """Partitions by topic name and by topic id."""
 
-    def __init__(self, config: NodeConfig, logs: LogManager) -> None:
+    def __init__(
+        self, config: NodeConfig, logs: LogManager, controllers: Controllers, broker_epoch: Callable[[], int]
+    ) -> None:
         self._config = config
         self._logs = logs
+        self.throttles = Throttles(config)
+        self._fetch_settings = fetch_settings(config)
+        self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch)
+        self._broker_epoch = broker_epoch
+        self._fetchers: Fetchers | None = None
         self._image: ClusterImage = EMPTY_IMAGE
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[bytes, dict[int, Partition]] = {}
@@ -78,7 +99,10 @@ class ReplicaManager:
         """Bring the partitions to what the new image says."""
         self._image = changes.after
         defaults_changed = config.topic_defaults != self._config.topic_defaults
-        self._config = config
+        if config is not self._config:
+            self._config = config
+            self._fetch_settings = fetch_settings(config)
+            self.throttles.take_config(config)
         for topic_id in sorted(changes.topics_deleted):
             self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
         for topic_id, indexes in changes.partitions.items():
@@ -97,17 +121,25 @@ class ReplicaManager:
                 self._by_id[topic_id.bytes].pop(index)
                 self._remove(partition)
             return
-        leadership = Leadership(record.leader, record.leader_epoch, record.replicas, record.isr)
         partition = self._by_name.get(topic, {}).get(index)
         if partition is None:
             log = self._open_log(topic, index, topic_id, directory_of(record, node_id))
-            partition = Partition(node_id, topic, index, topic_id, leadership, log)
+            partition = Partition(node_id, topic, index, topic_id, log, self._active_epoch)
+            partition.on_proposal = self._isr_changes.propose
             self._by_name.setdefault(topic, {})[index] = partition
             self._by_id.setdefault(topic_id.bytes, {})[index] = partition
-        partition.take_leadership(leadership)
-        if partition.log is not None:
-            partition.advance()
+        backoff_ms = self._fetch_settings.backoff_ms
+        try:
+            partition.take_leadership(leadership_of(record), self._isr_rules(topic, partition), backoff_ms, now_ms())
+        except DiskFailure as failure:
+            self.fail(partition, failure)
+        self._fetch(partition)
         self.on_leadership(partition)
+
+    def _isr_rules(self, topic: str, partition: Partition) -> IsrRules:
+        min_isr = 1 if partition.log is None else partition.log.config.min_insync_replicas
+        constraints = constraints_of(self._image.config(ResourceType.TOPIC, topic))
+        return isr_rules(constraints, lag_max_ms=self._config.settings.replica_lag_time_max_ms, min_isr=min_isr)
 
     def _open_log(self, topic: str, index: int, topic_id: UUID, directory: UUID | None) -> Log | None:
         """The log found at start, or a new one; a log of an older topic of that name makes way."""
@@ -134,19 +166,84 @@ class ReplicaManager:
         key = (partition.topic, partition.index)
         if partition.log is not None and self._logs.logs.get(key) is partition.log:
             self._logs.delete(key)
-        partition.leadership = partition.leadership._replace(leader=-1)
+        partition.leave()
+        self._fetch(partition)
         self.on_removed(partition)
-        partition.wake()
 
     def _reconfigure(self, topic: str) -> None:
         config = self.topic_config(topic)
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
                 partition.log.take_config(config)
+            if partition.leader is not None:
+                partition.leader.rules = self._isr_rules(topic, partition)
 
     def strays(self) -> list[TopicPartition]:
         """Logs that no topic of the metadata claims, once it is fully known."""
         return [key for key in self._logs.logs if key[1] not in self._by_name.get(key[0], {})]
+
+    def _fetch(self, partition: Partition) -> None:
+        """Fetch for the partition from whom it follows now, or no more."""
+        if self._fetchers is None:
+            if partition.follower is None:
+                return
+            from isthmus_broker.edge.replica.fetchers import (
+                Fetchers,
+                Home,
+            )  # with the client, which a lone node never needs
+
+            node_id = self._config.node_id
+            home = Home(node_id, self._broker_epoch, self._address_of, self._settings, self.throttles, self.fail)
+            self._fetchers = Fetchers(home)
+        self._fetchers.follow(partition)
+
+    # -- other brokers -------------------------------------------------------------------------------------------------------
+
+    def check_isr(self) -> None:
+        """Propose that replicas leave which have fallen behind; called by the clock."""
+        now = now_ms()
+        for partition in self.partitions():
+            partition.propose(now)
+
+    def preference(self, rack: str, listener: str) -> NearReplica:
+        """Which replicas consumers of that rack and listener should read from."""
+        return NearReplica(self._image, self._selects_by_rack, rack, listener)
+
+    def endpoints_of(self, brokers: Iterable[int], listener: str) -> tuple[tuple[int, str, int, str | None], ...]:
+        """Id, host, port and rack of those brokers that clients of a listener can reach."""
+        found = ((broker, self._endpoint_of(broker, listener)) for broker in brokers)
+        return tuple(
+            (broker, endpoint.host, endpoint.port, self._image.brokers[broker].rack)
+            for broker, endpoint in found
+            if endpoint is not None
+        )
+
+    def stop(self) -> None:
+        """Neither fetch nor propose any more."""
+        if self._fetchers is not None:
+            self._fetchers.stop()
+        self._isr_changes.stop()
+
+    @property
+    def _selects_by_rack(self) -> bool:
+        return self._config.values["replica.selector.class"] == RACK_AWARE_SELECTOR
+
+    def _settings(self) -> FetchSettings:
+        return self._fetch_settings
+
+    def _active_epoch(self, broker_id: int) -> int | None:
+        broker = self._image.brokers.get(broker_id)
+        return broker.broker_epoch if broker is not None and is_active(broker) else None
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        endpoint = self._endpoint_of(broker_id, self._config.listeners.inter_broker)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def _endpoint_of(self, broker_id: int, listener: str) -> Endpoint | None:
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)
 
     # -- failures ------------------------------------------------------------------------------------------------------------
 
@@ -159,5 +256,20 @@ class ReplicaManager:
             partition = self._by_name.get(topic, {}).get(index)
             if partition is not None:
                 partition.log = None
+                partition.leader = partition.follower = None
+                self._fetch(partition)
                 self.on_removed(partition)
                 partition.wake()
+
+
+def leadership_of(record: PartitionRecord) -> Leadership:
+    """What a partition's record says of its replicas."""
+    return Leadership(
+        record.leader,
+        record.leader_epoch,
+        record.replicas,
+        record.isr,
+        record.partition_epoch,
+        record.observers or (),
+        recovering=bool(record.leader_recovery_state),
+    )

@@ -1,7 +1,8 @@
-"""One partition as this node serves it: who leads it, its log, and who waits for its next records."""
+"""One partition as this node holds it: its log, its part as leader or follower, and who waits for its next records."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
 from uuid import UUID
 
 from isthmus_wire.compression import Compression
@@ -12,39 +13,55 @@ from isthmus_wire.records import BatchHeader, header_at, iterate_records, recomp
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing
 from isthmus_broker.core.log.producer_state import Refusal, Remembered
+from isthmus_broker.core.replica.follower import Append, ReplicaFollower, RestartAt, Step, Truncate
+from isthmus_broker.core.replica.leader import ActiveEpoch, IsrProposal, ReplicaLeader
+from isthmus_broker.core.replica.leadership import NOBODY, IsrRules, Leadership
 from isthmus_broker.edge.disk.log import Log
 
-ALL_IN_SYNC = -1
-NO_EPOCH = -1
-NO_EPOCH = -1
+logger = logging.getLogger(__name__)
 
-
-class Leadership(NamedTuple):
-    """What the metadata log says of the partition."""
-
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+ALL_IN_SYNC: Final = -1
+NO_EPOCH: Final = -1
+NO_LEADER: Final = -1
 
 
 class Partition:
-    """A replica on this node. `log` is None while its directory is offline."""
+    """A replica on this node: leader, follower, or neither. `log` is None while its directory is offline."""
 
-    __slots__ = ("_node_id", "_rules", "_watchers", "index", "leadership", "log", "on_appended", "topic", "topic_id")
+    __slots__ = (
+        "_active",
+        "_append_watchers",
+        "_node_id",
+        "_rules",
+        "_watchers",
+        "follower",
+        "index",
+        "leader",
+        "leadership",
+        "log",
+        "on_appended",
+        "on_proposal",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(
-        self, node_id: int, topic: str, index: int, topic_id: UUID, leadership: Leadership, log: Log | None
+        self, node_id: int, topic: str, index: int, topic_id: UUID, log: Log | None, active: ActiveEpoch
     ) -> None:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
-        self.leadership = leadership
+        self.leadership = NOBODY
         self.log = log
+        self.leader: ReplicaLeader | None = None
+        self.follower: ReplicaFollower | None = None
         self.on_appended: Callable[[Partition], None] | None = None
+        self.on_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
+        self._active = active
         self._node_id = node_id
         self._rules: tuple[TopicConfig, AppendRules] | None = None
         self._watchers: set[Callable[[], None]] = set()
+        self._append_watchers: set[Callable[[], None]] = set()
 
     # -- leadership ----------------------------------------------------------------------------------------------------------
 
@@ -53,8 +70,8 @@ class Partition:
         """Whether this node takes its writes."""
         return self.leadership.leader == self._node_id
 
-    def refuses(self, current_leader_epoch: int = NO_EPOCH) -> ErrorCode | None:
-        """Why a request to the leader cannot be served here, if it cannot."""
+    def refuses(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
+        """Why a request cannot be served here, if it cannot; most are for the leader alone."""
         if self.log is None:
             return ErrorCode.kafka_storage_error
         if current_leader_epoch != NO_EPOCH:
@@ -62,17 +79,54 @@ class Partition:
                 return ErrorCode.fenced_leader_epoch
             if current_leader_epoch > self.leadership.leader_epoch:
                 return ErrorCode.unknown_leader_epoch
-        return None if self.is_led_here else ErrorCode.not_leader_or_follower
+        return None if not leader_only or self.is_led_here else ErrorCode.not_leader_or_follower
 
-    def has_follower(self, replica_id: int) -> bool:
-        """Whether that broker copies this partition from this one."""
-        return replica_id in self.leadership.replicas and replica_id != self._node_id
+    def refuses_replica(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> ErrorCode | None:
+        """Why another replica's fetch cannot be served here, if it cannot."""
+        error = self.refuses(current_leader_epoch)
+        if error is not None or self.leader is None:
+            return error or ErrorCode.not_leader_or_follower
+        return self.leader.refuses(replica_id, broker_epoch, with_leader_epoch=current_leader_epoch != NO_EPOCH)
 
-    def take_leadership(self, leadership: Leadership) -> None:
-        """What the metadata log says now; a leader notes where its epoch begins, as readers ask for it before the first record."""
+    def take_leadership(self, leadership: Leadership, rules: IsrRules, backoff_ms: int, now_ms: int) -> None:
+        """Be what the metadata log says now. News that an answer of the controller brought before changes nothing."""
+        epoch, known = leadership.leader_epoch, self.leadership
+        if (epoch, leadership.partition_epoch) < (known.leader_epoch, known.partition_epoch):
+            return
+        begins = epoch != known.leader_epoch or leadership.leader != known.leader
         self.leadership = leadership
-        if self.is_led_here and self.log is not None:
-            self.log.begin_epoch(leadership.leader_epoch)
+        if self.log is None:
+            self.leader = self.follower = None
+        elif self.is_led_here:
+            self._lead(self.log, leadership, rules, now_ms, begins=begins)
+        elif begins:
+            self._follow(self.log, leadership, backoff_ms, now_ms)
+        self.wake()
+
+    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now_ms: int, *, begins: bool) -> None:
+        """A leader notes where its epoch begins before the first record: readers and followers ask for it."""
+        self.follower = None
+        if begins or self.leader is None:
+            log.begin_epoch(leadership.leader_epoch)
+            self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, log.end_offset, now_ms)
+        else:
+            self.leader.rules = rules
+            self.leader.take(leadership)
+        self.advance(now_ms)
+        self.propose(now_ms)
+
+    def _follow(self, log: Log, leadership: Leadership, backoff_ms: int, now_ms: int) -> None:
+        """Follow whoever leads: who led before cuts its log as the new leader's answers say."""
+        self.leader = self.follower = None
+        if leadership.leader != NO_LEADER:
+            self.follower = ReplicaFollower(leadership.leader, leadership.leader_epoch, backoff_ms)
+            self.follow(self.follower.begin(log), (), now_ms)
+
+    def leave(self) -> None:
+        """The replica or its log is gone from here."""
+        self.leader = self.follower = None
+        self.leadership = self.leadership._replace(leader=NO_LEADER)
+        self.wake()
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
@@ -82,8 +136,8 @@ class Partition:
         if isinstance(header, Refusal):
             return self._refused(header)
         error = self.refuses()
-        if error is None and acks == ALL_IN_SYNC:
-            error = self._lacks_replicas()
+        if error is None and acks == ALL_IN_SYNC and self.leader is not None and not self.leader.has_enough_in_sync:
+            error = ErrorCode.not_enough_replicas
         if error is not None:
             return ProduceResult(self.index, error.value)
         assert self.log is not None
@@ -106,7 +160,7 @@ class Partition:
             stamp_append_time(batch, header, now_ms)
             header = header_at(batch)
         base_offset = self.log.append_as_leader(batch, header, self.leadership.leader_epoch, now_ms)
-        self.advance()
+        self._appended(now_ms)
         append_time = now_ms if rules.append_time else -1
         return ProduceResult(self.index, 0, base_offset, append_time, self.log.log_start_offset)
 
@@ -114,23 +168,32 @@ class Partition:
         """Append a batch of this node's own, such as a coordinator's; returns the last offset."""
         assert self.log is not None
         self.log.append_as_leader(batch, header_at(batch), self.leadership.leader_epoch, now_ms)
-        self.advance()
+        self._appended(now_ms)
         return self.log.end_offset - 1
 
-    def advance(self) -> None:
+    def _appended(self, now_ms: int) -> None:
+        self.advance(now_ms)
+        for wake in list(self._append_watchers):
+            wake()
+
+    def advance(self, now_ms: int) -> None:
         """Move the high watermark to what every in-sync replica has, and wake who waited for it."""
-        assert self.log is not None
-        if self.leadership.isr == (self._node_id,):
-            self.log.high_watermark = self.log.end_offset
-        if self._watchers:
-            self.wake()
+        log, leader = self.log, self.leader
+        assert log is not None
+        if leader is None:
+            return
+        high_watermark = leader.high_watermark(log, now_ms)
+        if high_watermark != log.high_watermark:
+            log.high_watermark = high_watermark
+            if self._watchers:
+                self.wake()
         if self.on_appended is not None:
             self.on_appended(self)
 
-    def _lacks_replicas(self) -> ErrorCode | None:
-        assert self.log is not None
-        enough = len(self.leadership.isr) >= min(self.log.config.min_insync_replicas, len(self.leadership.replicas))
-        return None if enough else ErrorCode.not_enough_replicas
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether the log ends above the high watermark."""
+        return self.log is not None and self.log.high_watermark < self.log.end_offset
 
     def _append_rules(self, config: TopicConfig) -> AppendRules:
         if self._rules is None or self._rules[0] is not config:
@@ -183,20 +246,90 @@ class Partition:
         assert self.log is not None
         return ProduceResult(self.index, 0, batch.base_offset, batch.timestamp, self.log.log_start_offset)
 
+    # -- leading -------------------------------------------------------------------------------------------------------------
+
+    def replica_fetched(self, replica_id: int, broker_epoch: int, offset: int, log_start: int, now_ms: int) -> None:
+        """A follower, whose fetch was not refused, has everything below `offset`."""
+        log, leader = self.log, self.leader
+        assert log is not None
+        assert leader is not None
+        progress = leader.progress[replica_id]
+        log_start_before = progress.log_start
+        high_watermark = leader.fetched(replica_id, broker_epoch, offset, log_start, log, now_ms)
+        if high_watermark != log.high_watermark:
+            self.advance(now_ms)
+        elif log_start_before != log_start:
+            self.wake()
+        if replica_id not in leader.leadership.isr:
+            self.propose(now_ms)
+
+    def propose(self, now_ms: int) -> None:
+        """Ask the controller for another ISR if it should be another one."""
+        if (
+            self.leader is None
+            or self.log is None
+            or (len(self.leadership.replicas) == 1 and not self.leadership.recovering)
+        ):
+            return
+        proposal = self.leader.propose(self.log, now_ms)
+        if proposal is not None:
+            self.on_proposal(self, proposal)
+
+    def isr_decided(self, leader: ReplicaLeader, leadership: Leadership, now_ms: int) -> None:
+        """The controller granted what this leader proposed."""
+        if self.leader is leader and leader.take(leadership):
+            self.leadership = leadership
+            self.advance(now_ms)
+            self.propose(now_ms)
+            self.wake()
+
+    # -- following -----------------------------------------------------------------------------------------------------------
+
+    def follow(self, step: Step, records: Sequence[memoryview | bytes], now_ms: int) -> None:
+        """Do what the follower decided; raises DiskFailure, and CorruptBatch for records that cannot be taken."""
+        log = self.log
+        assert log is not None
+        match step:
+            case Append():
+                for chunk in records:
+                    log.append_as_follower(chunk, now_ms)
+                self._take_watermarks(log, step)
+            case Truncate(end_offset):
+                if end_offset < log.high_watermark:
+                    logger.warning(
+                        "%s-%d is cut at %d, below its high watermark %d: its leader was elected without having all",
+                        self.topic, self.index, end_offset, log.high_watermark,
+                    )  # fmt: skip
+                log.truncate_to(end_offset, now_ms)
+            case RestartAt(offset):
+                log.restart_at(offset, now_ms)
+
+    def _take_watermarks(self, log: Log, step: Append) -> None:
+        log_start, high_watermark = step.log_start(log), step.high_watermark(log)
+        moved = high_watermark != log.high_watermark
+        log.high_watermark = high_watermark
+        if log_start > log.log_start_offset:
+            log.raise_start(log_start)
+        if moved and self._watchers:
+            self.wake()
+
     # -- waiting -------------------------------------------------------------------------------------------------------------
 
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever a reader may find more, or must look elsewhere."""
+    def watch(self, wake: Callable[[], None], *, appends_too: bool = False) -> None:
+        """Call `wake` when the high watermark moves or who leads changes; followers want to know of every append."""
         self._watchers.add(wake)
+        if appends_too:
+            self._append_watchers.add(wake)
 
     def unwatch(self, wake: Callable[[], None]) -> None:
         """No more."""
         self._watchers.discard(wake)
+        self._append_watchers.discard(wake)
 
     def wake(self) -> None:
-        """Let every waiting reader look again."""
+        """Let everybody who waits look again."""
         for wake in list(self._watchers):
             wake()
 
 
-_ERRORS_SHOWN = 3
+_ERRORS_SHOWN: Final = 3

@@ -1,6 +1,5 @@
-"""Reading many partitions for one fetch, and waiting when there is too little to answer."""
+"""Reading many partitions for one fetch of a consumer, and what reading for replicas has in common with it."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -14,7 +13,8 @@ from isthmus_broker.edge.net.chunks import FileRange
 from isthmus_broker.edge.replica.partition import NO_EPOCH, Partition
 
 READ_COMMITTED: Final = 1
-CONSUMERS: Final = (-1, -2)
+NO_REPLICA: Final = -1
+CONSUMERS: Final = (NO_REPLICA, -2)
 """Replica ids of readers that are no replicas: consumers, and Kafka's debugging tools."""
 
 _ASK_ANOTHER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -28,6 +28,14 @@ class ReadRules(NamedTuple):
     read_committed: bool
     replica_id: int
     names_leader: bool = False
+    leader_only: bool = True
+    prefer: Callable[[Partition, int], int | None] = lambda _partition, _offset: None
+    """A replica nearer to the consumer that holds the offset, asked where this node leads."""
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether the reader is no replica."""
+        return self.replica_id in CONSUMERS
 
 
 class ReadResult(NamedTuple):
@@ -35,7 +43,8 @@ class ReadResult(NamedTuple):
 
     answers: Answered
     size: int
-    has_error: bool
+    is_urgent: bool
+    """Something is to be told at once, however few bytes there are."""
 
 
 Find = Callable[[Topic, int], Partition | ErrorCode]
@@ -45,68 +54,78 @@ def read_partitions(wanted: Sequence[tuple[Topic, FetchPartition]], rules: ReadR
     """Read in order until the response is full; the first batch found comes whole, whatever its size."""
     answers: Answered = []
     total = 0
-    has_error = False
+    is_urgent = False
     for topic, part in wanted:
         found = find(topic, part.partition)
         if isinstance(found, ErrorCode):
             answer = FetchedPartition(part.partition, found.value, aborted=())
         else:
-            answer = _read_partition(found, part, rules, rules.max_bytes - total, at_least_one=total == 0)
-        has_error = has_error or answer.error_code != 0 or answer.diverging_epoch is not None
+            answer = _read_for_consumer(found, part, rules, rules.max_bytes - total, at_least_one=total == 0)
+        is_urgent = (
+            is_urgent
+            or answer.error_code != 0
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
+        )
         total += sum(map(len, answer.records or ()))
         answers.append((topic, answer))
-    return ReadResult(answers, total, has_error)
+    return ReadResult(answers, total, is_urgent)
 
 
-def _read_partition(
+def _read_for_consumer(
     partition: Partition, part: FetchPartition, rules: ReadRules, room: int, *, at_least_one: bool
 ) -> FetchedPartition:
-    error = partition.refuses(max(part.current_leader_epoch, NO_EPOCH))
-    if error is None and rules.replica_id not in CONSUMERS and not partition.has_follower(rules.replica_id):
-        error = ErrorCode.not_leader_or_follower
+    error = partition.refuses(max(part.current_leader_epoch, NO_EPOCH), leader_only=rules.leader_only)
+    log = partition.log
     if error is None and min(rules.max_bytes, part.max_bytes) < 0:
         error = ErrorCode.unknown_server_error
-    log = partition.log
     if error is not None or log is None:
-        leadership = partition.leadership
-        leader = (leadership.leader, leadership.leader_epoch) if error in _ASK_ANOTHER and rules.names_leader else None
-        code = (error or ErrorCode.kafka_storage_error).value
-        return FetchedPartition(part.partition, code, current_leader=leader)
-    if part.last_fetched_epoch >= 0:
-        verdict = _diverges(log, part)
-        if isinstance(verdict, ErrorCode):
-            return FetchedPartition(part.partition, verdict.value)
-        if verdict is not None:
-            return _answer(log, part, diverging_epoch=verdict)
+        return refused(partition, part, error or ErrorCode.kafka_storage_error, names_leader=rules.names_leader)
+    preferred = rules.prefer(partition, part.fetch_offset) if partition.is_led_here else None
+    if preferred is not None:
+        return answered(log, part, preferred=preferred)
+    verdict = diverges(log, part)
+    if verdict is not None:
+        return verdict
+    upper = log.last_stable_offset if rules.read_committed else log.high_watermark
+    return read_log(log, part, upper, room, at_least_one=at_least_one, read_committed=rules.read_committed)
+
+
+def refused(partition: Partition, part: FetchPartition, error: ErrorCode, *, names_leader: bool) -> FetchedPartition:
+    """An error, with who leads now where that helps."""
+    leadership = partition.leadership
+    leader = (leadership.leader, leadership.leader_epoch) if error in _ASK_ANOTHER and names_leader else None
+    return FetchedPartition(part.partition, error.value, current_leader=leader)
+
+
+def read_log(
+    log: Log, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
+) -> FetchedPartition:
+    """What the log holds from the wanted offset up to `upper`."""
     try:
-        return _read_log(log, part, rules, room, at_least_one=at_least_one)
+        found = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
     except OffsetOutOfRange:
         return FetchedPartition(part.partition, ErrorCode.offset_out_of_range.value)
     except DiskFailure:
         return FetchedPartition(part.partition, ErrorCode.kafka_storage_error.value)
-
-
-def _read_log(log: Log, part: FetchPartition, rules: ReadRules, room: int, *, at_least_one: bool) -> FetchedPartition:
-    upper = log.last_stable_offset if rules.read_committed else log.high_watermark
-    if rules.replica_id not in CONSUMERS:
-        upper = log.end_offset
-    found = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
     records = (FileRange(found.segment, found.position, found.size),) if found.size else ()
     aborted = None
-    if rules.read_committed:
+    if read_committed:
         rows = log.aborted_between(part.fetch_offset, upper) if found.size else ()
         aborted = [(row.producer_id, row.first_offset) for row in rows]
-    return _answer(log, part, aborted=aborted, records=records)
+    return answered(log, part, aborted=aborted, records=records)
 
 
-def _answer(
+def answered(
     log: Log,
     part: FetchPartition,
     *,
     aborted: Sequence[tuple[int, int]] | None = None,
     records: Sequence[FileRange] = (),
     diverging_epoch: tuple[int, int] | None = None,
+    preferred: int = NO_REPLICA,
 ) -> FetchedPartition:
+    """An answer without an error."""
     return FetchedPartition(
         part.partition,
         0,
@@ -114,64 +133,19 @@ def _answer(
         log.last_stable_offset,
         log.log_start_offset,
         aborted=aborted,
+        preferred_read_replica=preferred,
         records=records,
         diverging_epoch=diverging_epoch,
     )
 
 
-def _diverges(log: Log, part: FetchPartition) -> tuple[int, int] | ErrorCode | None:
-    """Where the reader's log and ours part, when the reader's last record is none of ours."""
+def diverges(log: Log, part: FetchPartition) -> FetchedPartition | None:
+    """The answer to a reader whose last record is none of ours: where the two logs part."""
+    if part.last_fetched_epoch < 0:
+        return None
     epoch, end_offset = log.epochs.end_offset(part.last_fetched_epoch, log.end_offset)
     if end_offset < 0:
-        return ErrorCode.offset_out_of_range
+        return FetchedPartition(part.partition, ErrorCode.offset_out_of_range.value)
     if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
-        return epoch, end_offset
+        return answered(log, part, diverging_epoch=(epoch, end_offset))
     return None
-
-
-class WaitingFetch:
-    """A fetch that found too little: it looks again when something was appended, and answers at its deadline with what there is."""
-
-    def __init__(
-        self,
-        partitions: Sequence[Partition],
-        wait_ms: int,
-        read: Callable[[], ReadResult],
-        is_enough: Callable[[ReadResult], bool],
-        answer: Callable[[ReadResult], None],
-    ) -> None:
-        self._partitions = partitions
-        self._read = read
-        self._is_enough = is_enough
-        self._answer = answer
-        self._loop = asyncio.get_running_loop()
-        self._look: asyncio.Handle | None = None
-        self._timer = self._loop.call_later(wait_ms / 1000, self._give_up)
-        for partition in partitions:
-            partition.watch(self.wake)
-
-    def wake(self) -> None:
-        """Look again, once, after the request that is being served now has appended all it brings."""
-        if self._look is None:
-            self._look = self._loop.call_soon(self._try)
-
-    def _try(self) -> None:
-        self._look = None
-        result = self._read()
-        if self._is_enough(result):
-            self._finish(result)
-
-    def _give_up(self) -> None:
-        self._finish(self._read())
-
-    def _finish(self, result: ReadResult) -> None:
-        self.cancel()
-        self._answer(result)
-
-    def cancel(self) -> None:
-        """Wait no more."""
-        self._timer.cancel()
-        if self._look is not None:
-            self._look.cancel()
-        for partition in self._partitions:
-            partition.unwatch(self.wake)

@@ -1,0 +1,264 @@
+"""How this node's followers get their leaders' records: a few connections to each leading broker, each with one fetch under way.
+
+A fetcher asks for all its partitions in one incremental session and appends what comes as it is. A fetch that waits at the leader is
+given up when a partition has come to the fetcher, so that nobody's first fetch waits behind it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from isthmus_client.connection import Address, Connection
+from isthmus_client.errors import ClientError, ConnectionFailed
+from isthmus_client.fetch_session import FetchSession, Key, grouped
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
+from isthmus_wire.fetch import (
+    TOPIC_ID_SINCE,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    decode_fetch_response,
+    encode_fetch_request,
+)
+
+from isthmus_broker.core.replica.follower import AskOffsets, ReplicaFollower, Step, Wanted
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.disk.files import DiskFailure
+from isthmus_broker.edge.replica.fetch_settings import FetchSettings
+from isthmus_broker.edge.replica.leader_offsets import leader_offsets
+from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.replica.throttles import Throttles
+
+logger = logging.getLogger(__name__)
+
+INTERRUPT_SECONDS: Final = 0.02
+"""How long a waiting fetch may still be answered after a partition has come; meanwhile more may come."""
+THROTTLED_SECONDS: Final = 0.1
+"""How soon a fetcher that is held back looks whether it still is."""
+
+
+class Home(NamedTuple):
+    """What fetchers know of their node."""
+
+    node_id: int
+    broker_epoch: Callable[[], int]
+    address_of: Callable[[int], Address | None]
+    settings: Callable[[], FetchSettings]
+    throttles: Throttles
+    disk_failed: Callable[[Partition, DiskFailure], None]
+
+
+class Fetchers:
+    """The fetchers of a node, by leading broker and number."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._of: dict[Partition, Fetcher] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch for this partition from whom it follows now, or no more."""
+        fetcher = None
+        if partition.follower is not None:
+            number = (crc32(partition.topic.encode()) + partition.index) % self._home.settings().fetchers
+            key = (partition.follower.leader, number)
+            fetcher = self._fetchers.get(key)
+            if fetcher is None:
+                fetcher = self._fetchers[key] = Fetcher(self._home, *key)
+        before = self._of.pop(partition, None)
+        if before is not None and before is not fetcher:
+            before.drop(partition)
+        if fetcher is not None:
+            self._of[partition] = fetcher
+            fetcher.add(partition)
+
+    def stop(self) -> None:
+        """The node stops."""
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+
+
+class Fetcher:
+    """One connection to one broker. Without partitions it keeps no task and no connection."""
+
+    def __init__(self, home: Home, leader: int, number: int) -> None:
+        self._home = home
+        self._leader = leader
+        self._number = number
+        self._partitions: dict[Key, Partition] = {}
+        self._session = FetchSession()
+        self._wanted: dict[Key, FetchPartition] = {}
+        self._asked: dict[Key, tuple[ReplicaFollower, Wanted]] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, partition: Partition) -> None:
+        """Fetch this too; one that is known follows anew, in another epoch."""
+        self._partitions[partition.topic_id.bytes, partition.index] = partition
+        self._news.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def drop(self, partition: Partition) -> None:
+        """Fetch this no more."""
+        self._partitions.pop((partition.topic_id.bytes, partition.index), None)
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        reachable = True
+        try:
+            while self._partitions:
+                try:
+                    connection = await self._connect()
+                    reachable = True
+                    try:
+                        await self._fetch_on(connection)
+                    finally:
+                        connection.close()
+                        self._session.reset()
+                except (ClientError, DecodeError) as error:
+                    if reachable:
+                        logger.warning("cannot fetch from broker %d: %s", self._leader, error)
+                    reachable = False
+                    await self._pause(self._home.settings().backoff_ms / 1000)
+        finally:
+            self._task = None
+
+    async def _connect(self) -> Connection:
+        address = self._home.address_of(self._leader)
+        if address is None:
+            raise ConnectionFailed(f"broker {self._leader} is not there")
+        return await Connection.open(address, f"broker-{self._home.node_id}-fetcher-{self._number}")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when there is something new to fetch."""
+        self._news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    async def _fetch_on(self, connection: Connection) -> None:
+        """Fetch until there is nothing left to fetch, or a partition came while the leader lets us wait."""
+        while self._partitions:
+            self._news.clear()
+            if not self._ask():
+                await self._pause(self._idle_seconds())
+                continue
+            response = await self._exchange(connection)
+            if response is None:
+                return
+            error = error_code(response.error_code)
+            if error is not ErrorCode.none:
+                self._session.reset()
+                continue
+            self._session.answered(response.session_id)
+            for topic, answers in response.topics:
+                for answer in answers:
+                    await self._take(connection, (topic, answer.partition), answer)
+
+    def _ask(self) -> bool:
+        """Find out what is wanted of every partition; False when nothing is, for now."""
+        now = now_ms()
+        throttles, partition_max = self._home.throttles, self._home.settings().partition_max
+        self._asked, before = {}, self._wanted
+        self._wanted = {}
+        for key, partition in self._partitions.items():
+            follower, log = partition.follower, partition.log
+            if follower is None or log is None or throttles.holds_back_fetcher(partition):
+                continue
+            asked = follower.wanted(log, now)
+            if asked is None:
+                continue
+            self._asked[key] = (follower, asked)
+            offset, epoch, last_epoch, start = asked
+            known = before.get(key)
+            wanted = FetchPartition(partition.index, offset, partition_max, epoch, last_epoch, start)
+            self._wanted[key] = known if known == wanted and known is not None else wanted
+        return bool(self._wanted)
+
+    def _idle_seconds(self) -> float:
+        """Until a partition that waits may be asked for again."""
+        followers = [partition.follower for partition in self._partitions.values()]
+        resumes = [at for follower in followers if follower is not None and (at := follower.resume_ms()) is not None]
+        left = (min(resumes) - now_ms()) / 1000 if resumes else THROTTLED_SECONDS
+        return max(left, THROTTLED_SECONDS)
+
+    async def _exchange(self, connection: Connection) -> FetchResponse | None:
+        """One fetch; None when it was given up for the sake of a partition that has just come."""
+        settings = self._home.settings()
+        version = connection.versions.choose(ApiKey.FETCH, at_least=TOPIC_ID_SINCE)
+        body = encode_fetch_request(version, self._request(settings))
+        exchange = asyncio.ensure_future(
+            connection.exchange(ApiKey.FETCH, version, (body,), seconds=settings.timeout_seconds)
+        )
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait((exchange, news), return_when=asyncio.FIRST_COMPLETED)
+            if not exchange.done():
+                await asyncio.wait((exchange,), timeout=INTERRUPT_SECONDS)
+            if not exchange.done():
+                return None
+            frame, start = exchange.result()
+        finally:
+            news.cancel()
+            exchange.cancel()
+        return decode_fetch_response(version, frame, start)
+
+    def _request(self, settings: FetchSettings) -> FetchRequest:
+        session_id, epoch, changed, gone = self._session.plan(self._wanted)
+        return FetchRequest(
+            settings.wait_ms,
+            settings.min_bytes,
+            settings.response_max,
+            [(topic, [changed[topic, index] for index in indexes]) for topic, indexes in grouped(changed).items()],
+            session_id=session_id,
+            session_epoch=epoch,
+            forgotten=list(grouped(gone).items()),
+            replica_id=self._home.node_id,
+            replica_epoch=self._home.broker_epoch(),
+        )
+
+    async def _take(self, connection: Connection, key: Key, answer: FetchedPartition) -> None:
+        """Do what the follower makes of its answer, unless it follows another leader by now."""
+        partition, asked = self._partitions.get(key), self._asked.get(key)
+        if partition is None or asked is None or partition.log is None or partition.follower is not asked[0]:
+            return
+        follower, wanted = asked
+        step = follower.answered(wanted, answer, partition.log, now_ms())
+        if isinstance(step, AskOffsets):
+            await self._ask_offsets(connection, partition, follower)
+        else:
+            self._follow(partition, follower, step, answer.records or ())
+
+    async def _ask_offsets(self, connection: Connection, partition: Partition, follower: ReplicaFollower) -> None:
+        """What was asked for is not in the leader's log: find out what is."""
+        found = await leader_offsets(connection, self._home.node_id, partition, follower.leader_epoch)
+        if partition.follower is not follower or partition.log is None:
+            return
+        if found is None:
+            follower.failed(now_ms())
+        else:
+            self._follow(partition, follower, follower.offsets(*found, partition.log, now_ms()), ())
+
+    def _follow(
+        self, partition: Partition, follower: ReplicaFollower, step: Step, records: Sequence[memoryview | bytes]
+    ) -> None:
+        try:
+            partition.follow(step, records, now_ms())
+        except CorruptBatch as damage:
+            logger.error("%s-%d: broker %d sent %s", partition.topic, partition.index, self._leader, damage)
+            follower.failed(now_ms())
+        except DiskFailure as failure:
+            self._home.disk_failed(partition, failure)
+            return
+        if records and self._home.throttles.is_follower_throttled(partition):
+            self._home.throttles.fetched(sum(map(len, records)))
