@@ -10,6 +10,7 @@ from isthmus_cli.consume import consume
 from isthmus_cli.group import group_app
 from isthmus_cli.node import node
 from isthmus_cli.produce import produce
+from isthmus_cli.status import status
 from isthmus_cli.storage import storage_app
 from isthmus_cli.topic import topic_app
 from isthmus_cli.topology import down, kill, pause, resume, up
@@ -24,7 +25,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
 app.command()(produce)
 app.command()(consume)
-for command in (up, kill, pause, resume, down):
+for command in (up, status, kill, pause, resume, down):
     app.command()(command)
 app.add_typer(wan_app, name="wan")
 

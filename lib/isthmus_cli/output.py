@@ -7,9 +7,12 @@ terminal is as wide as its contents: nothing is cut off that a pipe might want.
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from isthmus_cli.options import Output
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Row = dict[str, Any]
 _UNBOUNDED_WIDTH: Final = 100_000
@@ -31,19 +34,25 @@ def show_json(document: Any) -> None:
 def show_table(columns: Sequence[str], rows: Sequence[Row], title: str | None = None) -> None:
     """Aligned columns under their names."""
     from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    Console(highlight=False, width=None if terminal else _UNBOUNDED_WIDTH).print(table(columns, rows, title))
+
+
+def table(columns: Sequence[str], rows: Sequence[Row], title: str | None = None) -> "Table":
+    """The same, to be drawn by somebody else."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
     for column in columns:
         numeric = bool(rows) and all(isinstance(row.get(column), int | None) for row in rows)
-        table.add_column(
+        made.add_column(
             column.replace("_", " ").upper(), overflow="fold", justify="right" if numeric else "left", no_wrap=numeric
         )
     for row in rows:
-        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    terminal = sys.stdout.isatty()
-    Console(highlight=False, width=None if terminal else _UNBOUNDED_WIDTH).print(table)
+        made.add_row(*(Text(_cell(row.get(column))) for column in columns))
+    return made
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`isthmus topic`: list, describe, create, alter, delete."""
+"""`isthmus topic`: list, describe, create, alter, delete, and how replicas are doing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from isthmus_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from isthmus_client.admin.replicas import PartitionStatus
     from isthmus_client.client import Client
-    from isthmus_client.metadata import Topic
+    from isthmus_client.errors import ClientError
+    from isthmus_client.metadata import Topic, TopicPartition
 
 topic_app = typer.Typer(help="Topics: list, describe, create, alter, delete.", no_args_is_help=True)
 
@@ -29,6 +31,10 @@ AssignmentOption = Annotated[
     ),
 ]
 _PARTITION_COLUMNS: Final = ("topic", "partition", "leader", "leader_epoch", "replicas", "in_sync", "offline")
+_REPLICA_COLUMNS: Final = (
+    *("topic", "partition", "broker", "leader", "observer", "isr_eligible", "in_sync", "caught_up"),
+    *("caught_up_lag_ms", "fetch_lag_ms", "log_start", "log_end", "leader_epoch"),
+)
 
 
 @topic_app.command("list")
@@ -200,6 +206,56 @@ async def _alter(
         grown = await create_partitions(client, {name: partitions}, {name: placed} if placed else None)
         answers["partitions"] = grown[name]
     return answers
+
+
+@topic_app.command("replicas")
+def replicas_command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", autocompletion=complete_topics)] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show every replica: who leads, follows and observes, who is in sync, and how far behind it is."""
+    from isthmus_client.errors import ClientError
+
+    from isthmus_cli.output import show_rows
+    from isthmus_cli.session import exit_for, run
+
+    told = run(bootstrap, lambda client: _replicas(client, names))
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "broker": replica.broker,
+            "leader": replica.is_leader,
+            "observer": replica.is_observer,
+            "isr_eligible": replica.is_isr_eligible,
+            "in_sync": replica.is_in_isr,
+            "caught_up": replica.is_caught_up,
+            "caught_up_lag_ms": _known(replica.caught_up_lag_ms),
+            "fetch_lag_ms": _known(replica.fetch_lag_ms),
+            "log_start": _known(replica.log_start),
+            "log_end": _known(replica.log_end),
+            "leader_epoch": status.leader_epoch,
+        }
+        for partition, status in told.items()
+        if not isinstance(status, ClientError)
+        for replica in status.replicas
+    ]
+    show_rows(output, _REPLICA_COLUMNS, rows)
+    exit_for({str(partition): status for partition, status in told.items() if isinstance(status, ClientError)})
+
+
+async def _replicas(client: Client, names: list[str] | None) -> dict[TopicPartition, PartitionStatus | ClientError]:
+    from isthmus_client.admin.replicas import replica_status
+    from isthmus_client.admin.topics import describe, list_topics
+    from isthmus_client.metadata import TopicPartition
+
+    topics = await (describe(client, names) if names else list_topics(client))
+    return await replica_status(client, [TopicPartition(t.name, i) for t in topics.values() for i in t.partitions])
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 @topic_app.command("delete")

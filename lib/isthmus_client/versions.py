@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire.apis import ALL_VERSIONS, ApiKey
 
 from isthmus_client.errors import NotSupported
 
@@ -22,7 +22,7 @@ class Versions:
 
     def choose(self, api: ApiKey, *, at_least: int = 0, at_most: int = NEWEST) -> int:
         """The version to use; raises NotSupported when the ranges do not meet between `at_least` and `at_most`."""
-        ours_low, ours_high = KAFKA_VERSIONS[api]
+        ours_low, ours_high = ALL_VERSIONS[api]
         low, high = self._ranges.get(api, (0, -1))
         version = min(ours_high, high, at_most)
         floor = max(ours_low, low, at_least, _OLDEST.get(api, 0))

@@ -11,8 +11,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.primitive import i32Timedelta
 
-from isthmus_wire import requests
-from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire import extensions, requests
+from isthmus_wire.apis import ALL_VERSIONS, ApiKey
 from isthmus_wire.codec import Layout, reader, writer
 from isthmus_wire.primitives import Cursor
 
@@ -50,41 +50,49 @@ NO_THROTTLE: Final = millis(0)
 @cache
 def highest_version(api_key: int) -> int:
     """The version whose class the rest of the code sees."""
-    if api_key in KAFKA_VERSIONS:
-        return KAFKA_VERSIONS[ApiKey(api_key)][1]
+    if api_key in ALL_VERSIONS:
+        return ALL_VERSIONS[ApiKey(api_key)][1]
     return max(schema_name_map[api_key_map[api_key]])
+
+
+def _request_schema(api_key: int, version: int) -> Layout:
+    return extensions.REQUESTS.get(api_key) or load_request_schema(api_key, version)
+
+
+def _response_schema(api_key: int, version: int) -> Layout:
+    return extensions.RESPONSES.get(api_key) or load_response_schema(api_key, version)
 
 
 @cache
 def request_class(api_key: int) -> Layout:
     """The class in which handlers see requests of this API."""
-    return _REQUEST_UNIONS.get(api_key) or load_request_schema(api_key, highest_version(api_key))
+    return _REQUEST_UNIONS.get(api_key) or _request_schema(api_key, highest_version(api_key))
 
 
 @cache
 def response_class(api_key: int) -> Layout:
     """The class in which clients see responses of this API."""
-    return _RESPONSE_UNIONS.get(api_key) or load_response_schema(api_key, highest_version(api_key))
+    return _RESPONSE_UNIONS.get(api_key) or _response_schema(api_key, highest_version(api_key))
 
 
 def decode_request(api_key: int, version: int, data: bytes | memoryview, offset: int = 0) -> Any:
     """A request's body; raises DecodeError for bytes that are not one."""
-    return reader(load_request_schema(api_key, version), request_class(api_key))(Cursor(data, offset))
+    return reader(_request_schema(api_key, version), request_class(api_key))(Cursor(data, offset))
 
 
 def encode_request(api_key: int, version: int, request: Any) -> bytes:
     """The body of a request in the layout of that version."""
-    return encode_entity(request, load_request_schema(api_key, version))
+    return encode_entity(request, _request_schema(api_key, version))
 
 
 def decode_response(api_key: int, version: int, data: bytes | memoryview, offset: int = 0) -> Any:
     """A response's body; raises DecodeError for bytes that are not one."""
-    return reader(load_response_schema(api_key, version), response_class(api_key))(Cursor(data, offset))
+    return reader(_response_schema(api_key, version), response_class(api_key))(Cursor(data, offset))
 
 
 def encode_response(api_key: int, version: int, response: Any) -> bytes:
     """The body of a response in the layout of that version."""
-    return encode_entity(response, load_response_schema(api_key, version))
+    return encode_entity(response, _response_schema(api_key, version))
 
 
 def encode_entity(entity: Any, layout: Layout = None) -> bytes:

@@ -19,6 +19,8 @@ from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.static.primitive import i32, i32Timedelta, i64Timedelta
 
+from isthmus_wire.apis import ApiKey
+
 _NO_RETENTION: Final[Any] = OffsetCommitWithRetention.__dataclass_fields__["retention_time"].default
 """Up to version 4 a client could say how long an offset is kept; -1 ms leaves that to the broker."""
 
@@ -45,6 +47,7 @@ class FindCoordinatorRequest:
 class DeleteTopicsRequest:
     """Up to version 5 `topic_names`, then `topics`, each a name or an id."""
 
+    __api_key__: ClassVar[int] = ApiKey.DELETE_TOPICS
     __flexible__: ClassVar[bool] = True
     topics: tuple[DeleteTopicState, ...] = ()
     topic_names: tuple[str, ...] = field(metadata=_typed("string"), default=())

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_broker.core.metadata.image import Partition
 from isthmus_broker.core.metadata.partition_change import Election, PartitionChange
-from isthmus_broker.core.metadata.reassignments import list_partition_reassignments
 from isthmus_broker.core.metadata.replay import merged
 from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import PartitionChangeRecord, PartitionRecord
@@ -282,9 +281,7 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
         (3, 4),
         (1, 2),
     )
-    listed = list_partition_reassignments(
-        cluster.image, entity(ListPartitionReassignmentsRequest, timeout=NO_THROTTLE, topics=None)
-    )
+    listed = cluster.ask(entity(ListPartitionReassignmentsRequest, timeout=NO_THROTTLE, topics=None))
     assert [(t.name, t.partitions[0].adding_replicas) for t in listed.topics] == [("a", (3, 4))]
     assert proposal(cluster, (1, 2, 3)).error_code is ErrorCode.none
     assert cluster.partition("a").adding_replicas == (3, 4)

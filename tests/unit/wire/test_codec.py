@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isthmus_wire import messages, requests
-from isthmus_wire.apis import FLEXIBLE_SINCE, KAFKA_VERSIONS, ApiKey
+from isthmus_wire import extensions, messages, requests
+from isthmus_wire.apis import ALL_VERSIONS, FLEXIBLE_SINCE, ApiKey
 from isthmus_wire.codec import reader, writer
 from isthmus_wire.errors import DecodeError, ErrorCode
 from isthmus_wire.primitives import Cursor
@@ -20,12 +20,14 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
 
-LAYOUTS = [
+LAYOUTS: list[Any] = [
     load(key, version)
-    for key, (lowest, highest) in KAFKA_VERSIONS.items()
+    for key, (lowest, highest) in ALL_VERSIONS.items()
     for version in range(max(lowest, 3) if key == ApiKey.PRODUCE else lowest, highest + 1)
     for load in (load_request_schema, load_response_schema)
+    if key < extensions.FIRST_OWN_KEY
 ]
+LAYOUTS += [*extensions.REQUESTS.values(), *extensions.RESPONSES.values()]
 PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "int8": st.integers(-128, 127),
     "int16": st.integers(-(2**15), 2**15 - 1),

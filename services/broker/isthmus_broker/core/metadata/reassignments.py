@@ -127,8 +127,8 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
 
 
 def list_partition_reassignments(
-    image: ClusterImage, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+    image: ClusterImage, request: ListPartitionReassignmentsRequest, _context: ControllerContext
+) -> Result[ListPartitionReassignmentsResponse]:
     """What is under way, of the named partitions or of all; partitions that do not exist are passed over."""
     if request.topics is None:
         asked = [(name, sorted(image.topics.by_id[topic_id].partitions)) for name, topic_id in image.topics.ids.items()]
@@ -141,13 +141,14 @@ def list_partition_reassignments(
         ongoing = () if topic is None else _ongoing(topic, indexes)
         if ongoing:
             topics.append(entity(OngoingTopicReassignment, name=name, partitions=ongoing))
-    return entity(
+    response = entity(
         ListPartitionReassignmentsResponse,
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         error_message=None,
         topics=tuple(topics),
     )
+    return Result((), response)
 
 
 def _ongoing(topic: Topic, indexes: Sequence[int]) -> tuple[OngoingPartitionReassignment, ...]:

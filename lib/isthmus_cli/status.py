@@ -1,0 +1,77 @@
+"""`isthmus status`: how a topology on this machine is doing, once or live."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from isthmus_cli.options import Output, OutputOption
+from isthmus_cli.session import complain
+from isthmus_cli.topology import DEFAULT_DIRECTORY, DirectoryOption, opened
+
+if TYPE_CHECKING:
+    from isthmus_topology.overview import Overview
+    from rich.console import Group
+
+_REFRESH_SECONDS: Final = 1.0
+_NODES: Final = ("node", "id", "rack", "roles", "state", "pid", "mb", "leads", "in_sync", "observes")
+_REGIONS: Final = (
+    *("cluster", "region", "leaders", "replicas", "in_sync", "observers"),
+    *("lag", "lag_ms", "bootstrap"),
+)
+_LINKS: Final = ("from", "to", "cut", "latency_ms", "jitter_ms", "loss", "bandwidth_mbit", "connections", "carried")
+
+
+def status(
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep the tables up to date until Ctrl-C.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the nodes of a topology, how far each region is behind, and the links."""
+    from isthmus_topology.overview import look
+
+    from isthmus_cli.output import show_json, show_table
+
+    if watch:
+        _watch(directory)
+        return
+    overview = look(opened(directory))
+    if output is Output.JSON:
+        show_json(asdict(overview))
+        return
+    for columns, rows in ((_NODES, overview.nodes), (_REGIONS, overview.regions), (_LINKS, overview.links)):
+        if rows:
+            show_table(columns, rows)
+            print()
+    for trouble in overview.troubles:
+        complain(trouble)
+
+
+def _watch(directory: DirectoryOption) -> None:
+    from isthmus_topology.overview import look
+    from rich.live import Live
+
+    try:
+        with Live(_drawn(look(opened(directory))), screen=True) as live:
+            while True:
+                time.sleep(_REFRESH_SECONDS)
+                live.update(_drawn(look(opened(directory))))
+    except KeyboardInterrupt:
+        pass
+
+
+def _drawn(overview: Overview) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    from isthmus_cli.output import table
+
+    parts = [
+        table(columns, rows)
+        for columns, rows in ((_NODES, overview.nodes), (_REGIONS, overview.regions), (_LINKS, overview.links))
+        if rows
+    ]
+    return Group(*parts, *(Text(trouble, style="bold red") for trouble in overview.troubles))

@@ -1,0 +1,96 @@
+"""Isthmus's own APIs, which Kafka does not have. Their keys begin at 20000, far above Kafka's, and every one stands in this table:
+
+| key | name | who answers | what for |
+|---|---|---|---|
+| 20000 | DescribeReplicas | the leader of each partition | how far every replica has come: leader, followers, observers |
+
+They are told in ApiVersions to clients that name themselves `isthmus` only, so that a listing stays what Kafka's tools know. All versions
+are flexible. The classes are made like kio's, and the same codec carries them.
+"""
+
+# No postponed annotations here: the codec reads the fields' types.
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.constants import EntityType
+
+FIRST_OWN_KEY: Final = 20_000
+DESCRIBE_REPLICAS: Final = 20_000
+
+
+class _Nested:
+    __slots__ = ()
+    __type__: ClassVar[EntityType] = EntityType.nested
+    __version__: ClassVar[int] = 0
+    __flexible__: ClassVar[bool] = True
+
+
+class _Message(_Nested):
+    __slots__ = ()
+    __api_key__: ClassVar[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasOfTopic(_Nested):
+    """A topic that is asked about."""
+
+    name: str = field(metadata={"kafka_type": "string"})
+    partitions: tuple[int, ...] = field(metadata={"kafka_type": "int32"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeReplicasRequest(_Message):
+    """Which partitions; each is asked of its leader."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[int] = DESCRIBE_REPLICAS
+    topics: tuple[ReplicasOfTopic, ...] = field(metadata={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedReplica(_Nested):
+    """One replica as its leader sees it; a time that is not known is -1, and so is an offset."""
+
+    broker_id: int = field(metadata={"kafka_type": "int32"})
+    is_leader: bool = field(metadata={"kafka_type": "bool"})
+    is_observer: bool = field(metadata={"kafka_type": "bool"})
+    is_isr_eligible: bool = field(metadata={"kafka_type": "bool"})
+    is_in_isr: bool = field(metadata={"kafka_type": "bool"})
+    is_caught_up: bool = field(metadata={"kafka_type": "bool"})
+    last_caught_up_lag_ms: int = field(metadata={"kafka_type": "int64"})
+    last_fetch_lag_ms: int = field(metadata={"kafka_type": "int64"})
+    log_start_offset: int = field(metadata={"kafka_type": "int64"})
+    log_end_offset: int = field(metadata={"kafka_type": "int64"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedPartition(_Nested):
+    """A partition's replicas, or why they cannot be told."""
+
+    index: int = field(metadata={"kafka_type": "int32"})
+    error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
+    leader_epoch: int = field(metadata={"kafka_type": "int32"})
+    replicas: tuple[DescribedReplica, ...] = field(metadata={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedTopic(_Nested):
+    """A topic's partitions, as asked."""
+
+    name: str = field(metadata={"kafka_type": "string"})
+    partitions: tuple[DescribedPartition, ...] = field(metadata={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeReplicasResponse(_Message):
+    """In the order of the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[int] = DESCRIBE_REPLICAS
+    topics: tuple[DescribedTopic, ...] = field(metadata={})
+
+
+REQUESTS: Final[Mapping[int, type[_Message]]] = {DESCRIBE_REPLICAS: DescribeReplicasRequest}
+RESPONSES: Final[Mapping[int, type[_Message]]] = {DESCRIBE_REPLICAS: DescribeReplicasResponse}
