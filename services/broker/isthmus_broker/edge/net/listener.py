@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
+from isthmus_broker.edge.memory import give_back_memory
 from isthmus_broker.edge.net.admission import Admission
 from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.connection import Connection, Request
@@ -38,9 +39,11 @@ class Listener:
         self.budget = budget
         self.handle = serve
         self.port = 0
+        self.on_closed: Callable[[Connection], None] = lambda _connection: None
         self._settings = settings
         self._admission = admission
         self._addresses: dict[Connection, str] = {}
+        self._ended = False  # some connection, since the last sweep
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._sweep: asyncio.TimerHandle | None = None
@@ -126,7 +129,9 @@ class Listener:
         """Forget a connection."""
         address = self._addresses.pop(connection, None)
         if address is not None:
+            self._ended = True
             self._admission.leave(self.listener_name, address)
+            self.on_closed(connection)
 
     def drop(self, connection: Connection, reason: str) -> None:
         """Close a connection and let another have its place at once."""
@@ -145,4 +150,7 @@ class Listener:
             connection.sweep(now)
             if 0 <= self._settings.idle_ms / 1000 < now - connection.active_at:
                 connection.close(f"nothing moved for connections.max.idle.ms {self._settings.idle_ms}")
+        if self._ended:
+            self._ended = False
+            give_back_memory()
         self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
