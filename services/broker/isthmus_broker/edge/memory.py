@@ -1,4 +1,4 @@
-"""Memory that was freed goes back to the system: the allocator keeps it otherwise, and a node that was busy once would look busy for ever."""
+"""Memory that was freed goes back to the system: the allocator keeps it otherwise, and a node that was busy once would look so for ever."""
 
 import ctypes
 from contextlib import suppress
