@@ -6,10 +6,18 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+from uuid import UUID
+
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.raft.types import VoterSet
+from isthmus_broker.edge.disk.log_dir import read_meta
+from isthmus_broker.edge.format import directories_of, format_directories, write_first_voters
+from isthmus_broker.edge.quorum import local_voter
 
 ISTHMUS = Path(sys.executable).with_name("isthmus")
 READY_SECONDS = 60
@@ -32,11 +40,12 @@ class Node:
     """One process; `start` again after `kill` or `stop` to see what it makes of its files."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        """Without `process.roles` it is a cluster of its own."""
         self.directory = directory
-        self.port, controller = free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "log.dirs": str(directory / "data"),
             **(settings or {}),
         }
@@ -49,29 +58,50 @@ class Node:
         return self.directory / "node.log"
 
     @property
+    def metadata(self) -> Path:
+        """The directory of its metadata log."""
+        return Path(self.settings["log.dirs"].split(",")[0]) / "__cluster_metadata-0"
+
+    @property
     def pid(self) -> int:
         """The process id."""
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and not ended by the test."""
+        return self._process is not None
+
     def start(self) -> str:
         """Start and wait until it serves; returns the line it prints then."""
+        self.launch()
+        return self.await_ready()
+
+    def launch(self) -> None:
+        """Start without waiting: a node of a cluster may need others to become ready."""
         assert self._process is None
         self.directory.mkdir(parents=True, exist_ok=True)
         arguments = [argument for key, value in self.settings.items() for argument in ("--set", f"{key}={value}")]
-        self._log = self.log_path.open("ab")
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
+        self._log = self.log_path.open("ab")
         self._process = subprocess.Popen(
             [ISTHMUS, "node", *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
         )
+
+    def await_ready(self) -> str:
+        """The line it prints when it serves; a node that does not come to that is ended."""
+        assert self._process is not None
+        assert self._process.stdout is not None
         give_up = threading.Timer(READY_SECONDS, self._process.kill)
         give_up.start()
         try:
-            assert self._process.stdout is not None
             line = self._process.stdout.readline()
         finally:
             give_up.cancel()
-        assert line.startswith("ready "), f"the node did not start:\n{self.log_path.read_text()[-4000:]}"
+        if not line.startswith("ready "):
+            self.kill()
+            raise AssertionError(f"the node did not start:\n{self.log_path.read_text()[-4000:]}")
         return line
 
     def kill(self) -> None:
@@ -97,6 +127,11 @@ class Node:
                 self._log.close()
         return status
 
+    def signal(self, number: int) -> None:
+        """Send a signal that does not end it, or whose end somebody else waits for."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def log(self) -> str:
         """What it said on standard error."""
         return self.log_path.read_text()
@@ -111,3 +146,118 @@ def running_node(directory: Path, settings: Mapping[str, str] | None = None) -> 
         yield node
     finally:
         node.stop()
+
+
+CLUSTER_ID = "aXN0aG11cy10ZXN0cy1pZA"
+COMBINED = "broker,controller"
+
+
+class Cluster:
+    """Several nodes; node ids count from 1 in the order of their roles, and every address is known before any node starts."""
+
+    def __init__(
+        self,
+        directory: Path,
+        roles: Sequence[str],
+        *,
+        racks: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+        dynamic: bool = False,
+    ) -> None:
+        """`dynamic` leaves it to the metadata log who votes (kraft.version 1); else the settings say it."""
+        self.nodes = {number: Node(directory / f"node-{number}") for number in range(1, len(roles) + 1)}
+        self.roles = dict(zip(self.nodes, roles, strict=True))
+        self.dynamic = dynamic
+        common = {
+            "controller.listener.names": "CONTROLLER",
+            **self._quorum(),
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "4",
+            **(settings or {}),
+        }
+        for number, node in self.nodes.items():
+            listeners = []
+            if "broker" in self.roles[number]:
+                listeners.append(f"PLAINTEXT://127.0.0.1:{node.port}")
+            if "controller" in self.roles[number]:
+                listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
+            own = {
+                "process.roles": self.roles[number],
+                "node.id": str(number),
+                "listeners": ",".join(listeners),
+                "log.dirs": str(node.directory / "data"),
+            }
+            if racks:
+                own["broker.rack"] = racks[number - 1]
+            node.settings = {**own, **common}
+
+    def _quorum(self) -> dict[str, str]:
+        places = {number: f"127.0.0.1:{self.nodes[number].controller_port}" for number in self.controllers}
+        if self.dynamic:
+            return {"controller.quorum.bootstrap.servers": ",".join(places.values())}
+        return {"controller.quorum.voters": ",".join(f"{number}@{place}" for number, place in places.items())}
+
+    @property
+    def controllers(self) -> list[int]:
+        """The nodes that may lead the quorum."""
+        return [number for number, roles in self.roles.items() if "controller" in roles]
+
+    @property
+    def brokers(self) -> list[int]:
+        """The nodes that clients talk to."""
+        return [number for number, roles in self.roles.items() if "broker" in roles]
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers."""
+        return ",".join(self.nodes[number].bootstrap for number in self.brokers)
+
+    @property
+    def controller_bootstrap(self) -> str:
+        """All controllers."""
+        return ",".join(f"127.0.0.1:{self.nodes[number].controller_port}" for number in self.controllers)
+
+    def format(self, voters: Sequence[int] | None = None) -> None:
+        """Give every node its identity; with dynamic voters also who votes first, by default all controllers."""
+        configs = {number: resolve_node(BrokerLayers(node.settings)) for number, node in self.nodes.items()}
+        directories: dict[int, UUID] = {}
+        for number, config in configs.items():
+            format_directories(directories_of(config), number, CLUSTER_ID)
+            directories[number] = read_meta(Path(config.metadata_log_dir)).directory_id
+        if self.dynamic:
+            chosen = self.controllers if voters is None else voters
+            first = VoterSet(tuple(local_voter(configs[number], directories[number]) for number in chosen))
+            for number in chosen:
+                write_first_voters(configs[number], first)
+
+    def start(self, *numbers: int) -> None:
+        """Start these nodes, by default all, and wait until they serve."""
+        chosen = [self.nodes[number] for number in numbers or self.nodes]
+        for node in chosen:
+            node.launch()
+        for node in chosen:
+            node.await_ready()
+
+    def end(self) -> None:
+        """SIGKILL for all that run."""
+        for node in self.nodes.values():
+            node.kill()
+
+
+@contextmanager
+def running_cluster(
+    directory: Path,
+    roles: Sequence[str],
+    *,
+    racks: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+    dynamic: bool = False,
+) -> Iterator[Cluster]:
+    """A cluster that ends with the block."""
+    cluster = Cluster(directory, roles, racks=racks, settings=settings, dynamic=dynamic)
+    cluster.format()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()

@@ -81,7 +81,7 @@ class Connection:
         self.features: Any = None  # the ApiVersionsResponse
         self.writable = asyncio.Event()
         self.writable.set()
-        self._address = address
+        self.address = address
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._correlation = itertools.count()
@@ -106,7 +106,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                transport, _ = await loop.create_connection(lambda: _Protocol(self), *self._address)
+                transport, _ = await loop.create_connection(lambda: _Protocol(self), *self.address)
         except TimeoutError as error:
             raise ConnectionFailed(f"cannot connect to {self.name} within {CONNECT_SECONDS:.0f} s") from error
         except OSError as error:

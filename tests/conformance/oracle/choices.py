@@ -25,7 +25,6 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("delegation tokens", 38, 39, 40, 41),
     *_not_served("elections and reassignments on request", 43, 45, 46),
     *_not_served("client quotas", 48, 49),
-    *_not_served("changes of the quorum, of features and of the set of brokers", 55, 57, 64, 80, 81),
     *_not_served("share groups", 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
     *_not_served("streams groups", 88, 89),
     Choice("api_versions/*/*_features/share.version", "share groups are not implemented"),

@@ -4,20 +4,19 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
 from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.headers import encode_response_prefix
 from isthmus_wire.messages import encode_response
 
-from isthmus_broker.edge.api.registry import handler_of
+from isthmus_broker.edge.api.registry import VERSIONS, Side, handler_of
+from isthmus_broker.edge.drive.raft_driver import RaftStopped
 from isthmus_broker.edge.net.connection import ConnectionRefused, Request
-from isthmus_broker.edge.services import Services
+from isthmus_broker.edge.services import NodeServices
 
 logger = logging.getLogger(__name__)
-
-_VERSIONS: Final[dict[int, tuple[int, int]]] = {int(key): versions for key, versions in KAFKA_VERSIONS.items()}
 
 # The answer in version 0 to a version of ApiVersions that nobody knows: the versions of ApiVersions itself.
 _UNSUPPORTED: Final = SimpleNamespace(
@@ -33,19 +32,21 @@ _UNSUPPORTED: Final = SimpleNamespace(
 
 
 class Dispatcher:
-    """Serves every request of every listener."""
+    """Serves every request of the listeners of one side; a broker's handlers need `Services`."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: NodeServices, side: Side) -> None:
         self._services = services
+        self._side = side
+        self._versions: dict[int, tuple[int, int]] = {int(key): found for key, found in VERSIONS[side].items()}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def serve(self, request: Request) -> None:
         """Call the handler. An API nobody serves closes the connection, as Kafka does it."""
         key, version = request.header.api_key, request.header.api_version
-        handler = handler_of(key)
+        handler = handler_of(key, self._side)
         if handler is None:
             raise ConnectionRefused(f"API key {key} is not served")
-        lowest, highest = _VERSIONS[key]
+        lowest, highest = self._versions[key]
         if not lowest <= version <= highest:
             if key != ApiKey.API_VERSIONS:
                 raise ConnectionRefused(
@@ -61,12 +62,14 @@ class Dispatcher:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _finish(self, request: Request, work: Coroutine[None, None, None]) -> None:
+    async def _finish(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
         """A handler that waits decodes its request before its first await: the frame is gone afterwards."""
         try:
             await work
         except (ConnectionRefused, WireError) as refusal:
             request.connection.close(f"it sent what is no request: {refusal}")
+        except RaftStopped:
+            request.connection.close("this node stops")
         except Exception:
             logger.exception("%s of %s failed", ApiKey(request.header.api_key).name, request.connection.peer)
             request.connection.close("of a fault of this node")

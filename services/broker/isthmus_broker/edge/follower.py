@@ -1,5 +1,6 @@
 """Who follows the cluster's metadata on this node, and in which order they are told."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,42 +8,41 @@ from dataclasses import replace
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.metadata.configs import layers_of
-from isthmus_broker.core.metadata.delta import Changes, changes_between
+from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.history import Published
-from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ResourceType
-from isthmus_broker.edge.drive.group_metadata import GroupMetadata
-from isthmus_broker.edge.drive.replica_reports import ReplicaReports
-from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC
-from isthmus_broker.edge.replica.partition import Partition
-from isthmus_broker.edge.services import Services
+from isthmus_broker.core.metadata.image import ResourceType
+from isthmus_broker.edge.services import NodeServices
 
 logger = logging.getLogger(__name__)
 
 
 class MetadataFollower:
-    """Brings a node's parts to each committed image. Until the logs are open only the image itself is kept."""
+    """Brings a node to each committed image: first what handlers read, then the settings in force, then whoever follows the changes."""
 
-    def __init__(self, services: Services, groups: GroupMetadata, reports: ReplicaReports) -> None:
+    def __init__(self, services: NodeServices) -> None:
         self._services = services
-        self._groups = groups
-        self._reports = reports
+        self._advanced = asyncio.Event()
+        self.offset = -1
         self.on_config: Callable[[NodeConfig], None] = lambda _config: None
-        self._serving = False
-        self._offset = -1
-        services.replicas.on_leadership = self._leadership
-        services.replicas.on_removed = self._removed
+        self.on_changes: Callable[[Changes], None] = lambda _changes: None
 
     def published(self, published: Published) -> None:
         """A new committed image."""
         services = self._services
         services.image = published.image
-        self._offset = published.offset
+        self.offset = published.offset
         if published.changes.features:
             services.features_epoch = published.offset
         if any(resource.type == ResourceType.BROKER for resource in published.changes.configs):
             self.take_config()
-        if self._serving:
-            self._spread(published.changes)
+        self.on_changes(published.changes)
+        self._advanced.set()
+
+    async def reaches(self, offset: int) -> None:
+        """Waits until the image holds everything up to this offset."""
+        while self.offset < offset:
+            self._advanced.clear()
+            await self._advanced.wait()
 
     def take_config(self) -> None:
         """Obey what the metadata says about all brokers and about this one, over the node's own settings.
@@ -58,23 +58,3 @@ class MetadataFollower:
         services.config = config
         services.context = replace(services.context, node=config)
         self.on_config(config)
-
-    def begin(self) -> None:
-        """The logs are open: everybody learns all that is known so far."""
-        self._serving = True
-        self._spread(changes_between(EMPTY_IMAGE, self._services.image))
-
-    def _spread(self, changes: Changes) -> None:
-        services = self._services
-        services.replicas.apply(changes, services.config)
-        if self._groups.follow(changes, self._offset, services.config):
-            services.groups.metadata_changed(self._groups.view)
-        self._reports.follow(services.image)
-
-    def _leadership(self, partition: Partition) -> None:
-        if partition.topic == OFFSETS_TOPIC:
-            self._services.groups.leadership_changed(partition)
-
-    def _removed(self, partition: Partition) -> None:
-        if partition.topic == OFFSETS_TOPIC:
-            self._services.groups.resign(partition)

@@ -3,13 +3,24 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.raft.types import SnapshotId, VoterSet
+from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.checkpoints import uuid_text
 from isthmus_broker.edge.disk.files import DiskFailure
-from isthmus_broker.edge.disk.log_dir import Inconsistent, MetaProperties, NotFormatted, read_meta, write_meta
+from isthmus_broker.edge.disk.log_dir import (
+    METADATA_TOPIC,
+    Inconsistent,
+    MetaProperties,
+    NotFormatted,
+    read_meta,
+    write_meta,
+)
+
+BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 
 
 class Formatted(NamedTuple):
@@ -37,6 +48,25 @@ def directories_of(config: NodeConfig) -> list[Path]:
     """log.dirs and the metadata log's directory, each once, absolute."""
     named = dict.fromkeys([*config.log_dirs, config.metadata_log_dir])
     return [Path(os.path.abspath(name)) for name in named]
+
+
+def identify(config: NodeConfig, directories: Sequence[Path]) -> Formatted:
+    """What a node that starts is. One that is a cluster of its own formats itself; any other must have been told which cluster is its."""
+    alone = config.is_broker and [voter.node_id for voter in config.voters] == [config.node_id]
+    if not alone and not any(_is_formatted(directory) for directory in directories):
+        raise Inconsistent(
+            f"{directories[0]} is not formatted, and this node is no cluster of its own. "
+            "Format every node of the cluster by `isthmus storage format` with the same --cluster-id."
+        )
+    return format_directories(directories, config.node_id, None)
+
+
+def _is_formatted(directory: Path) -> bool:
+    try:
+        read_meta(directory)
+    except (NotFormatted, DiskFailure):
+        return False
+    return True
 
 
 def format_directories(directories: Sequence[Path], node_id: int, cluster_id: str | None) -> Formatted:
@@ -70,3 +100,14 @@ def format_directories(directories: Sequence[Path], node_id: int, cluster_id: st
     if not known and not written:
         raise Inconsistent(f"none of the log directories can be written: {', '.join(map(str, directories))}")
     return Formatted(cluster_id, tuple(written), tuple(known))
+
+
+def write_first_voters(config: NodeConfig, voters: VoterSet) -> None:
+    """The bootstrap snapshot of a quorum whose voters the log tells (KIP-853): each of them is formatted with the same."""
+    from isthmus_broker.edge.drive.raft_records import RaftRecords
+    from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+
+    directory = Path(config.metadata_log_dir).absolute() / f"{METADATA_TOPIC}-0"
+    directory.mkdir(exist_ok=True)
+    records, files = RaftRecords(now_ms), SnapshotFiles(directory)
+    files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(now_ms(), voters), (), records.snapshot_footer())

@@ -1,143 +1,94 @@
-"""One node, put together: what is built, in which order it starts, and how it stops."""
+"""One node, put together: what is built for its roles, in which order it starts, and how it stops."""
 
 import asyncio
 import logging
 import random
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
-from isthmus_broker.core.coordinator.runtime import Runtime
-from isthmus_broker.core.group.view import ClusterView
-from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
-from isthmus_broker.core.metadata.result import ControllerContext, Result
-from isthmus_broker.core.raft.config import RaftConfig
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
-from isthmus_broker.core.replica.fetch_session import FetchSessions
-from isthmus_broker.edge.clock import monotonic_ms, now_ms
-from isthmus_broker.edge.disk.checkpoints import TopicPartition
+from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.edge.api.registry import Side
 from isthmus_broker.edge.disk.files import DiskFailure, FilePool
-from isthmus_broker.edge.disk.log import Log
-from isthmus_broker.edge.disk.log_dir import LogDir, NotFormatted, read_meta
-from isthmus_broker.edge.disk.log_manager import LogManager, raise_file_limit
-from isthmus_broker.edge.disk.log_mover import LogMover
+from isthmus_broker.edge.disk.log_dir import Inconsistent, LogDir, NotFormatted, read_meta
+from isthmus_broker.edge.disk.log_manager import raise_file_limit
 from isthmus_broker.edge.dispatch import Dispatcher
-from isthmus_broker.edge.drive.controller import Controller, NotController
-from isthmus_broker.edge.drive.controller_channel import ControllerChannel
-from isthmus_broker.edge.drive.group_metadata import GroupMetadata
-from isthmus_broker.edge.drive.groups import GroupCoordinators
-from isthmus_broker.edge.drive.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
-from isthmus_broker.edge.drive.producer_ids import ProducerIds
-from isthmus_broker.edge.drive.raft_driver import RaftDriver, RaftSetting
-from isthmus_broker.edge.drive.replica_reports import ReplicaReports
-from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreation
 from isthmus_broker.edge.follower import MetadataFollower
-from isthmus_broker.edge.format import directories_of, format_directories, random_uuid
-from isthmus_broker.edge.lifecycle import BrokerLifecycle
+from isthmus_broker.edge.format import directories_of, identify, random_uuid
 from isthmus_broker.edge.net.admission import Admission, connection_limits
 from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.listener import Listener, ListenerSettings
-from isthmus_broker.edge.replica.manager import ReplicaManager
-from isthmus_broker.edge.services import Services
-from isthmus_broker.edge.upkeep import Upkeep
+from isthmus_broker.edge.quorum import Quorum
+from isthmus_broker.edge.services import NodeServices
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.broker import Broker
 
 logger = logging.getLogger(__name__)
 
 
 class Node:
-    """A broker and controller in one process. Made inside a running event loop."""
+    """A broker, a controller, or both, in one process. Made inside a running event loop."""
 
     def __init__(self, config: NodeConfig) -> None:
         check_protocols(config)
         directories = directories_of(config)
-        formatted = format_directories(directories, config.node_id, None)
-        for path in formatted.written:
-            logger.info("formatted %s for node %d of cluster %s", path, config.node_id, formatted.cluster_id)
+        identity = identify(config, directories)
+        for path in identity.written:
+            logger.info("formatted %s for node %d of cluster %s", path, config.node_id, identity.cluster_id)
         self._config = config
         self._pool = FilePool(raise_file_limit())
         self._directories = open_directories(directories)
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raft")
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self._controls = asyncio.Event()
         self._listeners: list[Listener] = []
         self._admissions: list[Admission] = []
-        self._metadata_log: MetadataLogStore | None = None
-        self._controller = Controller(config.node_id, self._published, self._leadership_changed)
-        self._lifecycle = BrokerLifecycle(
-            self._controller, self._context, self._directories, last_clean_epoch(self._log_directories())
+        context = ControllerContext(config, identity.cluster_id, random.SystemRandom(), random_uuid)
+        self._quorum = Quorum(
+            config,
+            self._metadata_directory().directory_id,
+            lambda: self._services.context,
+            self._published,
+            self._fault,
         )
-        self._group_metadata = GroupMetadata(config)
-        self._services = self._make_services(formatted.cluster_id)
-        self._reports = ReplicaReports(
-            self._services.controller, self._context, self._services.logs, lambda: self._lifecycle.epoch
-        )
-        self._follower = MetadataFollower(self._services, self._group_metadata, self._reports)
+        self._broker: Broker | None = None
+        self._services = self._make_services(context)
+        self._follower = MetadataFollower(self._services)
         self._follower.on_config = self._take_config
-        self._upkeep = Upkeep(lambda: self._services.config, self._services.logs)
 
-    def _make_services(self, cluster_id: str) -> Services:
-        config, channel = self._config, ControllerChannel(self._controller, self._context)
-        logs = LogManager(
-            self._log_directories(), self._pool, lambda topic: self._services.replicas.topic_config(topic)
-        )
-        replicas = ReplicaManager(config, logs)
-        return Services(
-            cluster_id=cluster_id,
+    def _make_services(self, context: ControllerContext) -> NodeServices:
+        config, quorum = self._config, self._quorum
+        if config.is_broker:
+            from isthmus_broker.edge.broker import Broker
+
+            self._broker = Broker(config, context, quorum, self._directories, self._pool)
+            self._broker.services.logs.on_all_failed = self._fault
+            return self._broker.services
+        return NodeServices(
+            cluster_id=context.cluster_id,
             config=config,
-            context=ControllerContext(config, cluster_id, random.SystemRandom(), random_uuid),
+            context=context,
             image=EMPTY_IMAGE,
             features_epoch=-1,
-            controller=channel,
-            logs=logs,
-            mover=LogMover(logs, self._move_limit, self._log_moved),
-            replicas=replicas,
-            sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
-            groups=GroupCoordinators(self._new_group_runtime, self._group_metadata.view, self._group_partitions),
-            topics=TopicCreation(channel, self._context),
-            producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
+            quorum=quorum,
+            controller=quorum.channel(),
         )
 
     # -- start ---------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Recover, join, and serve."""
-        self._start_raft()
-        await self._controls.wait()
+        """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
         await self._bind()
-        await self._lifecycle.register({listener.listener_name: listener.port for listener in self._listeners})
-        services = self._services
-        self._follower.take_config()
-        services.replicas.know(services.image, services.config)
-        services.logs.load()
-        self._follower.begin()
-        for topic, index in services.replicas.strays():
-            logger.warning("no topic claims the log of %s-%d: leaving it where it is", topic, index)
-        await self._lifecycle.serve()
-        for listener in self._listeners:
-            await listener.accept()
-        services.mover.resume()
-        self._upkeep.start()
-
-    def _start_raft(self) -> None:
-        config = self._config
-        directory = Path(config.metadata_log_dir).absolute()
-        self._metadata_log = MetadataLogStore(self._pool, directory, metadata_log_config(config))
-        setting = RaftSetting(
-            config=raft_config(config),
-            directory=directory / DIRECTORY,
-            log=self._metadata_log,
-            state_machine=self._controller,
-            peers=None,
-            clock=monotonic_ms,
-            wall_clock=now_ms,
-            executor=self._worker,
-            on_fault=self._fault,
-        )
-        self._controller.raft = RaftDriver(setting)
-        self._controller.raft.start()
+        self._quorum.start(self._pool)
+        await self._accept(self._of_controllers(self._listeners))
+        if self._broker is not None:
+            ports = {listener.listener_name: listener.port for listener in self._listeners}
+            await self._broker.start(self._follower, ports)
+            controllers = self._of_controllers(self._listeners)
+            await self._accept([listener for listener in self._listeners if listener not in controllers])
+            self._broker.begin_upkeep()
 
     async def _bind(self) -> None:
         settings, listeners = self._config.settings, self._config.listeners
@@ -151,12 +102,24 @@ class Node:
         brokers = Admission(limits, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
         controllers = Admission(limits)
         self._admissions = [brokers, controllers]
-        dispatcher, budget = Dispatcher(self._services), Budget()
+        serve = {side: Dispatcher(self._services, side).serve for side in Side}
+        budget = Budget()
         for entry in listeners.bound:
-            admission = controllers if entry.name in listeners.controller_names else brokers
-            listener = Listener(entry.name, fixed, admission, budget, dispatcher.serve)
+            if entry.name in listeners.controller_names:
+                listener = Listener(entry.name, fixed, controllers, budget, serve[Side.CONTROLLER])
+                listener.on_closed = self._quorum.active.liveness.closed
+            else:
+                listener = Listener(entry.name, fixed, brokers, budget, serve[Side.BROKER])
             await listener.bind(entry.host, entry.port)
             self._listeners.append(listener)
+
+    def _of_controllers(self, listeners: list[Listener]) -> list[Listener]:
+        names = self._config.listeners.controller_names
+        return [listener for listener in listeners if listener.listener_name in names]
+
+    async def _accept(self, listeners: list[Listener]) -> None:
+        for listener in listeners:
+            await listener.accept()
 
     @property
     def fault(self) -> BaseException | None:
@@ -176,26 +139,20 @@ class Node:
         return await asyncio.shield(self._failed)
 
     async def stop(self) -> None:
-        """Hand over, close connections, and leave the disks clean."""
-        self._upkeep.stop()
-        if not self._failed.done():
-            await self._lifecycle.leave()
+        """Hand over, close connections, and leave the disks clean. Controllers are talked to as long as there is something to say."""
+        if self._broker is not None and not self._failed.done():
+            await self._broker.leave()
+        controllers = self._of_controllers(self._listeners)
         for listener in self._listeners:
+            if listener not in controllers:
+                await listener.stop()
+        if self._broker is not None:
+            self._broker.stop()
+        await self._quorum.stop()
+        for listener in controllers:
             await listener.stop()
-        self._services.groups.stop()
-        self._services.mover.stop()
-        self._reports.stop()
-        if self._controller.raft is not None:
-            await self._controller.raft.stop()
-        if self._metadata_log is not None:
-            self._metadata_log.close()
-        self._services.logs.close(self._lifecycle.epoch)
         for directory in self._directories:
             directory.release()
-        self._worker.shutdown()
-
-    def _context(self) -> ControllerContext:
-        return self._services.context
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 
@@ -206,48 +163,16 @@ class Node:
         for admission in self._admissions:
             admission.change(connection_limits(config))
 
-    def _leadership_changed(self, leads: bool) -> None:
-        self._lifecycle.controller_changed(leads)
-        if leads:
-            self._activation = asyncio.get_running_loop().create_task(self._activate())
-
-    async def _activate(self) -> None:
-        history = self._controller.history
-        try:
-            await self._controller.run(
-                lambda image: Result(
-                    activation_records(image, self._context(), in_transaction=history.in_transaction), None
-                )
-            )
-        except NotController:
-            return
-        self._controls.set()
-
     def _fault(self, error: BaseException) -> None:
         if not self._failed.done():
             self._failed.set_result(error)
 
-    def _log_moved(self, key: TopicPartition, log: Log) -> None:
-        self._services.replicas.log_moved(key, log)
-
-    def _move_limit(self) -> float:
-        limit = self._services.config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
-        assert isinstance(limit, int | float)
-        return limit
-
-    def _group_partitions(self) -> int:
-        topic = self._services.image.topics.named(OFFSETS_TOPIC)
-        return self._config.settings.offsets_topic_num_partitions if topic is None else len(topic.partitions)
-
-    def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
-        from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
-
-        configs = self._group_metadata.configs
-        return Runtime(lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid), refuse, view)
-
-    def _log_directories(self) -> list[LogDir]:
-        named = {Path(name).absolute() for name in self._config.log_dirs}
-        return [directory for directory in self._directories if directory.path in named]
+    def _metadata_directory(self) -> LogDir:
+        path = Path(self._config.metadata_log_dir).absolute()
+        found = next(directory for directory in self._directories if directory.path == path)
+        if not found.online:
+            raise Inconsistent(f"{path} cannot be used, and the metadata log is kept there")
+        return found
 
 
 def check_protocols(config: NodeConfig) -> None:
@@ -274,36 +199,3 @@ def open_directories(paths: list[Path]) -> list[LogDir]:
             directory.online = False
         directories.append(directory)
     return directories
-
-
-def last_clean_epoch(directories: list[LogDir]) -> int:
-    """The broker's epoch of the last life, if every directory says that it ended in order; else -1, and its replicas are suspect."""
-    epochs = {directory.last_broker_epoch if directory.was_clean else -1 for directory in directories}
-    return epochs.pop() if len(epochs) == 1 else -1
-
-
-def raft_config(config: NodeConfig) -> RaftConfig:
-    """The quorum's settings."""
-    settings = config.settings
-    voters = VoterSet(
-        tuple(
-            Voter(
-                ReplicaKey(voter.node_id),
-                (Endpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),),
-            )
-            for voter in sorted(config.voters, key=lambda voter: voter.node_id)
-        )
-    )
-    local = voters.find(config.node_id)
-    assert local is not None, "a controller is one of its voters"
-    return RaftConfig(
-        local=local,
-        static_voters=voters,
-        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
-        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
-        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
-        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
-        snapshot_after_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
-        snapshot_after_ms=settings.metadata_log_max_snapshot_interval_ms,
-    )

@@ -1,41 +1,51 @@
 """What the API handlers may use of the node: its parts, made by `node` and handed to every handler."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import Endpoint
-from isthmus_broker.core.replica.fetch_session import FetchSessions
-from isthmus_broker.edge.disk.log_manager import LogManager
-from isthmus_broker.edge.disk.log_mover import LogMover
 from isthmus_broker.edge.drive.controller_channel import ControllerChannel
-from isthmus_broker.edge.drive.groups import GroupCoordinators
-from isthmus_broker.edge.drive.producer_ids import ProducerIds
 from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreation
-from isthmus_broker.edge.replica.manager import ReplicaManager
+
+if TYPE_CHECKING:  # a node that is a controller alone has none of these
+    from isthmus_broker.core.replica.fetch_session import FetchSessions
+    from isthmus_broker.edge.disk.log_manager import LogManager
+    from isthmus_broker.edge.disk.log_mover import LogMover
+    from isthmus_broker.edge.drive.groups import GroupCoordinators
+    from isthmus_broker.edge.drive.producer_ids import ProducerIds
+    from isthmus_broker.edge.quorum import Quorum
+    from isthmus_broker.edge.replica.manager import ReplicaManager
 
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 @dataclass(slots=True)
-class Services:
-    """One node's parts. `config` and `image` are replaced when the metadata changes."""
+class NodeServices:
+    """What every node has. `config`, `context`, `image` and `features_epoch` are replaced when the metadata changes."""
 
     cluster_id: str
     config: NodeConfig
     context: ControllerContext
     image: ClusterImage
     features_epoch: int
+    quorum: "Quorum"
     controller: ControllerChannel
-    logs: LogManager
-    mover: LogMover
-    replicas: ReplicaManager
-    sessions: FetchSessions
-    groups: GroupCoordinators
+
+
+@dataclass(slots=True)
+class Services(NodeServices):
+    """What a broker has as well."""
+
+    logs: "LogManager"
+    mover: "LogMover"
+    replicas: "ReplicaManager"
+    sessions: "FetchSessions"
+    groups: "GroupCoordinators"
     topics: TopicCreation
-    producer_ids: ProducerIds
+    producer_ids: "ProducerIds"
 
 
 def endpoint_of(broker: Broker | None, listener: str) -> Endpoint | None:

@@ -36,8 +36,11 @@ class NodeSettings:
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
     controller_quorum_append_linger_ms: int
+    controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
@@ -60,6 +63,7 @@ class NodeSettings:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool

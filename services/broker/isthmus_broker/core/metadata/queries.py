@@ -219,7 +219,7 @@ def _cluster_operations(*, asked: bool) -> int:
 def describe_cluster(view: View, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
     """Brokers as seen on a broker's listener; fenced ones from version 2 on, for those who ask."""
     if request.endpoint_type != BROKERS:
-        return _refused_cluster(request.endpoint_type, version)
+        return _refused_cluster(request.endpoint_type, BROKERS, version)
     brokers = []
     for broker_id, broker in sorted(view.image.brokers.items()):
         endpoint = view.endpoint(broker)
@@ -246,10 +246,42 @@ def describe_cluster(view: View, request: DescribeClusterRequest, version: int) 
     )
 
 
-def _refused_cluster(endpoint_type: int, version: int) -> DescribeClusterResponse:
-    if endpoint_type == CONTROLLERS:
+def describe_controllers(
+    view: View, request: DescribeClusterRequest, version: int, leader_id: int | None
+) -> DescribeClusterResponse:
+    """Controllers that have registered, as seen on a controller's listener; and which of them is the active one."""
+    if request.endpoint_type != CONTROLLERS:
+        return _refused_cluster(request.endpoint_type, CONTROLLERS, version)
+    nodes = tuple(
+        entity(DescribeClusterBroker, broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=None)
+        for node_id, controller in sorted(view.image.controllers.items())
+        for endpoint in controller.endpoints
+        if endpoint.name == view.listener
+    )
+    return entity(
+        DescribeClusterResponse,
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        endpoint_type=CONTROLLERS,
+        cluster_id=view.cluster_id,
+        controller_id=NO_CONTROLLER if leader_id is None else leader_id,
+        brokers=nodes,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+_ENDPOINT_NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
+
+
+def _refused_cluster(endpoint_type: int, here: int, version: int) -> DescribeClusterResponse:
+    if endpoint_type in _ENDPOINT_NAMES:
         code = ErrorCode.mismatched_endpoint_type
-        why = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        why = (
+            f"The request was sent to an endpoint of type {_ENDPOINT_NAMES[here]}, but we wanted an endpoint of type "
+            f"{_ENDPOINT_NAMES[endpoint_type]}"
+        )
     else:
         code = ErrorCode.unsupported_endpoint_type
         why = f"Unsupported endpoint type {endpoint_type}"

@@ -280,6 +280,17 @@ def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochReques
     state.outbox.send(SendResponse(token, response))
 
 
+def handle_peer_gone(state: RaftState, peer: int, now_ms: int) -> None:
+    """The leader's process is dead: look for another at once, after a pause short and random enough not to split the votes.
+
+    Whoever is wrong about it does no harm: pre-votes are refused by a leader, and by followers that still hear from one.
+    """
+    role = state.role
+    if isinstance(role, Follower) and role.leader_id == peer:
+        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + state.random_backoff(1))
+        role.has_fetched = False
+
+
 def _succession_delay(state: RaftState, request: EndQuorumEpochRequest) -> int:
     places = [place for place, key in enumerate(request.preferred_successors) if key.node_id == state.node_id]
     if not places:

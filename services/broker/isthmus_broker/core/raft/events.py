@@ -30,6 +30,8 @@ class RequestFailed:
 
     peer: int
     request_id: int
+    is_gone: bool = False
+    """Nobody listens where the peer did: its process is dead, and there is no sense in waiting for it to come back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Raft:
             case RequestFailed():
                 if state.requests.finish(event.peer, event.request_id):
                     state.requests.back_off(event.peer, now_ms)
+                if event.is_gone:
+                    election.handle_peer_gone(state, event.peer, now_ms)
             case Append():
                 leading.handle_append(state, event)
             case AddVoter():

@@ -1,15 +1,19 @@
-"""DescribeCluster, versions 0 to 2: the brokers as clients of this listener reach them."""
+"""DescribeCluster, versions 0 to 2: the brokers as clients of this listener reach them; of a controller, the controllers (KIP-919)."""
 
 from isthmus_wire.apis import ApiKey
 
-from isthmus_broker.core.metadata.queries import View, describe_cluster
+from isthmus_broker.core.metadata.queries import View, describe_cluster, describe_controllers
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.net.connection import Request
-from isthmus_broker.edge.services import Services
+from isthmus_broker.edge.services import NodeServices
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER)
-def answer_cluster(node: Services, request: Request) -> None:
+def answer_cluster(node: NodeServices, request: Request) -> None:
     """Answer from the image."""
     view = View(node.image, request.connection.listener_name, node.cluster_id)
-    request.respond(describe_cluster(view, request.decode(), request.header.api_version))
+    asked, version = request.decode(), request.header.api_version
+    if view.listener in node.config.listeners.controller_names:
+        request.respond(describe_controllers(view, asked, version, node.quorum.leader_id))
+    else:
+        request.respond(describe_cluster(view, asked, version))

@@ -1,19 +1,36 @@
-"""How a request that changes the cluster's metadata is served: decided by the controller, answered when its records are committed."""
+"""How a request that changes the cluster's metadata is served: decided by the active controller, answered when its records are committed.
+
+A broker asks the active controller wherever it is; a controller that is not the active one says so.
+"""
+
+from typing import Any
 
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.metadata.controller import refused
 from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.edge.drive.controller import NotController
 from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.net.connection import Request
-from isthmus_broker.edge.services import Services
+from isthmus_broker.edge.services import NodeServices
 
 
-async def ask_controller(node: Services, request: Request) -> None:
-    """Decide, wait for the commit, answer."""
+async def ask_controller(node: NodeServices, request: Request) -> None:
+    """Ask, and answer."""
     asked = request.decode()
-    try:
-        response = await node.controller.ask(asked)
-    except ControllerUnreachable:
-        response = refused(asked, Refused(ErrorCode.request_timed_out))
+    if request.connection.listener_name in node.config.listeners.controller_names:
+        response = await decide_here(node, asked)
+    else:
+        try:
+            response = await node.controller.ask(asked)
+        except ControllerUnreachable:
+            response = refused(asked, Refused(ErrorCode.request_timed_out))
     request.respond(response)
+
+
+async def decide_here(node: NodeServices, asked: Any) -> Any:
+    """The response of this controller, which may be that it is not the active one."""
+    try:
+        return await node.quorum.active.answer(asked)
+    except NotController:
+        return refused(asked, Refused(ErrorCode.not_controller))

@@ -33,20 +33,20 @@ class NotController(Exception):
 class Controller:
     """The state machine over the metadata log, and the way to change it."""
 
-    def __init__(
-        self, node_id: int, publish: Callable[[Published], None], on_leadership: Callable[[bool], None]
-    ) -> None:
+    def __init__(self, node_id: int, publish: Callable[[Published], None], on_leader: Callable[[bool], None]) -> None:
+        """`on_leader` is told of every change of leader, and whether this node leads now."""
         self.history = ImageHistory()
         self.raft: RaftDriver | None = None
         self._node_id = node_id
         self._publish = publish
-        self._on_leadership = on_leadership
-        self._leads = False
+        self._on_leader = on_leader
+        self.leads = False
+        self.leader_id: int | None = None
 
     async def run(self, operation: Operation[R]) -> R:
         """Decide, append, wait for the commit, and return the response; raises NotController."""
         raft = self.raft
-        if raft is None or not self._leads or not raft.core.is_leader:
+        if raft is None or not self.leads or not raft.core.is_leader:
             raise NotController
         result = operation(self.history.latest)
         if not result.records:
@@ -85,11 +85,10 @@ class Controller:
     def leader_changed(self, epoch: int, leader_id: int | None) -> None:
         """Leadership came or went. Raft tells of this node's own only when everything committed before it has been applied."""
         leads = leader_id == self._node_id
-        if self._leads and not leads:
+        if self.leads and not leads:
             self.history.revert()
-        if leads != self._leads:
-            self._leads = leads
-            self._on_leadership(leads)
+        self.leads, self.leader_id = leads, leader_id
+        self._on_leader(leads)
 
 
 def batch_of(records: Sequence[MetadataRecord]) -> bytes:

@@ -202,9 +202,10 @@ class RaftDriver:
         if self._driver is not None:
             self._driver.feed(ResponseReceived(peer, request_id, response))
 
-    def failed(self, peer: int, request_id: int) -> None:
+    def failed(self, peer: int, request_id: int, *, is_gone: bool = False) -> None:
+        """`is_gone` when a connection to the peer was refused: its process is not there."""
         if self._driver is not None:
-            self._driver.feed(RequestFailed(peer, request_id))
+            self._driver.feed(RequestFailed(peer, request_id, is_gone))
 
     # For the driver: the Host
 

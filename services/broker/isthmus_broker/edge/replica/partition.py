@@ -173,8 +173,9 @@ class Partition:
 
     def _appended(self, now_ms: int) -> None:
         self.advance(now_ms)
-        for wake in list(self._append_watchers):
-            wake()
+        if self._append_watchers:
+            for wake in list(self._append_watchers):
+                wake()
 
     def advance(self, now_ms: int) -> None:
         """Move the high watermark to what every in-sync replica has, and wake who waited for it."""
