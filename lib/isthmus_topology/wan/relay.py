@@ -42,6 +42,7 @@ class Half(asyncio.Protocol):
         self._on_made = on_made
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
+        self._early: list[bytes | None] = []  # written before the connection reached the other side
         self._under_way: deque[tuple[float, bytes | None]] = deque()  # None is the close
         self._size = 0
         self._last_arrival = 0.0
@@ -75,7 +76,22 @@ class Half(asyncio.Protocol):
 
     # -- the delay line
 
+    def join(self, other: Half) -> None:
+        """The other side is reached: what was written so far begins its way now."""
+        self.other = other
+        early, self._early = self._early, []
+        for data in early:
+            self._size -= 0 if data is None else len(data)
+            self._send(data)
+        self._is_full = self._size > IN_FLIGHT_MAX
+        self._read_or_wait()
+
     def _send(self, data: bytes | None) -> None:
+        """None is the close."""
+        if self.other is None:
+            self._early.append(data)
+            self._size += 0 if data is None else len(data)
+            return
         now = asyncio.get_running_loop().time()
         size = 0 if data is None else len(data)
         arrival = max(self._last_arrival, self.direction.arrival(now, size))
@@ -156,7 +172,6 @@ class Relayed:
 
     def _accepted(self) -> None:
         self._crossing.relayed.add(self)
-        self.near.hold(is_held=True)  # the client may write at once, but over a real distance it could not yet
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -170,8 +185,8 @@ class Relayed:
         except OSError:
             self.reset()
             return
-        self.near.other, self._far.other = self._far, self.near
-        self.near.hold(is_held=False)
+        self._far.join(self.near)
+        self.near.join(self._far)
 
     def _lost(self) -> None:
         """Kept until both sides are closed: a close may still be on its way."""
