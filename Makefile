@@ -26,7 +26,7 @@ setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kc
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka
+.tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka tests/kafka.py
 	@scripts/debian-packages peers
 	$(BIN)/python scripts/apache-kafka fetch
 	@mkdir -p .tools && touch $@

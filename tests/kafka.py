@@ -3,6 +3,7 @@
 `scripts/apache-kafka fetch` puts everything into `.tools/apache-kafka-<version>`; the registry is whatever Maven is configured with.
 """
 
+import hashlib
 import os
 import signal
 import socket
@@ -35,6 +36,7 @@ _COORDINATES: Final = (
 _NAMESPACE: Final = "org.apache.kafka.tools"
 _COMMANDS: Final = {
     "kafka-broker-api-versions": f"{_NAMESPACE}.BrokerApiVersionsCommand",
+    "kafka-cluster": f"{_NAMESPACE}.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{_NAMESPACE}.consumer.ConsoleConsumer",
     "kafka-console-producer": f"{_NAMESPACE}.ConsoleProducer",
@@ -46,9 +48,12 @@ _COMMANDS: Final = {
     "kafka-features": f"{_NAMESPACE}.FeatureCommand",
     "kafka-get-offsets": f"{_NAMESPACE}.GetOffsetShell",
     "kafka-groups": f"{_NAMESPACE}.GroupsCommand",
+    "kafka-leader-election": f"{_NAMESPACE}.LeaderElectionCommand",
     "kafka-log-dirs": f"{_NAMESPACE}.LogDirsCommand",
     "kafka-metadata-quorum": f"{_NAMESPACE}.MetadataQuorumCommand",
     "kafka-producer-perf-test": f"{_NAMESPACE}.ProducerPerformance",
+    "kafka-reassign-partitions": f"{_NAMESPACE}.reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification": f"{_NAMESPACE}.ReplicaVerificationTool",
     "kafka-server-start": "kafka.Kafka",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": f"{_NAMESPACE}.TopicCommand",
@@ -85,9 +90,10 @@ _SERVER_JVM: Final = (
 
 
 def fetch(home: Path = HOME) -> Path:
-    """The jars and commands in `home`; nothing is done when they are there."""
+    """The jars and commands in `home`; nothing is done when they are there, as this file wants them."""
     complete = home / "complete"
-    if complete.exists():
+    wanted = hashlib.sha256(repr((_COORDINATES, _COMMANDS, _SCRIPT, _LOGGING)).encode()).hexdigest()
+    if complete.exists() and complete.read_text() == wanted:
         return home
     for folder in ("libs", "config", "bin"):
         (home / folder).mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,7 @@ def fetch(home: Path = HOME) -> Path:
         heap, jvm = ("-Xmx1G -Xms1G", _SERVER_JVM) if is_server else ("-Xmx512M", _TOOL_JVM)
         script.write_text(_SCRIPT.format(heap=heap, jvm=jvm, main_class=main_class))
         script.chmod(0o755)
-    complete.touch()
+    complete.write_text(wanted)
     return home
 
 
