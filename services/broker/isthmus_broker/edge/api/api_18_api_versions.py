@@ -1,7 +1,7 @@
 """ApiVersions, versions 0 to 4: which APIs are served, and which features are supported and finalised.
 
-A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version; our own APIs
-are told to our own clients only.
+A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version;
+our own APIs are told to our own clients only.
 """
 
 import re

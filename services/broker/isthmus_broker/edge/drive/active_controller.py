@@ -17,6 +17,7 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.edge.clock import monotonic_ms
 from isthmus_broker.edge.drive.controller import Controller, NotController
+from isthmus_broker.edge.drive.controller_upkeep import ControllerUpkeep
 from isthmus_broker.edge.drive.liveness import BrokerLiveness
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class ActiveController:
         self._sessions: Sessions | None = None
         self._task: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
+        self._upkeep = ControllerUpkeep(controller, context)
         self.liveness = BrokerLiveness(lambda: controller.history.latest, broker_listener, self._fence_dead)
 
     @property
@@ -57,6 +59,7 @@ class ActiveController:
     def stop(self) -> None:
         """Take no more requests."""
         self._sessions = None
+        self._upkeep.stop()
         self.liveness.stop()
         if self._task is not None:
             self._task.cancel()
@@ -103,6 +106,7 @@ class ActiveController:
         self._sessions = sessions
         self.liveness.look(except_for=context.node.node_id)
         self._watch_sessions()
+        self._upkeep.start()
         self._on_ready()
 
     # -- brokers that are silent or dead -------------------------------------------------------------------------------------
@@ -129,7 +133,9 @@ class ActiveController:
                 return
             logger.info("broker %d has been silent for a session timeout", silent[0])
             try:
-                await controller.run(partial(fence_silent_brokers, context=self._context(), sessions=sessions, now_ms=now))
+                await controller.run(
+                    partial(fence_silent_brokers, context=self._context(), sessions=sessions, now_ms=now)
+                )
             except NotController:
                 return
 

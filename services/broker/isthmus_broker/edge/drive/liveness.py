@@ -1,12 +1,13 @@
 """Which brokers are certainly dead: their heartbeats' connection has closed, and nobody listens where they did.
 
 A closed connection alone may be a cut in the network, and a broker that does not answer may be slow: both are left to the session timeout.
-A refused connection is said by the machine that the broker ran on.
+A refused connection is said by the machine that the broker ran on; a relay before it, which has accepted already, resets instead.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Final
 
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
@@ -74,10 +75,11 @@ class BrokerLiveness:
             return False
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        except ConnectionRefusedError:
+                reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+                with closing(writer):
+                    await reader.read(1)  # a broker says nothing unasked; a relay learns late that it is refused
+        except (ConnectionRefusedError, ConnectionResetError):
             return True
         except (OSError, TimeoutError):
             return False
-        writer.close()
         return False
