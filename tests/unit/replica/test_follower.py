@@ -126,10 +126,19 @@ def test_any_two_logs_come_to_agree_and_what_they_share_is_kept(seed: int) -> No
 def test_other_refusals_are_tried_again_after_a_while(error: ErrorCode) -> None:
     log = ModelLog([3])
     one = follower()
-    assert one.answered(ask(one, log), answer(error), log, NOW) == Later()
-    assert one.wanted(log, NOW + BACKOFF - 1) is None
-    assert one.resume_ms() == NOW + BACKOFF
-    assert one.wanted(log, NOW + BACKOFF) == Wanted(1, 9, 3, 0)
+    asked = ask(one, log)
+    waits = []
+    for _ in range(8):
+        assert one.answered(asked, answer(error), log, NOW) == Later()
+        until = one.resume_ms()
+        assert until is not None
+        assert one.wanted(log, until - 1) is None
+        assert one.wanted(log, until) == asked
+        waits.append(until - NOW)
+    assert waits == [20, 40, 80, 160, 320, 640, BACKOFF, BACKOFF]
+    one.answered(asked, answer(high_watermark=0, log_start_offset=0), log, NOW)
+    one.failed(NOW)
+    assert one.resume_ms() == NOW + 20, "an answer without an error begins anew"
 
 
 def test_a_fenced_follower_waits_for_the_metadata() -> None:

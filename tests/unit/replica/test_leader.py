@@ -334,6 +334,21 @@ def test_old_news_of_the_controller_is_no_news() -> None:
     assert leader.leadership.isr == (1,)
 
 
+def test_a_leader_that_goes_on_leading_in_another_epoch_keeps_what_it_knows() -> None:
+    log = ModelLog([EPOCH] * 4)
+    first = leads(log=log)
+    fetch(first, log, 2, 3)
+    after = first.leadership._replace(leader_epoch=EPOCH + 1, replicas=(1, 2, 4), isr=(1, 2), partition_epoch=6)
+    second = ReplicaLeader(1, after, IsrRules(LAG), ACTIVE.get, log.end_offset, NOW + LAG, first)
+    assert second.leads_since == first.leads_since == EPOCH
+    assert sorted(second.progress) == [2, 4]
+    assert second.high_watermark(log, NOW + LAG) == 3
+    assert second.propose(log, NOW + 2 * LAG) is None, "members of the ISR get the whole time again"
+    assert new_isr(second.propose(log, NOW + 2 * LAG + 1)) == (1,)
+    third = ReplicaLeader(1, after, IsrRules(LAG), ACTIVE.get, log.end_offset, NOW)
+    assert third.leads_since == EPOCH + 1
+
+
 def test_replicas_come_and_go_within_an_epoch() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads(log=log)

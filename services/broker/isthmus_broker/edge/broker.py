@@ -61,6 +61,7 @@ class Broker:
         self._upkeep = Upkeep(lambda: services.config, services.logs, services.replicas)
         services.replicas.on_leadership = self._leadership
         services.replicas.on_removed = self._removed
+        services.replicas.on_truncated = services.mover.truncated
 
     def _make_services(self, context: ControllerContext, logs: LogManager) -> Services:
         config, channel = self._config, self._quorum.channel()

@@ -22,6 +22,8 @@ from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, Ep
 from isthmus_broker.core.replica.leadership import LogView
 
 _NOW: Final = -(2**62)
+FIRST_RETRY_MS: Final = 20
+"""A leader often refuses because one of the two has not heard of a change yet, and soon will. Each further wait is twice as long."""
 
 
 class Wanted(NamedTuple):
@@ -79,7 +81,8 @@ class ReplicaFollower:
         self.leader_epoch = leader_epoch
         self.is_fenced = False
         """A newer leader epoch exists: nothing is fetched until the metadata log tells of it."""
-        self._backoff_ms = backoff_ms
+        self._backoff_max_ms = backoff_ms
+        self._backoff_ms = min(FIRST_RETRY_MS, backoff_ms)
         self._resume_ms = _NOW
 
     def begin(self, log: LogView) -> Step:
@@ -99,8 +102,9 @@ class ReplicaFollower:
         return None if self.is_fenced else self._resume_ms
 
     def failed(self, now_ms: int) -> None:
-        """Try again after a while."""
+        """Try again after a while, that is longer each time until something is answered."""
         self._resume_ms = now_ms + self._backoff_ms
+        self._backoff_ms = min(2 * self._backoff_ms, self._backoff_max_ms)
 
     def answered(self, asked: Wanted, answer: FetchedPartition, log: LogView, now_ms: int) -> Step:
         """What to do with an answer to `asked`."""
@@ -108,6 +112,7 @@ class ReplicaFollower:
             return Later()  # the log is not what it was when this was asked
         error = ErrorCode(answer.error_code)
         if error is ErrorCode.none:
+            self._backoff_ms = min(FIRST_RETRY_MS, self._backoff_max_ms)
             if answer.diverging_epoch is not None:
                 return Truncate(truncation_offset(*answer.diverging_epoch, log))
             return Append(answer.high_watermark, answer.log_start_offset)

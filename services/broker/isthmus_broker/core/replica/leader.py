@@ -14,6 +14,8 @@ How to drive it, with `log` the leader's own log and time in milliseconds:
 A proposal is in flight until the controller's answer or the metadata log settles it; no second one is made meanwhile.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -21,7 +23,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
 from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH, IsrRules, Leadership, LogView
-from isthmus_broker.core.replica.progress import Progress
+from isthmus_broker.core.replica.progress import LONG_AGO, Progress
 
 ActiveEpoch = Callable[[int], int | None]
 """The epoch of a broker that is registered, unfenced and not about to stop; None for any other."""
@@ -46,21 +48,34 @@ class IsrProposal(NamedTuple):
 
 
 class ReplicaLeader:
-    """The leader's state for one leader epoch; another epoch makes another one."""
+    """The leader's state for one leader epoch; another epoch makes another one.
+
+    A leader that is the leader of the next epoch too, as when a replica was taken away, goes on from what it knew (`before`).
+    """
 
     def __init__(
-        self, node_id: int, leadership: Leadership, rules: IsrRules, active: ActiveEpoch, epoch_start: int, now_ms: int
+        self,
+        node_id: int,
+        leadership: Leadership,
+        rules: IsrRules,
+        active: ActiveEpoch,
+        epoch_start: int,
+        now_ms: int,
+        before: ReplicaLeader | None = None,
     ) -> None:
         assert leadership.leader == node_id, "only the leader keeps this state"
         self.leadership = leadership
         self.rules = rules
         self.epoch_start = epoch_start
         """The log end when this leader took over: what lies below was written by its predecessors."""
-        self.progress: dict[int, Progress] = {
-            replica: Progress(caught_up_ms=now_ms) if replica in leadership.isr else Progress()
-            for replica in leadership.replicas
-            if replica != node_id
-        }
+        self.leads_since: int = leadership.leader_epoch if before is None else before.leads_since
+        """The first of the epochs in which this node has led without a break: what it has appended since, it has not cut."""
+        known = {} if before is None else before.progress
+        self.progress: dict[int, Progress] = {}
+        for replica in leadership.replicas:
+            if replica != node_id:
+                progress = self.progress[replica] = known.get(replica) or Progress()
+                progress.caught_up_ms = now_ms if replica in leadership.isr else LONG_AGO
         self.in_flight: IsrProposal | None = None
         self._node_id = node_id
         self._active = active

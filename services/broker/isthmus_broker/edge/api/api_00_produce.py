@@ -55,10 +55,10 @@ def produce(node: Services, request: Request) -> None:
             for topic, parts in named
         ]
     if uncommitted:
-        wait_for_commit(request, asked.timeout_ms, topics, uncommitted)
+        wait_for_commit(request, asked.timeout_ms, topics, uncommitted, lambda: _reply(node, request, topics))
         return
     if asked.acks != 0:
-        request.reply(encode_produce_response(header.api_version, ProduceResponse(topics)))
+        _reply(node, request, topics)
         return
     for topic, results in topics:
         for result in results:
@@ -66,6 +66,14 @@ def produce(node: Services, request: Request) -> None:
                 error = ErrorCode(result.error_code).name
                 raise ConnectionRefused(f"a batch with acks=0 for {topic!r}-{result.partition} failed with {error}")
     request.finish()
+
+
+def _reply(node: Services, request: Request, topics: list[tuple[Topic, list[ProduceResult]]]) -> None:
+    """Answer; a client that asked the wrong broker hears where the leader is (KIP-951)."""
+    version = request.header.api_version
+    moved = {result.current_leader[0] for _, results in topics for result in results if result.current_leader}
+    leaders = node.replicas.endpoints_of(sorted(moved), request.connection.listener_name) if moved else ()
+    request.reply(encode_produce_response(version, ProduceResponse(topics, node_endpoints=leaders)))
 
 
 def _each_once(topics: Topics) -> Topics:

@@ -23,7 +23,7 @@ from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.replica.partition import Partition
-from isthmus_broker.edge.replica.reader import CONSUMERS, READ_COMMITTED
+from isthmus_broker.edge.replica.reader import CONSUMERS, DEBUGGING, READ_COMMITTED
 from isthmus_broker.edge.services import Services
 
 LATEST: Final = -1
@@ -75,7 +75,7 @@ def _answer(
     partition = node.replicas.find(topic, part.partition_index)
     if isinstance(partition, ErrorCode):
         return _refused(part.partition_index, partition)
-    error = partition.refuses(part.current_leader_epoch)
+    error = partition.refuses(part.current_leader_epoch, leader_only=asked.replica_id != DEBUGGING)
     if error is not None or partition.log is None:
         return _refused(part.partition_index, error or ErrorCode.kafka_storage_error)
     if part.timestamp < 0 and (part.timestamp < EARLIEST_PENDING_UPLOAD or version < _SINCE.get(part.timestamp, 1)):

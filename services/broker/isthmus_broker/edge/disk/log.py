@@ -160,12 +160,17 @@ class Log:
             assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
             self._append(view[position : position + header.size], header, now_ms)
 
-    def append_as_follower(self, data: memoryview | bytes, now_ms: int) -> None:
-        """Write what a leader answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged."""
+    def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: int) -> None:
+        """Write what a leader of that epoch answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged.
+
+        A batch of a later epoch ends it: the leader has stopped leading while it answered, and its log may have been cut meanwhile.
+        """
         view = memoryview(data)
         sound: list[tuple[int, BatchHeader]] = []
         expected = self.end_offset
         for position, header in batches(view):
+            if header.leader_epoch > leader_epoch:
+                break
             if header.base_offset < expected or header.last_offset_delta < 0:
                 raise CorruptBatch(f"a batch of {header.base_offset} to {header.last_offset} where {expected} is next")
             if not checksum_matches(view, header, position):

@@ -63,6 +63,12 @@ class LogMover:
         task = asyncio.get_running_loop().create_task(self._run(key, target, copy))
         self._moves[key] = (target, copy, task)
 
+    def truncated(self, key: TopicPartition, end_offset: int) -> None:
+        """A log that moves was cut: what comes after is another history, so its copy is cut as well."""
+        under_way = self._moves.get(key)
+        if under_way is not None:
+            under_way[1].truncate_to(end_offset, now_ms())
+
     def cancel(self, key: TopicPartition) -> None:
         """Give up a move and remove the copy."""
         move = self._moves.pop(key, None)

@@ -1,6 +1,6 @@
-"""What a broker tells the controller about its replicas: where they are kept, and that a leader chosen uncleanly has its log in order.
+"""What a broker tells the controller about its replicas: where they are kept.
 
-Both are read off the image: whatever it says that is not so is reported, until it says so.
+It is read off the image: whatever it says that is not so is reported, until it says so.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from uuid import UUID
 
-from kio.schema.alter_partition.v3 import request as alter
 from kio.schema.assign_replicas_to_dirs.v0 import request as assign
 
 from isthmus_broker.core.metadata.image import ClusterImage, directory_of
@@ -21,14 +20,13 @@ from isthmus_broker.edge.drive.controller_channel import ControllerChannel, Cont
 
 logger = logging.getLogger(__name__)
 
-RECOVERED: Final = 0
 REPORTED_MAX: Final = 5_000
 """Replicas in one report; the rest follows when the image shows these."""
 RETRY_SECONDS: Final = 1.0
 
 
 class ReplicaReports:
-    """At most one report of each kind is under way."""
+    """At most one report is under way."""
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class ReplicaReports:
     def follow(self, image: ClusterImage) -> None:
         """Report what this image has wrong."""
         self._image = image
-        if self._task is None and (any(self._misplaced(image)) or any(self._recovering(image))):
+        if self._task is None and any(self._misplaced(image)):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
@@ -58,15 +56,12 @@ class ReplicaReports:
     async def _run(self) -> None:
         try:
             while (image := self._image) is not None:
-                misplaced, recovering = list(self._misplaced(image)), list(self._recovering(image))
-                if not misplaced and not recovering:
+                misplaced = list(self._misplaced(image))
+                if not misplaced:
                     return
                 self._image = None
                 try:
-                    if misplaced:
-                        await self._send(self._assignment(misplaced[:REPORTED_MAX]))
-                    if recovering:
-                        await self._send(self._recovery(recovering[:REPORTED_MAX]))
+                    await self._send(self._assignment(misplaced[:REPORTED_MAX]))
                 except ControllerUnreachable:
                     await asyncio.sleep(RETRY_SECONDS)
                     self._image = self._image or image
@@ -93,13 +88,6 @@ class ReplicaReports:
             if directory_of(partition, node_id) != home:
                 yield home, topic_id, partition.partition_id
 
-    def _recovering(self, image: ClusterImage) -> Iterator[tuple[UUID, PartitionRecord]]:
-        """Partitions led here whose leader the image does not trust yet; their logs are open, which is all there was to recover."""
-        node_id = self._context().node.node_id
-        for _, topic_id, partition in self._mine(image):
-            if partition.leader == node_id and partition.leader_recovery_state != RECOVERED:
-                yield topic_id, partition
-
     def _assignment(self, misplaced: list[tuple[UUID, UUID, int]]) -> assign.AssignReplicasToDirsRequest:
         by_directory: dict[UUID, dict[UUID, list[int]]] = defaultdict(lambda: defaultdict(list))
         for directory, topic_id, index in misplaced:
@@ -123,27 +111,3 @@ class ReplicaReports:
         return entity(
             assign.AssignReplicasToDirsRequest, broker_id=node_id, broker_epoch=epoch, directories=directories
         )
-
-    def _recovery(self, recovering: list[tuple[UUID, PartitionRecord]]) -> alter.AlterPartitionRequest:
-        node_id, epoch = self._context().node.node_id, self._broker_epoch()
-        by_topic: dict[UUID, list[alter.PartitionData]] = defaultdict(list)
-        for topic_id, partition in recovering:
-            isr = tuple(
-                entity(alter.BrokerState, broker_id=replica, broker_epoch=epoch if replica == node_id else -1)
-                for replica in partition.isr
-            )
-            by_topic[topic_id].append(
-                entity(
-                    alter.PartitionData,
-                    partition_index=partition.partition_id,
-                    leader_epoch=partition.leader_epoch,
-                    new_isr_with_epochs=isr,
-                    leader_recovery_state=RECOVERED,
-                    partition_epoch=partition.partition_epoch,
-                )
-            )
-        topics = tuple(
-            entity(alter.TopicData, topic_id=topic_id, partitions=tuple(partitions))
-            for topic_id, partitions in by_topic.items()
-        )
-        return entity(alter.AlterPartitionRequest, broker_id=node_id, broker_epoch=epoch, topics=topics)

@@ -1,13 +1,12 @@
 """Produce requests with acks=all: answered when every in-sync replica has the records."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.hot import Topic
-from isthmus_wire.produce import ProduceResponse, ProduceResult, encode_produce_response
+from isthmus_wire.produce import ProduceResult
 
-from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.replica.waiting import Waiting
@@ -20,7 +19,7 @@ class Uncommitted(NamedTuple):
     """Records of one partition that this leader has appended and others may lack."""
 
     partition: Partition
-    leader: ReplicaLeader
+    leads_since: int
     end_offset: int
 
     @classmethod
@@ -28,16 +27,17 @@ class Uncommitted(NamedTuple):
         """Everything the log holds: for what was appended just now that is exact, a repeat waits a little longer than it had to."""
         assert partition.leader is not None
         assert partition.log is not None
-        return cls(partition, partition.leader, partition.log.end_offset)
+        return cls(partition, partition.leader.leads_since, partition.log.end_offset)
 
     def outcome(self) -> ErrorCode | None:
         """None while replicas are missing."""
         log = self.partition.log
         if log is None:
             return ErrorCode.kafka_storage_error
-        if self.partition.leader is not self.leader:
+        leader = self.partition.leader
+        if leader is None or leader.leads_since != self.leads_since:
             return ErrorCode.not_leader_or_follower
-        return self.leader.outcome_of(self.end_offset, log)
+        return leader.outcome_of(self.end_offset, log)
 
 
 def wait_for_commit(
@@ -45,8 +45,9 @@ def wait_for_commit(
     timeout_ms: int,
     topics: list[tuple[Topic, list[ProduceResult]]],
     uncommitted: Mapping[Key, Uncommitted],
+    reply: Callable[[], None],
 ) -> None:
-    """Answer when all is committed, or has failed, or the time is over."""
+    """Complete the results and reply when all is committed, or has failed, or the time is over."""
     settled: Outcomes = {}
 
     def look() -> Outcomes:
@@ -64,8 +65,11 @@ def wait_for_commit(
                 key = (topic, result.partition)
                 if key in uncommitted:
                     error = outcomes.get(key, ErrorCode.request_timed_out)
-                    results[number] = result._replace(error_code=error.value)
-        request.reply(encode_produce_response(request.header.api_version, ProduceResponse(topics)))
+                    leader = (
+                        uncommitted[key].partition.leader_now if error is ErrorCode.not_leader_or_follower else None
+                    )
+                    results[number] = result._replace(error_code=error.value, current_leader=leader)
+        reply()
 
     partitions = [one.partition for one in uncommitted.values()]
     waiting = Waiting(partitions, timeout_ms, look, is_complete, answer)

@@ -26,7 +26,7 @@ from isthmus_wire.fetch import (
     encode_fetch_request,
 )
 
-from isthmus_broker.core.replica.follower import AskOffsets, ReplicaFollower, Step, Wanted
+from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, AskOffsets, ReplicaFollower, Step, Wanted
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.replica.fetch_settings import FetchSettings
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 0.02
 """How long a waiting fetch may still be answered after a partition has come; meanwhile more may come."""
+BACKOFF_DOUBLED_MAX: Final = 16
+"""How often the wait between attempts to connect is doubled; replica.fetch.backoff.ms bounds it before that."""
 THROTTLED_SECONDS: Final = 0.1
 """How soon a fetcher that is held back looks whether it still is."""
 
@@ -114,22 +116,25 @@ class Fetcher:
             self._task.cancel()
 
     async def _run(self) -> None:
-        reachable = True
+        failures = 0
         try:
             while self._partitions:
                 try:
                     connection = await self._connect()
-                    reachable = True
+                    failures = 0
                     try:
                         await self._fetch_on(connection)
                     finally:
                         connection.close()
                         self._session.reset()
                 except (ClientError, DecodeError) as error:
-                    if reachable:
+                    if not failures:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
-                    reachable = False
-                    await self._pause(self._home.settings().backoff_ms / 1000)
+                    backoff_ms = min(
+                        FIRST_RETRY_MS << min(failures, BACKOFF_DOUBLED_MAX), self._home.settings().backoff_ms
+                    )
+                    failures += 1
+                    await self._pause(backoff_ms / 1000)
         finally:
             self._task = None
 
@@ -190,7 +195,7 @@ class Fetcher:
         followers = [partition.follower for partition in self._partitions.values()]
         resumes = [at for follower in followers if follower is not None and (at := follower.resume_ms()) is not None]
         left = (min(resumes) - now_ms()) / 1000 if resumes else THROTTLED_SECONDS
-        return max(left, THROTTLED_SECONDS)
+        return max(left, 0) or THROTTLED_SECONDS
 
     async def _exchange(self, connection: Connection) -> FetchResponse | None:
         """One fetch; None when it was given up for the sake of a partition that has just come."""

@@ -54,6 +54,7 @@ class ReplicaManager:
         self._by_id: dict[bytes, dict[int, Partition]] = {}
         self.on_leadership: Callable[[Partition], None] = lambda _partition: None
         self.on_removed: Callable[[Partition], None] = lambda _partition: None
+        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _key, _end_offset: None
         logs.on_directory_failed = self._directory_failed
 
     def find(self, topic: Topic, index: int) -> Partition | ErrorCode:
@@ -126,6 +127,7 @@ class ReplicaManager:
             log = self._open_log(topic, index, topic_id, directory_of(record, node_id))
             partition = Partition(node_id, topic, index, topic_id, log, self._active_epoch)
             partition.on_proposal = self._isr_changes.propose
+            partition.on_truncated = self._truncated
             self._by_name.setdefault(topic, {})[index] = partition
             self._by_id.setdefault(topic_id.bytes, {})[index] = partition
         backoff_ms = self._fetch_settings.backoff_ms
@@ -135,6 +137,9 @@ class ReplicaManager:
             self.fail(partition, failure)
         self._fetch(partition)
         self.on_leadership(partition)
+
+    def _truncated(self, partition: Partition, end_offset: int) -> None:
+        self.on_truncated((partition.topic, partition.index), end_offset)
 
     def _isr_rules(self, topic: str, partition: Partition) -> IsrRules:
         min_isr = 1 if partition.log is None else partition.log.config.min_insync_replicas
@@ -175,8 +180,7 @@ class ReplicaManager:
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
                 partition.log.take_config(config)
-            if partition.leader is not None:
-                partition.leader.rules = self._isr_rules(topic, partition)
+                partition.take_rules(self._isr_rules(topic, partition), now_ms())
 
     def strays(self) -> list[TopicPartition]:
         """Logs that no topic of the metadata claims, once it is fully known."""

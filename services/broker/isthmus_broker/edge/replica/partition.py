@@ -41,6 +41,7 @@ class Partition:
         "log",
         "on_appended",
         "on_proposal",
+        "on_truncated",
         "topic",
         "topic_id",
     )
@@ -57,6 +58,7 @@ class Partition:
         self.follower: ReplicaFollower | None = None
         self.on_appended: Callable[[Partition], None] | None = None
         self.on_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
+        self.on_truncated: Callable[[Partition, int], None] = lambda _partition, _end_offset: None
         self._active = active
         self._node_id = node_id
         self._rules: tuple[TopicConfig, AppendRules] | None = None
@@ -69,6 +71,11 @@ class Partition:
     def is_led_here(self) -> bool:
         """Whether this node takes its writes."""
         return self.leadership.leader == self._node_id
+
+    @property
+    def leader_now(self) -> tuple[int, int]:
+        """Whom the metadata log says to ask, and since which epoch."""
+        return self.leadership.leader, self.leadership.leader_epoch
 
     def refuses(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
         """Why a request cannot be served here, if it cannot; most are for the leader alone."""
@@ -108,12 +115,18 @@ class Partition:
         self.follower = None
         if begins or self.leader is None:
             log.begin_epoch(leadership.leader_epoch)
-            self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, log.end_offset, now_ms)
+            before, end = self.leader, log.end_offset
+            self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, end, now_ms, before)
         else:
-            self.leader.rules = rules
             self.leader.take(leadership)
-        self.advance(now_ms)
-        self.propose(now_ms)
+        self.take_rules(rules, now_ms)
+
+    def take_rules(self, rules: IsrRules, now_ms: int) -> None:
+        """Decide by these from now on who is in sync, if this node leads."""
+        if self.leader is not None:
+            self.leader.rules = rules
+            self.advance(now_ms)
+            self.propose(now_ms)
 
     def _follow(self, log: Log, leadership: Leadership, backoff_ms: int, now_ms: int) -> None:
         """Follow whoever leads: who led before cuts its log as the new leader's answers say."""
@@ -139,7 +152,8 @@ class Partition:
         if error is None and acks == ALL_IN_SYNC and self.leader is not None and not self.leader.has_enough_in_sync:
             error = ErrorCode.not_enough_replicas
         if error is not None:
-            return ProduceResult(self.index, error.value)
+            moved = error is ErrorCode.not_leader_or_follower
+            return ProduceResult(self.index, error.value, current_leader=self.leader_now if moved else None)
         assert self.log is not None
         assert records is not None
         batch: memoryview | bytearray = records[: header.size]
@@ -293,7 +307,7 @@ class Partition:
         match step:
             case Append():
                 for chunk in records:
-                    log.append_as_follower(chunk, now_ms)
+                    log.append_as_follower(chunk, self.leadership.leader_epoch, now_ms)
                 self._take_watermarks(log, step)
             case Truncate(end_offset):
                 if end_offset < log.high_watermark:
@@ -302,6 +316,7 @@ class Partition:
                         self.topic, self.index, end_offset, log.high_watermark,
                     )  # fmt: skip
                 log.truncate_to(end_offset, now_ms)
+                self.on_truncated(self, end_offset)
             case RestartAt(offset):
                 log.restart_at(offset, now_ms)
 

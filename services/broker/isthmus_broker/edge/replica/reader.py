@@ -14,7 +14,8 @@ from isthmus_broker.edge.replica.partition import NO_EPOCH, Partition
 
 READ_COMMITTED: Final = 1
 NO_REPLICA: Final = -1
-CONSUMERS: Final = (NO_REPLICA, -2)
+DEBUGGING: Final = -2
+CONSUMERS: Final = (NO_REPLICA, DEBUGGING)
 """Replica ids of readers that are no replicas: consumers, and Kafka's debugging tools."""
 
 _ASK_ANOTHER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -93,8 +94,7 @@ def _read_for_consumer(
 
 def refused(partition: Partition, part: FetchPartition, error: ErrorCode, *, names_leader: bool) -> FetchedPartition:
     """An error, with who leads now where that helps."""
-    leadership = partition.leadership
-    leader = (leadership.leader, leadership.leader_epoch) if error in _ASK_ANOTHER and names_leader else None
+    leader = partition.leader_now if error in _ASK_ANOTHER and names_leader else None
     return FetchedPartition(part.partition, error.value, current_leader=leader)
 
 
