@@ -9,12 +9,13 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
+from isthmus_broker.core.metadata.broker_configs import AlterRequest, joined, refusals_here, without
 from isthmus_broker.core.metadata.brokers import Sessions
-from isthmus_broker.core.metadata.controller import decide, decide_for_broker
+from isthmus_broker.core.metadata.controller import decide, decide_for_broker, refused
 from isthmus_broker.core.metadata.features import activation_records, supported_ranges
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
-from isthmus_broker.core.metadata.result import ControllerContext, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
 from isthmus_broker.core.metadata.schema import (
     Endpoint,
     FeatureLevelRecord,
@@ -24,12 +25,14 @@ from isthmus_broker.core.metadata.schema import (
     TopicRecord,
 )
 from isthmus_wire.errors import ErrorCode
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.create_topics.v7.request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 SESSION_MS = 9_000
@@ -89,9 +92,17 @@ class Cluster:
 
     def ask(self, request: Any) -> Any:
         """The answer to a request, whose records are replayed."""
+        if isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
+            return self._ask_through_broker(request)
         result: Result[Any] = decide(self.image, request, self.context)
         self.append(result.records)
         return result.response
+
+    def _ask_through_broker(self, request: AlterRequest) -> Any:
+        refusals = refusals_here(self.image, request, self.context)
+        result: Result[Any] = decide(self.image, without(request, refusals), self.context)
+        self.append(result.records)
+        return joined(result.response, refused(request, Refused(ErrorCode.none)), refusals)
 
     def records_of(self, request: Any) -> tuple[MetadataRecord, ...]:
         return decide(self.image, request, self.context).records

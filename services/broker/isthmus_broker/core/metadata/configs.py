@@ -25,7 +25,7 @@ from isthmus_broker.core.config.definitions import (
     GROUP_CONFIGS,
     TOPIC_CONFIGS,
 )
-from isthmus_broker.core.config.dynamic import check_broker, usable
+from isthmus_broker.core.config.dynamic import usable
 from isthmus_broker.core.config.group_config import check_group
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.topic_config import check_topic
@@ -73,11 +73,6 @@ _DEFINITIONS: Final[Mapping[int, Definitions]] = {
     ResourceType.GROUP: GROUP_CONFIGS,
     ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
 }
-_KINDS: Final[Mapping[int, str]] = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.GROUP: "group",
-    ResourceType.CLIENT_METRICS: "client metrics",
-}
 
 
 def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
@@ -93,13 +88,7 @@ def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
 def incremental_alter_configs(
     image: ClusterImage, request: IncrementalAlterConfigsRequest, context: ControllerContext
 ) -> Result[IncrementalAlterConfigsResponse]:
-    asked = [
-        (
-            Resource(r.resource_type, r.resource_name),
-            [Alteration(c.name, c.config_operation, c.value) for c in r.configs],
-        )
-        for r in request.resources
-    ]
+    asked = alterations_of(request)
     records, outcomes = _alter(image, asked, context, replace=False)
     responses = tuple(
         entity(
@@ -119,10 +108,7 @@ def alter_configs(
     image: ClusterImage, request: AlterConfigsRequest, context: ControllerContext
 ) -> Result[AlterConfigsResponse]:
     """The old way: the given settings replace all that a resource has."""
-    asked = [
-        (Resource(r.resource_type, r.resource_name), [Alteration(c.name, Operation.SET, c.value) for c in r.configs])
-        for r in request.resources
-    ]
+    asked = alterations_of(request)
     records, outcomes = _alter(image, asked, context, replace=True)
     responses = tuple(
         entity(
@@ -136,6 +122,19 @@ def alter_configs(
     )
     response = entity(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
     return Result(() if request.validate_only else records, response)
+
+
+def alterations_of(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+) -> list[tuple[Resource, list[Alteration]]]:
+    """The operations on each resource, in the order asked; the old way sets everything it names."""
+    return [
+        (
+            Resource(resource.resource_type, resource.resource_name),
+            [Alteration(c.name, getattr(c, "config_operation", Operation.SET), c.value) for c in resource.configs],
+        )
+        for resource in request.resources
+    ]
 
 
 Outcome = tuple[ErrorCode, str | None]
@@ -177,9 +176,8 @@ def alter_resource(
 
     `replace` drops what is not named; `is_new` is for a topic that this same request creates.
     """
-    _check_request(alterations)
+    check_request(resource, alterations)
     current = image.config(resource.type, resource.name)
-    _check_on_broker(image, resource, alterations, context, replace=replace)
     records = []
     for alteration in alterations:
         value = _altered(resource, alteration, current.get(alteration.name))
@@ -200,7 +198,7 @@ def _config_record(resource: Resource, name: str, value: str | None) -> ConfigRe
     return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
 
 
-def _check_request(alterations: Sequence[Alteration]) -> None:
+def check_request(resource: Resource, alterations: Sequence[Alteration]) -> None:
     """What is wrong with the request itself, whatever the settings are."""
     names = [alteration.name for alteration in alterations]
     if len(set(names)) != len(names):
@@ -208,60 +206,8 @@ def _check_request(alterations: Sequence[Alteration]) -> None:
     nulls = [a.name for a in alterations if a.value is None and a.operation != Operation.DELETE]
     if nulls:
         raise Refused(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}")
-
-
-def _check_on_broker(
-    image: ClusterImage,
-    resource: Resource,
-    alterations: Sequence[Alteration],
-    context: ControllerContext,
-    *,
-    replace: bool,
-) -> None:
-    """What the broker that takes the request checks: a broker's settings are only changed through itself."""
-    if resource.type != ResourceType.BROKER:
-        if resource.type not in _KINDS:
-            raise Refused(ErrorCode.invalid_request, f"Unknown resource type {resource.type}")
-        return
-    if resource.name:
-        _check_is_this_node(resource.name, context.node.node_id)
-    settings = {} if replace else dict(image.config(resource.type, resource.name))
-    for alteration in alterations:
-        _apply_on_broker(settings, alteration)
-    try:
-        check_broker(layers_of(image, context), settings, per_broker=bool(resource.name))
-    except ConfigRefused as refusal:
-        # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
-        raise Refused(ErrorCode.invalid_request, str(refusal)) from None
-
-
-def _check_is_this_node(name: str, node_id: int) -> None:
-    try:
-        named = int(name)
-    except ValueError:
-        raise Refused(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
-    if named != node_id:
-        raise Refused(ErrorCode.invalid_request, f"Unexpected broker id, expected {node_id}, but received {name}")
-
-
-def _apply_on_broker(settings: dict[str, str], alteration: Alteration) -> None:
-    name, value = alteration.name, alteration.value
-    if alteration.operation not in list(Operation):
-        raise Refused(ErrorCode.invalid_request, f"Unknown operations type {alteration.operation}")
-    if alteration.operation == Operation.DELETE:
-        settings.pop(name, None)
-        return
-    assert value is not None, "null values are refused before"
-    if alteration.operation == Operation.SET:
-        settings[name] = value
-        return
-    what = "append" if alteration.operation == Operation.APPEND else "subtract"
-    if name not in BROKER_CONFIGS:
-        raise Refused(ErrorCode.invalid_config, f"Unknown config name: {name}")
-    if BROKER_CONFIGS[name].type is not Type.LIST:
-        raise Refused(ErrorCode.invalid_config, f"Config value {what} is not allowed for config key: {name}")
-    old = settings.get(name, BROKER_CONFIGS[name].default_text or "")
-    settings[name] = _combined_list(old, value, alteration.operation)
+    if resource.type not in _DEFINITIONS:
+        raise Refused(ErrorCode.invalid_request, f"Unknown resource type {resource.type}")
 
 
 def _altered(resource: Resource, alteration: Alteration, current: str | None) -> str | None:
@@ -279,11 +225,11 @@ def _altered(resource: Resource, alteration: Alteration, current: str | None) ->
                 raise Refused(ErrorCode.invalid_config, why)
             assert alteration.value is not None, "null values are refused before"
             old = (definition.default_text or "") if current is None else current
-            return _combined_list(old, alteration.value, alteration.operation)
+            return combined_list(old, alteration.value, alteration.operation)
     raise Refused(ErrorCode.unknown_server_error)
 
 
-def _combined_list(old: str, value: str, operation: int) -> str:
+def combined_list(old: str, value: str, operation: int) -> str:
     parts = [part for part in old.split(",") if part]
     for part in value.split(","):
         if operation == Operation.APPEND and part not in parts:
@@ -339,7 +285,7 @@ def _check_result(
             case ResourceType.CLIENT_METRICS:
                 _check_client_metrics(resource.name, settings)
             case ResourceType.BROKER:
-                pass  # checked by the broker that took the request
+                pass  # checked by the broker that took the request, see `broker_configs`
     except ConfigRefused as refusal:
         raise Refused(ErrorCode.invalid_config, str(refusal)) from None
 

@@ -253,7 +253,9 @@ def describe_controllers(
     if request.endpoint_type != CONTROLLERS:
         return _refused_cluster(request.endpoint_type, CONTROLLERS, version)
     nodes = tuple(
-        entity(DescribeClusterBroker, broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=None)
+        entity(
+            DescribeClusterBroker, broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=None, is_fenced=False
+        )
         for node_id, controller in sorted(view.image.controllers.items())
         for endpoint in controller.endpoints
         if endpoint.name == view.listener

@@ -2,7 +2,7 @@
 
 from isthmus_wire.apis import ApiKey
 
-from isthmus_broker.edge.api.ask_controller import ask_controller
+from isthmus_broker.edge.api.ask_about_configs import ask_about_configs
 from isthmus_broker.edge.api.registry import handles
 
-handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)(ask_controller)
+handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)(ask_about_configs)

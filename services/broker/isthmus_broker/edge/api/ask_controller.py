@@ -19,13 +19,17 @@ async def ask_controller(node: NodeServices, request: Request) -> None:
     """Ask, and answer."""
     asked = request.decode()
     if request.connection.listener_name in node.config.listeners.controller_names:
-        response = await decide_here(node, asked)
+        request.respond(await decide_here(node, asked))
     else:
-        try:
-            response = await node.controller.ask(asked)
-        except ControllerUnreachable:
-            response = refused(asked, Refused(ErrorCode.request_timed_out))
-    request.respond(response)
+        request.respond(await ask(node, asked))
+
+
+async def ask(node: NodeServices, asked: Any) -> Any:
+    """The active controller's response, or that it is not to be reached."""
+    try:
+        return await node.controller.ask(asked)
+    except ControllerUnreachable:
+        return refused(asked, Refused(ErrorCode.request_timed_out))
 
 
 async def decide_here(node: NodeServices, asked: Any) -> Any:

@@ -1,0 +1,108 @@
+"""What the broker that takes a change of configurations checks before it passes it on: its own settings change through itself alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from isthmus_wire.errors import ErrorCode
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+
+from isthmus_broker.core.config.definitions import BROKER_CONFIGS
+from isthmus_broker.core.config.dynamic import check_broker
+from isthmus_broker.core.config.values import ConfigRefused, Type
+from isthmus_broker.core.metadata.configs import (
+    Alteration,
+    Operation,
+    alterations_of,
+    check_request,
+    combined_list,
+    layers_of,
+)
+from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.result import ControllerContext, Refused
+
+AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
+
+
+def refusals_here(image: ClusterImage, request: AlterRequest, context: ControllerContext) -> dict[int, Refused]:
+    """The resources of a request, by their place in it, that this broker does not pass on, and why."""
+    whole = isinstance(request, AlterConfigsRequest)
+    refusals = {}
+    for place, (resource, alterations) in enumerate(alterations_of(request)):
+        try:
+            check_request(resource, alterations)
+            if resource.type == ResourceType.BROKER:
+                _check_settings(image, resource, alterations, context, whole=whole)
+        except Refused as refusal:
+            refusals[place] = refusal
+    return refusals
+
+
+def without(request: AlterRequest, refusals: Mapping[int, Refused]) -> AlterRequest:
+    """What is left to pass on."""
+    kept: Any = tuple(resource for place, resource in enumerate(request.resources) if place not in refusals)
+    return replace(request, resources=kept)
+
+
+def joined(response: Any, refused: Any, refusals: Mapping[int, Refused]) -> Any:
+    """The controller's answer with this broker's refusals in their places; `refused` is an answer that refuses every resource."""
+    decided = iter(response.responses)
+    parts = [
+        replace(part, error_code=refusals[place].code, error_message=refusals[place].message)
+        if place in refusals
+        else next(decided)
+        for place, part in enumerate(refused.responses)
+    ]
+    return replace(response, responses=tuple(parts))
+
+
+def _check_settings(
+    image: ClusterImage,
+    resource: Resource,
+    alterations: Sequence[Alteration],
+    context: ControllerContext,
+    *,
+    whole: bool,
+) -> None:
+    if resource.name:
+        _check_is_this_node(resource.name, context.node.node_id)
+    settings = {} if whole else dict(image.config(resource.type, resource.name))
+    for alteration in alterations:
+        _apply(settings, alteration)
+    try:
+        check_broker(layers_of(image, context), settings, per_broker=bool(resource.name))
+    except ConfigRefused as refusal:
+        # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
+        raise Refused(ErrorCode.invalid_request, str(refusal)) from None
+
+
+def _check_is_this_node(name: str, node_id: int) -> None:
+    try:
+        named = int(name)
+    except ValueError:
+        raise Refused(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+    if named != node_id:
+        raise Refused(ErrorCode.invalid_request, f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _apply(settings: dict[str, str], alteration: Alteration) -> None:
+    name, value = alteration.name, alteration.value
+    if alteration.operation not in list(Operation):
+        raise Refused(ErrorCode.invalid_request, f"Unknown operations type {alteration.operation}")
+    if alteration.operation == Operation.DELETE:
+        settings.pop(name, None)
+        return
+    assert value is not None, "null values are refused before"
+    if alteration.operation == Operation.SET:
+        settings[name] = value
+        return
+    what = "append" if alteration.operation == Operation.APPEND else "subtract"
+    if name not in BROKER_CONFIGS:
+        raise Refused(ErrorCode.invalid_config, f"Unknown config name: {name}")
+    if BROKER_CONFIGS[name].type is not Type.LIST:
+        raise Refused(ErrorCode.invalid_config, f"Config value {what} is not allowed for config key: {name}")
+    old = settings.get(name, BROKER_CONFIGS[name].default_text or "")
+    settings[name] = combined_list(old, value, alteration.operation)
