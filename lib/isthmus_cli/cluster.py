@@ -1,4 +1,4 @@
-"""`isthmus cluster`: brokers, features, log directories, producers."""
+"""`isthmus cluster`: brokers, features, log directories, and the quorum of controllers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from isthmus_cli.node import ConfigOption, SettingsOption
 from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption, complete_topics
 
-cluster_app = typer.Typer(help="The cluster: brokers, features, log directories.", no_args_is_help=True)
+cluster_app = typer.Typer(help="The cluster: brokers, features, log directories, the quorum.", no_args_is_help=True)
 
 
 @cluster_app.command("describe")
@@ -102,3 +103,94 @@ def log_dirs_command(
         for directory in directories
     ]
     show_rows(output, ("broker", "directory", "state", "replicas", "bytes", "volume_bytes", "free_bytes"), rows)
+
+
+@cluster_app.command("quorum")
+def quorum_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE) -> None:
+    """Show the voters and observers of the metadata log, and how far each is."""
+    from isthmus_client.admin.quorum import describe_quorum
+    from isthmus_client.ids import uuid_text
+
+    from isthmus_cli.output import show_json, show_table
+    from isthmus_cli.session import run
+
+    quorum = run(bootstrap, describe_quorum)
+    rows = [
+        {
+            "node": replica.node_id,
+            "role": "leader" if replica.node_id == quorum.leader_id else role,
+            "directory": None if replica.directory_id is None else uuid_text(replica.directory_id),
+            "log_end": replica.log_end_offset,
+            "lag": max(quorum_end - replica.log_end_offset, 0),
+            "last_fetch_ms": replica.last_fetch_ms if replica.last_fetch_ms >= 0 else None,
+            "last_caught_up_ms": replica.last_caught_up_ms if replica.last_caught_up_ms >= 0 else None,
+            "endpoints": ",".join(f"{e.listener}://{e.host}:{e.port}" for e in replica.endpoints),
+        }
+        for quorum_end in [max(replica.log_end_offset for replica in quorum.voters)]
+        for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers))
+        for replica in replicas
+    ]
+    if output is Output.JSON:
+        facts = {"leader": quorum.leader_id, "epoch": quorum.epoch, "high_watermark": quorum.high_watermark}
+        show_json({**facts, "replicas": rows})
+        return
+    print(f"leader {quorum.leader_id}  epoch {quorum.epoch}  high watermark {quorum.high_watermark}")
+    show_table(("node", "role", "directory", "log_end", "lag", "endpoints"), rows)
+
+
+@cluster_app.command("add-voter")
+def add_voter_command(
+    config: ConfigOption = None,
+    settings: SettingsOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Make the controller of these settings a voter; run it where that controller's log directories are."""
+    from isthmus_broker.core.config.node_config import resolve_node
+    from isthmus_broker.core.config.values import ConfigRefused
+    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
+    from isthmus_broker.edge.format import metadata_directory
+    from isthmus_client.admin.quorum import Endpoint, add_voter
+
+    from isthmus_cli.session import fail, run
+    from isthmus_cli.settings import node_layers
+
+    try:
+        resolved = resolve_node(node_layers(config, settings or []))
+        meta = read_meta(metadata_directory(resolved))
+    except (ConfigRefused, Inconsistent, NotFormatted) as problem:
+        fail(str(problem))
+    endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in resolved.listeners.advertised_to_controllers)
+    run(bootstrap, lambda client: add_voter(client, resolved.node_id, meta.directory_id, endpoints))
+    print(f"node {resolved.node_id} votes")
+
+
+@cluster_app.command("remove-voter")
+def remove_voter_command(
+    node_id: Annotated[int, typer.Argument(help="The node that shall vote no more.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Let a controller vote no more; it may be gone already."""
+    from isthmus_client.admin.quorum import describe_quorum, remove_voter
+
+    from isthmus_cli.session import fail, run
+
+    voter = next((each for each in run(bootstrap, describe_quorum).voters if each.node_id == node_id), None)
+    directory = None if voter is None else voter.directory_id
+    if directory is None:
+        fail(f"node {node_id} is no voter that can be removed: `isthmus cluster quorum` shows them")
+    run(bootstrap, lambda client: remove_voter(client, node_id, directory))
+    print(f"node {node_id} votes no more")
+
+
+@cluster_app.command("unregister")
+def unregister_command(
+    broker: Annotated[int, typer.Argument(help="The broker that will not come back.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Forget a broker that is gone for good."""
+    from isthmus_client.admin.quorum import unregister_broker
+
+    from isthmus_cli.session import run
+
+    run(bootstrap, lambda client: unregister_broker(client, broker))
+    print(f"broker {broker} is unregistered")

@@ -21,22 +21,48 @@ def format_storage(
     ignore_formatted: Annotated[
         bool, typer.Option(help="Directories that are formatted already are no error.")
     ] = False,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="This controller is the first and only voter.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option("--initial-controllers", "-I", metavar="ID@HOST:PORT:DIRECTORY-ID,...", help="The first voters."),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", "-N", help="This controller joins a quorum later.")
+    ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
-    """Write meta.properties into every log directory of a node."""
+    """Write meta.properties into every log directory of a node; and the first voters, where the log is to tell who votes."""
+    from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
-    from isthmus_broker.edge.format import directories_of, format_directories
+    from isthmus_broker.edge.format import (
+        directories_of,
+        format_directories,
+        metadata_directory,
+        random_uuid,
+        write_first_voters,
+    )
+
+    from isthmus_cli.first_voters import first_voters
 
     resolved = _resolved(config, settings)
-    directories = directories_of(resolved)
+    directories, metadata = directories_of(resolved), metadata_directory(resolved)
     try:
         formatted_before = [path for path in directories if _is_formatted(path, read_meta, NotFormatted)]
         if formatted_before and not ignore_formatted:
             raise Inconsistent(
                 f"{formatted_before[0]} is formatted already. Use --ignore-formatted to format the directories that are not."
             )
-        done = format_directories(directories, resolved.node_id, cluster_id)
-    except Inconsistent as problem:
+        own = read_meta(metadata).directory_id if metadata in formatted_before else random_uuid()
+        voters = first_voters(resolved, own, initial_controllers, standalone=standalone, none=no_initial_controllers)
+        mine = None if voters is None else voters.find(resolved.node_id)
+        if mine is not None and mine.key.directory_id is not None and metadata not in formatted_before:
+            own = mine.key.directory_id
+        done = format_directories(directories, resolved.node_id, cluster_id, {metadata: own})
+        if voters is not None and metadata in done.written:
+            write_first_voters(resolved, voters)
+    except (ConfigRefused, Inconsistent) as problem:
         typer.echo(f"isthmus storage format: {problem}", err=True)
         raise typer.Exit(_OPERATING_ERROR) from problem
     _show(

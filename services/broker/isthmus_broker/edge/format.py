@@ -1,7 +1,7 @@
 """Giving log directories their identity: what `isthmus storage format` does, and a first start does by itself."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
@@ -21,6 +21,7 @@ from isthmus_broker.edge.disk.log_dir import (
 )
 
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
+NO_IDS: Final[Mapping[Path, UUID]] = {}
 
 
 class Formatted(NamedTuple):
@@ -50,6 +51,11 @@ def directories_of(config: NodeConfig) -> list[Path]:
     return [Path(os.path.abspath(name)) for name in named]
 
 
+def metadata_directory(config: NodeConfig) -> Path:
+    """Where the metadata log is kept, as `directories_of` has it."""
+    return Path(os.path.abspath(config.metadata_log_dir))
+
+
 def identify(config: NodeConfig, directories: Sequence[Path]) -> Formatted:
     """What a node that starts is. One that is a cluster of its own formats itself; any other must have been told which cluster is its."""
     alone = config.is_broker and [voter.node_id for voter in config.voters] == [config.node_id]
@@ -69,10 +75,12 @@ def _is_formatted(directory: Path) -> bool:
     return True
 
 
-def format_directories(directories: Sequence[Path], node_id: int, cluster_id: str | None) -> Formatted:
+def format_directories(
+    directories: Sequence[Path], node_id: int, cluster_id: str | None, ids: Mapping[Path, UUID] = NO_IDS
+) -> Formatted:
     """Format those that are not formatted; they must all belong to the same cluster and to this node.
 
-    A cluster id that is not given is taken from a directory that has one, or made up.
+    A cluster id that is not given is taken from a directory that has one, or made up; so is the id of a directory that `ids` leaves out.
     """
     known: dict[Path, MetaProperties] = {}
     unformatted: list[Path] = []
@@ -93,7 +101,7 @@ def format_directories(directories: Sequence[Path], node_id: int, cluster_id: st
     written = []
     for directory in unformatted:
         try:
-            write_meta(directory, MetaProperties(cluster_id, node_id, random_uuid()))
+            write_meta(directory, MetaProperties(cluster_id, node_id, ids.get(directory) or random_uuid()))
             written.append(directory)
         except DiskFailure:
             continue
@@ -107,7 +115,7 @@ def write_first_voters(config: NodeConfig, voters: VoterSet) -> None:
     from isthmus_broker.edge.drive.raft_records import RaftRecords
     from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
 
-    directory = Path(config.metadata_log_dir).absolute() / f"{METADATA_TOPIC}-0"
+    directory = metadata_directory(config) / f"{METADATA_TOPIC}-0"
     directory.mkdir(exist_ok=True)
     records, files = RaftRecords(now_ms), SnapshotFiles(directory)
     files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(now_ms(), voters), (), records.snapshot_footer())

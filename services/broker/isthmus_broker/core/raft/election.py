@@ -1,5 +1,7 @@
 """Elections: pre-votes, votes, every change of role and epoch, BeginQuorumEpoch and EndQuorumEpoch."""
 
+from typing import Final
+
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit, leading
@@ -37,8 +39,13 @@ def start(state: RaftState, now_ms: int) -> None:
     elif state.leader_id is not None and state.leader_id != state.node_id:
         state.role = _follower(state, state.leader_id, now_ms)
     else:
-        state.role = Unattached(now_ms + state.random_election_timeout())
+        # Nobody is known to lead. Where somebody does, pre-votes will be refused; where all have just started, nothing is to wait for.
+        state.role = Unattached(now_ms + state.random_backoff(_START_STEPS))
     state.outbox.note(_role_note(state))
+
+
+_START_STEPS: Final = 3
+"""A little longer than the first pause after a lost election, so that nodes that start together do not all stand at once."""
 
 
 # Changes of role
