@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from isthmus_broker.core.config.node_config import NodeConfig
+    from isthmus_broker.edge.node import Node
 
 _OPERATING_ERROR: Final = 1
 # Young objects on the way of a request die by themselves; the collector looks for cycles only now and then.
@@ -53,23 +54,28 @@ async def _serve(config: "NodeConfig") -> int:
     from isthmus_broker.edge.disk.log_dir import Inconsistent, Locked
     from isthmus_broker.edge.lifecycle import RefusedByController
     from isthmus_broker.edge.node import Node
+    from isthmus_wire.errors import CorruptBatch
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    stop = loop.create_task(stopping.wait())
     try:
         running = Node(config)
-        await running.start()
-    except (ConfigRefused, Inconsistent, Locked, OSError, RefusedByController) as problem:
+        fault = loop.create_task(running.failed())
+        start = loop.create_task(running.start())
+        await asyncio.wait((start, fault, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not start.done():
+            return _ended_early(running)
+        start.result()
+    except (ConfigRefused, CorruptBatch, Inconsistent, Locked, OSError, RefusedByController) as problem:
         print(f"isthmus node: {problem}", file=sys.stderr)
         return _OPERATING_ERROR
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     print(f"ready {running.addresses}", flush=True)
-    fault = loop.create_task(running.failed())
-    stop = loop.create_task(stopping.wait())
     await asyncio.wait((fault, stop), return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
     fault.cancel()
@@ -78,3 +84,11 @@ async def _serve(config: "NodeConfig") -> int:
         print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
         return _OPERATING_ERROR
     return 0
+
+
+def _ended_early(running: "Node") -> int:
+    """It failed, or was told to stop, before it served: nothing was written that would have to be left in order."""
+    if running.fault is None:
+        return 0
+    print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
+    return _OPERATING_ERROR

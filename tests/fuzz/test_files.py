@@ -3,30 +3,44 @@
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 import pytest
-from isthmus_broker.core.raft.types import QuorumState
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from isthmus_broker.core.metadata.schema import TopicRecord
+from isthmus_broker.core.raft.types import QuorumState, SnapshotId
 from isthmus_broker.edge.disk.checkpoints import (
     LEADER_EPOCHS,
     RECOVERY_POINTS,
     read_epochs,
     read_offsets,
+    read_topic_id,
     write_offsets,
+    write_topic_id,
 )
 from isthmus_broker.edge.disk.files import DiskFailure
+from isthmus_broker.edge.disk.log_dir import Inconsistent, LogDir, MetaProperties, NotFormatted, read_meta, write_meta
+from isthmus_broker.edge.drive.controller import batch_of, records_of
 from isthmus_broker.edge.drive.quorum_state import DamagedQuorumState, read_quorum_state, write_quorum_state
+from isthmus_broker.edge.drive.raft_records import RaftRecords
+from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
 from isthmus_wire.errors import WireError
 
 from tests.edge.disk.logs import append, new_log, reopened
 from tests.fuzz.mutate import damaged
 from tests.node import ISTHMUS, Node
+from tests.system.ledger import wait_until
 
 SEED: Final = 20_430_003
 LOG_ROUNDS: Final = 150
 FILE_ROUNDS: Final = 400
+NODE_ROUNDS: Final = 2
 END_SECONDS: Final = 60
 
 
@@ -92,35 +106,107 @@ def test_a_damaged_quorum_state_is_refused(tmp_path: Path) -> None:
     _each(lambda: read_quorum_state(tmp_path), tmp_path / "quorum-state", (DamagedQuorumState,))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "meta.properties",
-        "quorum-state",
-        "recovery-point-offset-checkpoint",
-        "leader-epoch-checkpoint",
-        "*.log",
-    ],
+def test_damaged_meta_properties_are_refused(tmp_path: Path) -> None:
+    write_meta(tmp_path, MetaProperties("aXN0aG11cy1vcmFjbGUtMA", 1, UUID(int=2**100)))
+    _each(lambda: read_meta(tmp_path), tmp_path / "meta.properties", (Inconsistent, NotFormatted))
+
+
+def test_a_damaged_topic_id_is_refused(tmp_path: Path) -> None:
+    write_topic_id(tmp_path, UUID(int=2**100))
+    _each(lambda: read_topic_id(tmp_path), tmp_path / "partition.metadata", (DiskFailure,))
+
+
+def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
+    """Kafka too looks for the file first, and only then for what is in it."""
+    directory = LogDir(tmp_path)
+    directory.leave_clean_marker(7)
+
+    def read() -> None:
+        directory.was_clean = False
+        directory.take_clean_marker()
+        assert directory.was_clean
+
+    _each(read, tmp_path / ".kafka_cleanshutdown", ())
+
+
+def test_damaged_snapshots_of_the_metadata_are_refused(tmp_path: Path) -> None:
+    files, snapshot = SnapshotFiles(tmp_path), SnapshotId(10, 2)
+    records = RaftRecords(lambda: 0)
+    topics = [TopicRecord(name=f"topic-{number}", topic_id=UUID(int=number + 1)) for number in range(20)]
+    files.write(snapshot, records.snapshot_header(0, None), [batch_of(topics)], records.snapshot_footer())
+
+    def read() -> None:
+        files.last_timestamp(snapshot)
+        files.voters(snapshot)
+        list(records_of(files.batches(snapshot)))
+
+    _each(read, files.path(snapshot), (WireError,))
+
+
+SMALL_FILES: Final = (
+    "data/meta.properties",
+    "data/.kafka_cleanshutdown",
+    "data/recovery-point-offset-checkpoint",
+    "data/log-start-offset-checkpoint",
+    "data/replication-offset-checkpoint",
+    "data/t-0/leader-epoch-checkpoint",
+    "data/t-0/partition.metadata",
+    "data/t-0/*.snapshot",
+    "data/t-0/*.log",
+    "data/t-0/*.timeindex",
+    "data/__cluster_metadata-0/quorum-state",
+    "data/__cluster_metadata-0/leader-epoch-checkpoint",
+    "data/__cluster_metadata-0/*.checkpoint",
+    "data/__cluster_metadata-0/*.log",
 )
-def test_a_node_starts_or_ends_with_one_line(name: str, tmp_path: Path) -> None:
-    node = Node(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    """A node that ended in order, with a topic, records and a snapshot of its metadata."""
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "300"}
+    node = Node(tmp_path_factory.mktemp("whole"), settings)
     node.start()
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 2})
+    for number in range(3):
+        for created in admin.create_topics([NewTopic("t" if number == 0 else f"t{number}", 1, 1)]).values():
+            created.result(30)
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "log_level": 2})
+    producer.produce("t", b"x", partition=0)
+    assert producer.flush(60) == 0
+    wait_until(lambda: any((node.directory / "data").glob("*/*.checkpoint")), "a snapshot")
     node.stop()
+    return node
+
+
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_a_node_starts_or_ends_with_one_line(name: str, whole: Node, tmp_path: Path) -> None:
     draw = random.Random(SEED)
-    path = min((tmp_path / "data").rglob(name))
-    path.write_bytes(damaged(path.read_bytes(), draw))
-    arguments = [argument for key, value in node.settings.items() for argument in ("--set", f"{key}={value}")]
+    for number in range(NODE_ROUNDS):
+        directory = tmp_path / str(number)
+        shutil.copytree(whole.directory, directory)
+        path = max(directory.glob(name))
+        path.write_bytes(damaged(path.read_bytes(), draw))
+        line, said, status = _outcome({**whole.settings, "log.dirs": str(directory / "data")})
+        assert "Traceback" not in said, said[-3000:]
+        assert line.startswith("ready ") or (status == 1 and said.strip().splitlines()[-1].startswith("isthmus node: "))
+
+
+def _outcome(settings: Mapping[str, str]) -> tuple[str, str, int]:
+    """What a node prints when it serves, what it says on standard error, and its status in the end."""
+    arguments = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
     process = subprocess.Popen([ISTHMUS, "node", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
+    give_up = threading.Timer(END_SECONDS, process.kill)
+    give_up.start()
     try:
         line = process.stdout.readline()
         process.terminate()
         said = process.stderr.read()
-        status = process.wait(END_SECONDS)
+        return line, said, process.wait(END_SECONDS)
     finally:
+        give_up.cancel()
         process.kill()
         process.stdout.close()
         process.stderr.close()
-    assert "Traceback" not in said, said[-3000:]
-    assert line.startswith("ready ") or (status == 1 and said.strip().splitlines()[-1].startswith("isthmus node: "))

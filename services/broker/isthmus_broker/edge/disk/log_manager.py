@@ -33,7 +33,7 @@ from isthmus_broker.edge.disk.recovery import create_log, open_log
 logger = logging.getLogger(__name__)
 
 
-class NoDirectoryLeft(Exception):
+class NoDirectoryLeft(OSError):
     """Every log directory has failed: a broker without one ends."""
 
 
@@ -58,13 +58,18 @@ class LogManager:
     # -- start and stop ------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Open every log of every directory; a directory that fails meanwhile goes offline."""
+        """Open every log of every directory; a directory that fails meanwhile goes offline. Raises NoDirectoryLeft."""
         for directory in self.directories:
             if directory.online:
                 try:
                     self._load_directory(directory)
                 except DiskFailure as failure:
                     self.fail(directory, failure)
+        if not self._works():
+            raise NoDirectoryLeft("no log directory works: the lines above say what is wrong with each")
+
+    def _works(self) -> bool:
+        return any(directory.online for directory in self.directories)
 
     def _load_directory(self, directory: LogDir) -> None:
         recovery_points = read_offsets(directory.path / RECOVERY_POINTS)
@@ -199,10 +204,8 @@ class LogManager:
                 segment.close()
             del self.home[key]
         self.on_directory_failed(directory, lost)
-        if not any(each.online for each in self.directories):
-            self.on_all_failed(
-                NoDirectoryLeft(f"no log directory works any more; the last to fail was {directory.path}")
-            )
+        if not self._works():
+            self.on_all_failed(NoDirectoryLeft(f"no log directory works any more; the last to fail: {failure}"))
 
     def fail_log(self, key: TopicPartition, failure: DiskFailure) -> None:
         """The directory of that log fails."""

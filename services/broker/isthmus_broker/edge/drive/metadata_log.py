@@ -1,5 +1,6 @@
 """The metadata log as raft wants it, over the same segment files as any other log."""
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,9 @@ from isthmus_wire.records import batches
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.edge.clock import now_ms
-from isthmus_broker.edge.disk.files import FilePool, sync_path
+from isthmus_broker.edge.disk.checkpoints import LEADER_EPOCHS
+from isthmus_broker.edge.disk.files import DiskFailure, FilePool, sync_path
+from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.disk.recovery import create_log, open_log
 
@@ -39,6 +42,7 @@ class MetadataLogStore:
             self.log, _ = open_log(pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False)
         else:
             self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms())
+        _check_epochs(self.log)
         self._directory_synced_for = -1  # the segment whose name is known to be on disk
         self.log.on_sealed = lambda _log: None  # the next flush takes the closed segment along
 
@@ -100,3 +104,12 @@ class MetadataLogStore:
     def close(self) -> None:
         """The node stops."""
         self.log.close(now_ms())
+
+
+def _check_epochs(log: Log) -> None:
+    """Every batch of raft's log was written in some epoch: a history that does not reach its start is damaged."""
+    entries = log.epochs.entries
+    if log.end_offset > log.log_start_offset and (not entries or entries[0][1] > log.log_start_offset):
+        raise DiskFailure(
+            log.directory / LEADER_EPOCHS, OSError(errno.EIO, "the history of epochs lacks its beginning")
+        )

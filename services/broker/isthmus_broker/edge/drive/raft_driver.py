@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from isthmus_wire.errors import ErrorCode
+from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.records import header_at
 
 from isthmus_broker.core.raft.config import RaftConfig
@@ -322,7 +322,10 @@ class RaftDriver:
             future.set_result(offset)
 
     def _fault(self, error: BaseException) -> None:
-        _LOG.critical("raft: the replica of the metadata log has failed", exc_info=error)
+        is_known = isinstance(error, OSError | WireError)  # a disk, or what it holds: no fault of the program
+        _LOG.critical(
+            "raft: the replica of the metadata log has failed: %s", error, exc_info=None if is_known else error
+        )
         self._driver = None
         self._abandon()
         self._setting.on_fault(error)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from isthmus_wire.errors import CorruptBatch
-from isthmus_wire.records import HEADER_SIZE, NO_TIMESTAMP, header_at
+from isthmus_wire.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, checksum_matches, header_at
 
 from isthmus_broker.core.raft.types import Entry, SnapshotId, VoterSet
 from isthmus_broker.edge.disk.files import DiskFailure, sync_path
@@ -75,13 +75,9 @@ class SnapshotFiles:
 
     def receive(self, snapshot: SnapshotId) -> VoterSet | None:
         """Check a fetched snapshot and put it in place, durably; the voters it tells. Raises CorruptBatch if it is not whole."""
-        last: bytes | None = None
         voters = None
-        for entry in self._entries(self._part(snapshot)):
+        for entry in self._whole(self._part(snapshot)):
             voters = entry.voters or voters
-            last = entry.payload
-        if last is None or not header_at(last).is_control or not is_snapshot_footer(last):
-            raise CorruptBatch(f"snapshot {snapshot} has no end")
         self._finish(snapshot)
         return voters
 
@@ -99,8 +95,8 @@ class SnapshotFiles:
         return snapshot_timestamp(first.payload) if first is not None else NO_TIMESTAMP
 
     def batches(self, snapshot: SnapshotId) -> Iterator[bytes]:
-        """The state machine's batches in it, without header and footer."""
-        for entry in self._entries(self.path(snapshot)):
+        """The state machine's batches in it, without header and footer. Raises CorruptBatch where something is missing."""
+        for entry in self._whole(self.path(snapshot)):
             if not header_at(entry.payload).is_control:
                 yield entry.payload
 
@@ -110,18 +106,34 @@ class SnapshotFiles:
                 with suppress(FileNotFoundError):
                     self.path(each).unlink()
 
+    def _whole(self, path: Path) -> Iterator[Entry]:
+        """All batches, each following on the last, and the footer at the end: checksums alone do not show a batch that is gone."""
+        following = 0
+        last: bytes | None = None
+        for entry in self._entries(path):
+            if entry.base_offset != following:
+                raise CorruptBatch(f"{path} lacks what comes before offset {entry.base_offset}")
+            following = entry.last_offset + 1
+            last = entry.payload
+            yield entry
+        if last is None or not header_at(last).is_control or not is_snapshot_footer(last):
+            raise CorruptBatch(f"{path} has no end")
+
     def _entries(self, path: Path) -> Iterator[Entry]:
         """Batch by batch, so that a large snapshot need not fit in memory."""
         with path.open("rb") as file:
             while head := file.read(HEADER_SIZE):
                 if len(head) < HEADER_SIZE:
-                    raise CorruptBatch(f"{path.name} ends within a batch")
+                    raise CorruptBatch(f"{path} ends within a batch")
                 size = header_at(head).size
                 if size < HEADER_SIZE or size > os.fstat(file.fileno()).st_size:
-                    raise CorruptBatch(f"{path.name} has a batch of {size} bytes")
+                    raise CorruptBatch(f"{path} has a batch of {size} bytes")
                 whole = head + file.read(size - HEADER_SIZE)
                 if len(whole) < size:
-                    raise CorruptBatch(f"{path.name} ends within a batch")
+                    raise CorruptBatch(f"{path} ends within a batch")
+                header = header_at(whole)
+                if header.magic != MAGIC or not checksum_matches(whole, header):
+                    raise CorruptBatch(f"{path} is damaged at offset {header.base_offset}")
                 yield from entries(whole)
 
     def _part(self, snapshot: SnapshotId) -> Path:
