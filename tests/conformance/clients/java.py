@@ -7,19 +7,12 @@ from typing import Final
 from tests.kafka import HOME
 
 TIMEOUT_SECONDS: Final = 120
-_CLASSES: Final = {
-    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
-    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-}
-"""Tools that are run by their class."""
-_JVM: Final = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def run(tool: str, *arguments: str, stdin: str = "", status: int = 0) -> list[str]:
     """The lines of a tool's standard output, without trailing blanks and empty lines."""
     finished = subprocess.run(
-        [*_command(tool), *arguments],
+        [HOME / "bin" / f"{tool}.sh", *arguments],
         input=stdin,
         capture_output=True,
         text=True,
@@ -31,12 +24,6 @@ def run(tool: str, *arguments: str, stdin: str = "", status: int = 0) -> list[st
         f"{tool} ended with {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
     )
     return [line.rstrip() for line in finished.stdout.splitlines() if line.strip()]
-
-
-def _command(tool: str) -> list[str]:
-    if tool in _CLASSES:
-        return ["java", *_JVM, "-cp", f"{HOME}/libs/*", _CLASSES[tool]]
-    return [str(HOME / "bin" / f"{tool}.sh")]
 
 
 def words(lines: list[str]) -> list[list[str]]:
