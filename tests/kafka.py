@@ -43,7 +43,7 @@ _COMMANDS: Final = {
     "kafka-consumer-groups": f"{_NAMESPACE}.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": f"{_NAMESPACE}.ConsumerPerformance",
     "kafka-delete-records": f"{_NAMESPACE}.DeleteRecordsCommand",
-    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-dump-log": f"{_NAMESPACE}.DumpLogSegments",
     "kafka-e2e-latency": f"{_NAMESPACE}.EndToEndLatency",
     "kafka-features": f"{_NAMESPACE}.FeatureCommand",
     "kafka-get-offsets": f"{_NAMESPACE}.GetOffsetShell",
