@@ -15,6 +15,7 @@ from isthmus_broker.edge.disk.files import DiskFailure, FilePool, sync_path
 from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.disk.recovery import create_log, open_log
+from isthmus_broker.edge.disk.segment import Segment
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 _BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -74,8 +75,15 @@ class MetadataLogStore:
             self._directory_synced_for = newest
         for segment in list(self.log.segments):
             if segment.next_offset > self.log.recovery_point or segment.base_offset >= self.log.recovery_point:
-                sync_path(segment.path)
+                self._sync(segment)
         self.log.recovery_point = min(end, self.log.end_offset)
+
+    def _sync(self, segment: Segment) -> None:
+        try:
+            sync_path(segment.path)
+        except FileNotFoundError:
+            if segment in self.log.segments:  # else it has been dropped while this thread was on its way
+                raise
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on."""
@@ -84,6 +92,7 @@ class MetadataLogStore:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`."""
         self.log.restart_at(offset, now_ms())
+        self.log.pool.descriptor(str(self.log.segments[-1].path))  # the file says where the log begins, even while it is empty
 
     def raise_start(self, offset: int) -> None:
         """Delete the segments that a snapshot covers."""

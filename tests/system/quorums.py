@@ -1,0 +1,105 @@
+"""What tests of clusters ask and wait for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from isthmus_client.admin.cluster import Cluster as Described
+from isthmus_client.admin.cluster import describe as describe_cluster
+from isthmus_client.admin.quorum import Quorum, describe_quorum
+from isthmus_client.admin.topics import NewTopic, create, list_topics
+from isthmus_client.admin.topics import describe as describe_topics
+from isthmus_client.client import Client, parse_bootstrap
+
+from tests.node import Cluster
+
+T = TypeVar("T")
+DEADLINE_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.02
+
+
+def ask(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """Do something with a client of its own."""
+
+    async def connected() -> T:
+        async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
+            return await work(client)
+
+    return asyncio.run(connected())
+
+
+def wait_for(bootstrap: str, look: Callable[[Client], Awaitable[T]], done: Callable[[T], bool]) -> T:
+    """Look until it is so."""
+
+    async def looking(client: Client) -> T:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            found = await look(client)
+            while not done(found):
+                await asyncio.sleep(_PAUSE_SECONDS)
+                found = await look(client)
+        return found
+
+    return ask(bootstrap, looking)
+
+
+def quorum(bootstrap: str) -> Quorum:
+    """As the leader sees it."""
+    return ask(bootstrap, describe_quorum)
+
+
+def brokers(bootstrap: str) -> Described:
+    """Who is in the cluster."""
+    return ask(bootstrap, describe_cluster)
+
+
+def await_fenced(bootstrap: str, broker: int, *, fenced: bool = True) -> None:
+    """Wait until the broker is fenced, or no more."""
+    wait_for(
+        bootstrap, describe_cluster, lambda found: (broker in [b.node_id for b in found.brokers if b.fenced]) == fenced
+    )
+
+
+def make_topics(bootstrap: str, *names: str, partitions: int = 1, replicas: int = 1) -> None:
+    """Create topics; each must succeed."""
+    wanted = [NewTopic(name, partitions, replicas) for name in names]
+    answers = ask(bootstrap, lambda client: create(client, wanted))
+    assert all(not isinstance(answer, Exception) for answer in answers.values()), answers
+
+
+def leaders(bootstrap: str, topic: str) -> set[int | None]:
+    """Who leads any partition of a topic, as one broker has it."""
+    found = ask(bootstrap, lambda client: describe_topics(client, [topic]))
+    return {partition.leader for partition in found[topic].partitions.values()}
+
+
+def await_in_sync(bootstrap: str, topic: str, replicas: set[int]) -> None:
+    """Wait until these replicas of every partition are in sync."""
+    wait_for(
+        bootstrap,
+        lambda client: describe_topics(client, [topic]),
+        lambda found: all(set(each.in_sync) == replicas for each in found[topic].partitions.values()),
+    )
+
+
+def await_topics(bootstrap: str, names: set[str]) -> None:
+    """Wait until a broker knows exactly these topics."""
+    wait_for(bootstrap, list_topics, lambda found: set(found) == names)
+
+
+def await_caught_up(cluster: Cluster, bootstrap: str) -> Quorum:
+    """Wait until every replica of the metadata has all of it."""
+    replicas = len(cluster.nodes)
+
+    def even(found: Quorum) -> bool:
+        ends = [replica.log_end_offset for replica in (*found.voters, *found.observers)]
+        return len(ends) == replicas and set(ends) == {found.high_watermark}
+
+    return wait_for(bootstrap, describe_quorum, even)
+
+
+def metadata_logs(cluster: Cluster) -> dict[int, bytes]:
+    """The segments of every node's metadata log, one after another."""
+    return {
+        number: b"".join(path.read_bytes() for path in sorted(node.metadata.glob("*.log")))
+        for number, node in cluster.nodes.items()
+    }
