@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from tests.node import CLUSTER_ID as CLUSTER_ID
 from tests.node import free_ports
 
 VERSION: Final = "4.3.1"
 HOME: Final = Path(__file__).parent.parent / ".tools" / f"apache-kafka-{VERSION}"
-CLUSTER_ID: Final = "aXN0aG11cy1vcmFjbGUtMA"
 START_SECONDS: Final = 120
 STOP_SECONDS: Final = 60
 
@@ -216,6 +216,20 @@ def running_kafka(
 ) -> Iterator[KafkaNode]:
     """A node of Apache Kafka that ends with the block."""
     node = KafkaNode(directory, settings, port)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+
+
+@contextmanager
+def running_broker_of(directory: Path, node_id: int, quorum: Mapping[str, str]) -> Iterator[KafkaNode]:
+    """A broker of Apache Kafka in a cluster whose controllers are others."""
+    node = KafkaNode(directory, {"node.id": str(node_id), **quorum})
+    node.settings["process.roles"] = "broker"
+    node.settings["listeners"] = f"PLAINTEXT://127.0.0.1:{node.port}"
+    node.settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
     try:
         node.start()
         yield node

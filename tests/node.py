@@ -148,7 +148,7 @@ def running_node(directory: Path, settings: Mapping[str, str] | None = None) -> 
         node.stop()
 
 
-CLUSTER_ID = "aXN0aG11cy10ZXN0cy1pZA"
+CLUSTER_ID = "aXN0aG11cy1vcmFjbGUtMA"
 COMBINED = "broker,controller"
 
 
