@@ -22,14 +22,14 @@ class Image(Protocol):
         """The same contents, changing on their own from now on."""
 
 
-I = TypeVar("I", bound=Image)  # noqa: E741
+Content = TypeVar("Content", bound=Image)
 W = TypeVar("W")
 
 
-class Disk(Generic[I, W]):
+class Disk(Generic[Content, W]):
     """Two images: what a running process sees, and what a crash leaves."""
 
-    def __init__(self, world: World, rates: DiskRates, image: I) -> None:
+    def __init__(self, world: World, rates: DiskRates, image: Content) -> None:
         self._world = world
         self.rates = rates
         self.seen = image

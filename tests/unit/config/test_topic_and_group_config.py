@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from isthmus_broker.core.config.definitions import TOPIC_CONFIGS
@@ -28,9 +29,8 @@ def test_a_topic_config_has_every_key() -> None:
 
 def test_a_topic_without_settings_has_kafkas_defaults() -> None:
     config = resolve_topic({}, node().topic_defaults)
-    assert config == TopicConfig(
-        **{name.replace(".", "_"): TOPIC_CONFIGS[name].default_value for name in KAFKAS}  # type: ignore[arg-type]
-    )
+    defaults: dict[str, Any] = {name.replace(".", "_"): TOPIC_CONFIGS[name].default_value for name in KAFKAS}
+    assert config == TopicConfig(**defaults)
 
 
 def test_settings_of_the_broker_are_the_topics_defaults() -> None:

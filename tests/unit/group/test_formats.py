@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -71,8 +72,8 @@ _KEY = "0001" + "000167" + "000174" + "00000003"
         ),
     ],
 )
-def test_offsets_of_every_version_are_read(value: str, expected: dict[str, object]) -> None:
-    wanted = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9, **expected)  # type: ignore[arg-type]
+def test_offsets_of_every_version_are_read(value: str, expected: dict[str, Any]) -> None:
+    wanted = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9, **expected)
     assert _decoded(_KEY, value) == Record(OffsetCommitKey("g", "t", 3), wanted)
 
 

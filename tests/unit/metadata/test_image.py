@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -95,8 +96,8 @@ def test_the_whole_recorded_log_replays() -> None:
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (1,))
 
 
-def partition(topic_id: UUID, index: int = 0, **given: object) -> PartitionRecord:
-    fields: dict[str, object] = {
+def partition(topic_id: UUID, index: int = 0, **given: Any) -> PartitionRecord:
+    fields: dict[str, Any] = {
         "replicas": (1, 2, 3),
         "isr": (1, 2),
         "removing_replicas": (),
@@ -106,11 +107,11 @@ def partition(topic_id: UUID, index: int = 0, **given: object) -> PartitionRecor
         "partition_epoch": 7,
         "directories": (None, None, None),
     }
-    return PartitionRecord(partition_id=index, topic_id=topic_id, **{**fields, **given})  # type: ignore[arg-type]
+    return PartitionRecord(partition_id=index, topic_id=topic_id, **{**fields, **given})
 
 
-def broker(broker_id: int, **given: object) -> RegisterBrokerRecord:
-    fields: dict[str, object] = {
+def broker(broker_id: int, **given: Any) -> RegisterBrokerRecord:
+    fields: dict[str, Any] = {
         "incarnation_id": UUID(int=broker_id + 7000),
         "broker_epoch": broker_id * 10,
         "endpoints": (Endpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0),),
@@ -119,7 +120,7 @@ def broker(broker_id: int, **given: object) -> RegisterBrokerRecord:
         "fenced": False,
         "log_dirs": (UUID(int=broker_id + 9000),),
     }
-    return RegisterBrokerRecord(broker_id=broker_id, **{**fields, **given})  # type: ignore[arg-type]
+    return RegisterBrokerRecord(broker_id=broker_id, **{**fields, **given})
 
 
 TOPIC_A: list[MetadataRecord] = [TopicRecord(name="a", topic_id=A), partition(A)]

@@ -1,6 +1,7 @@
 """The follower's decisions: what it asks, where it cuts its log, how it goes on after refusals."""
 
 import random
+from typing import Any
 
 import pytest
 from isthmus_broker.core.replica.follower import (
@@ -24,8 +25,8 @@ def follower() -> ReplicaFollower:
     return ReplicaFollower(1, 9, BACKOFF)
 
 
-def answer(error: ErrorCode = ErrorCode.none, **fields: object) -> FetchedPartition:
-    return FetchedPartition(0, error.value, **fields)  # type: ignore[arg-type]
+def answer(error: ErrorCode = ErrorCode.none, **fields: Any) -> FetchedPartition:
+    return FetchedPartition(0, error.value, **fields)
 
 
 def ask(one: ReplicaFollower, log: ModelLog) -> Wanted:

@@ -1,5 +1,7 @@
 """Observers: when they stand in for sync replicas, and when they leave again. Replicas 1, 2 are sync ones, 3 and 4 observers."""
 
+from typing import Any
+
 import pytest
 from isthmus_broker.core.config.constraints import Promotion
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
@@ -86,10 +88,11 @@ def test_a_promoted_observer_stays_until_then(promotion: Promotion) -> None:
 
 def test_two_and_a_half_sites() -> None:
     """2+2 sync replicas, 1+1 observers, at least 3 in sync: a site is lost, then comes back one broker after the other."""
-    policy, six = Promotion.UNDER_MIN_ISR, {"min_isr": 3, "replicas": (1, 2, 3, 4, 5, 6), "observers": (5, 6)}
-    assert target((1, 2), policy, ready=(5,), **six) == (1, 2, 5)  # type: ignore[arg-type]
-    assert target((1, 2, 5), policy, ready=(3, 6), **six) == (1, 2, 3)  # type: ignore[arg-type]
-    assert target((1, 2, 3), policy, ready=(4, 5), **six) == (1, 2, 3, 4)  # type: ignore[arg-type]
+    policy = Promotion.UNDER_MIN_ISR
+    six: dict[str, Any] = {"min_isr": 3, "replicas": (1, 2, 3, 4, 5, 6), "observers": (5, 6)}
+    assert target((1, 2), policy, ready=(5,), **six) == (1, 2, 5)
+    assert target((1, 2, 5), policy, ready=(3, 6), **six) == (1, 2, 3)
+    assert target((1, 2, 3), policy, ready=(4, 5), **six) == (1, 2, 3, 4)
 
 
 def test_a_leading_observer_stays_in_its_own_isr_and_its_companion_leaves_first() -> None:

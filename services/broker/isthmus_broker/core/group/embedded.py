@@ -16,6 +16,8 @@ from kio.schema.consumer_protocol_subscription.v0 import data as subscription_v0
 from kio.schema.consumer_protocol_subscription.v1 import data as subscription_v1
 from kio.schema.consumer_protocol_subscription.v2 import data as subscription_v2
 from kio.schema.consumer_protocol_subscription.v3 import data as subscription_v3
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
 
 from isthmus_broker.core.group.view import ClusterView
 
@@ -72,7 +74,9 @@ def write_assignment(like: bytes, assigned: Mapping[UUID, Iterable[int]], view: 
     """An assignment in the version of the subscription `like`, as far as its topics still exist."""
     version = min(_version(like), _NEWEST)
     entries = tuple(
-        assignment_v3.TopicPartition(topic=topic.name, partitions=tuple(sorted(assigned[topic_id])))  # type: ignore[arg-type]
+        assignment_v3.TopicPartition(
+            topic=TopicName(topic.name), partitions=tuple(map(i32, sorted(assigned[topic_id])))
+        )
         for topic_id in assigned
         if (topic := view.topic_by_id(topic_id)) is not None
     )

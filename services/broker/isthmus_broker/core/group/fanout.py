@@ -59,12 +59,11 @@ _PARTS: Final[dict[type, Callable[[Any, int], list[tuple[str, Any]]]]] = {
 }
 
 
-def scatter(request: object, api_version: int, partitions: int) -> list[tuple[int, object]]:
+def scatter(request: Any, api_version: int, partitions: int) -> list[tuple[int, object]]:
     """A request with one group in each part, and each part's partition; any other request is one part, of its `group_id`."""
     parts = _PARTS.get(type(request))
     if parts is None:
-        group_id: str = getattr(request, "group_id")  # noqa: B009
-        return [(group_partition(group_id, partitions), request)]
+        return [(group_partition(request.group_id, partitions), request)]
     return [(group_partition(group_id, partitions), part) for group_id, part in parts(request, api_version)]
 
 

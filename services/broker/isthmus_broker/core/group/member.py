@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from isthmus_broker.core.coordinator.result import Record
@@ -62,9 +62,9 @@ class ConsumerMember:
     revoking: OwnedPartitions = field(default_factory=dict)
     classic: ClassicMemberMetadata | None = None
 
-    def advanced(self, epoch: int, **changes: object) -> "ConsumerMember":
+    def advanced(self, epoch: int, **changes: Any) -> "ConsumerMember":
         """The member at a new epoch, remembering the one it had: its answer may get lost."""
-        return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)  # type: ignore[arg-type]
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
 
     def reconciled_to(self, target_epoch: int) -> bool:
         """Whether nothing is left to do for this target."""

@@ -6,6 +6,7 @@ read in any it ever wrote; records of share and streams groups are not known her
 
 import struct
 from dataclasses import dataclass, field, fields, make_dataclass
+from types import GenericAlias
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -336,7 +337,7 @@ def _group_value(version: int) -> Any:
     ]
     if version >= 2:
         columns.append(("current_state_timestamp", int, _of("int64")))
-    columns.append(("members", tuple[_layout(f"MemberMetadataV{version}", flexible, member), ...], {}))  # type: ignore[misc]
+    columns.append(("members", GenericAlias(tuple, (_layout(f"MemberMetadataV{version}", flexible, member), ...)), {}))
     return _layout(f"GroupMetadataValueV{version}", flexible, columns)
 
 

@@ -1,5 +1,7 @@
 """How every group API is served: each part of the request by the shard its group lives in, then one answer of the parts."""
 
+from functools import partial
+
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import RequestContext
@@ -36,7 +38,7 @@ def _ask(node: Services, request: Request, asked: object, parts: list[tuple[int,
             request.respond(gather(asked, [answers[position] for position in range(len(parts))]))
 
     for number, (partition, part) in enumerate(parts):
-        if not node.groups.submit(partition, part, context, lambda response, number=number: answered(number, response)):  # type: ignore[misc]
+        if not node.groups.submit(partition, part, context, partial(answered, number)):
             answered(number, refuse(part, context, ErrorCode.not_coordinator))
 
 
