@@ -221,17 +221,3 @@ def running_kafka(
         yield node
     finally:
         node.stop()
-
-
-@contextmanager
-def running_broker_of(directory: Path, node_id: int, quorum: Mapping[str, str]) -> Iterator[KafkaNode]:
-    """A broker of Apache Kafka in a cluster whose controllers are others."""
-    node = KafkaNode(directory, {"node.id": str(node_id), **quorum})
-    node.settings["process.roles"] = "broker"
-    node.settings["listeners"] = f"PLAINTEXT://127.0.0.1:{node.port}"
-    node.settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
-    try:
-        node.start()
-        yield node
-    finally:
-        node.stop()

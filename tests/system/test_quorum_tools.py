@@ -2,14 +2,17 @@
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from isthmus_client.admin.quorum import describe_quorum
+from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.ids import uuid_text
 
 from tests.conformance.clients.java import run as run_java
-from tests.kafka import running_broker_of
-from tests.node import COMBINED, Cluster, running_cluster
+from tests.kafka import KafkaNode, running_kafka
+from tests.node import COMBINED, Cluster
 from tests.system.quorums import (
     await_caught_up,
     await_fenced,
@@ -17,6 +20,7 @@ from tests.system.quorums import (
     await_topics,
     brokers,
     make_topics,
+    metadata_logs,
     quorum,
     wait_for,
 )
@@ -94,22 +98,65 @@ def test_voters_come_and_go(tmp_path: Path) -> None:
         cluster.end()
 
 
+@contextmanager
+def as_apache_kafka(cluster: Cluster, number: int) -> Iterator[KafkaNode]:
+    """Apache Kafka in the place of one node, which must not have been started."""
+    node = cluster.nodes[number]
+    shutil.rmtree(node.directory)
+    port = node.port if "broker" in cluster.roles[number] else node.controller_port
+    protocols = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    with running_kafka(node.directory, {**node.settings, **protocols}, port) as kafka:
+        yield kafka
+
+
 def test_a_broker_of_apache_kafka_joins(tmp_path: Path) -> None:
     """It registers, follows the metadata, passes on its clients' requests, and replicates from and to a broker of Isthmus."""
-    with running_cluster(tmp_path, ["controller", "controller", "controller", "broker"]) as cluster:
+    cluster = Cluster(tmp_path, ["controller", "controller", "controller", "broker", "broker"])
+    cluster.format()
+    try:
+        cluster.start(1, 2, 3, 4)
         own = cluster.nodes[4]
-        quorum_settings = {key: value for key, value in own.settings.items() if key.startswith("controller.")}
-        with running_broker_of(tmp_path / "kafka", 9, quorum_settings) as kafka:
-            await_fenced(own.bootstrap, 9, fenced=False)
-            assert [broker.node_id for broker in brokers(kafka.bootstrap).brokers] == [4, 9]
+        with as_apache_kafka(cluster, 5) as kafka:
+            await_fenced(own.bootstrap, 5, fenced=False)
+            assert [broker.node_id for broker in brokers(kafka.bootstrap).brokers] == [4, 5]
             make_topics(own.bootstrap, "here", partitions=2, replicas=2)
             make_topics(kafka.bootstrap, "there", partitions=2, replicas=2)
             await_topics(own.bootstrap, {"here", "there"})
             await_topics(kafka.bootstrap, {"here", "there"})
             for topic in ("here", "there"):
-                await_in_sync(own.bootstrap, topic, {4, 9})
-            found = quorum(kafka.bootstrap)
-            assert [each.node_id for each in found.observers] == [4, 9]
-            assert [each.log_end_offset for each in found.observers] == [found.high_watermark] * 2
+                await_in_sync(own.bootstrap, topic, {4, 5})
+            await_caught_up(cluster, kafka.bootstrap)
             assert kafka.stop() in (0, 143)
-            await_fenced(own.bootstrap, 9)
+            await_fenced(own.bootstrap, 5)
+    finally:
+        cluster.end()
+
+
+def ends(found: Quorum) -> dict[int, int]:
+    """How far Apache Kafka's voter and the broker have the log."""
+    replicas = (*found.voters, *found.observers)
+    return {replica.node_id: replica.log_end_offset for replica in replicas if replica.node_id in (3, 4)}
+
+
+def test_a_controller_of_apache_kafka_votes(tmp_path: Path) -> None:
+    """One of three voters: the quorum needs it when another is gone, and may be led by it."""
+    settings = {"metadata.max.idle.interval.ms": "0"}  # else Kafka, once it leads, appends twice a second
+    cluster = Cluster(tmp_path, ["controller", "controller", "controller", "broker"], settings=settings)
+    cluster.format()
+    try:
+        cluster.start(1, 2, 4)
+        make_topics(cluster.bootstrap, "before")
+        with as_apache_kafka(cluster, 3):
+            await_caught_up(cluster, cluster.bootstrap)
+            cluster.nodes[quorum(cluster.bootstrap).leader_id].kill()
+            make_topics(cluster.bootstrap, "after")
+            await_topics(cluster.bootstrap, {"before", "after"})
+            wait_for(
+                cluster.bootstrap,
+                describe_quorum,
+                lambda found: ends(found) == {3: found.high_watermark, 4: found.high_watermark},
+            )
+            logs = metadata_logs(cluster)
+            assert len({logs[3], logs[4]}) == 1
+    finally:
+        cluster.end()
