@@ -274,6 +274,10 @@ class Client:
         """A connection to a broker that `leaders` or `coordinators` named."""
         return await self._pool.get(broker.address, lane)
 
+    def heard_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> None:
+        """A broker said where the leaders are that it names."""
+        self.view = self.view.with_brokers(endpoints)
+
     def heard_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> None:
         """A broker named the new leader beside its error."""
         self.view = self.view.with_leader(partition, leader, leader_epoch)

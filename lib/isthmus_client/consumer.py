@@ -16,16 +16,16 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.records import Record
+from isthmus_wire.records import Record, batches
 
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.admin.list_offsets import At, list_offsets
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
-from isthmus_client.errors import ClientError, Refused
+from isthmus_client.errors import ClientError, LogTruncated, Refused
 from isthmus_client.group_member import GroupMember
-from isthmus_client.limits import POLL_RECORDS_MAX
+from isthmus_client.limits import METADATA_AGE_SECONDS, POLL_RECORDS_MAX
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.retry import is_retriable
@@ -47,15 +47,30 @@ class ConsumedRecord(NamedTuple):
 class _Reading:
     """One partition that is read."""
 
-    __slots__ = ("buffered", "position")
+    __slots__ = ("buffered", "epoch", "near", "near_until", "position")
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, epoch: int = -1) -> None:
         self.position = position  # of the next record to hand over
+        self.epoch = epoch  # the leader epoch that wrote the record before it, when that is known
         self.buffered = False
+        self.near = -1  # the replica that the leader sends this reader to, for its rack
+        self.near_until = 0.0
+
+    def source(self, leader: int, now: float) -> int:
+        """The broker to read from."""
+        return self.near if self.near >= 0 and now < self.near_until else leader
+
+    def committed_epoch(self) -> int:
+        """The epoch to commit: with records that wait to be handed over it is not known which of them wrote the last."""
+        return -1 if self.buffered else self.epoch
 
 
 class Consumer:
-    """Use it as an async context manager; leaving the block leaves the group. It commits only when told to."""
+    """Use it as an async context manager; leaving the block leaves the group. It commits only when told to.
+
+    With `FetchLimits.rack` it reads from a replica of that rack where there is one (KIP-392), and from the leader when that fails.
+    A log that lost records which were read already raises LogTruncated, or goes on where the logs part when `reset` allows it.
+    """
 
     def __init__(
         self,
@@ -99,11 +114,16 @@ class Consumer:
         """Go on from there."""
         self._reading[partition] = _Reading(offset)
 
-    async def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions, each from an offset or an `At`."""
+    async def assign(
+        self, starts: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Read exactly these partitions, each from an offset or an `At`; `epochs` are those of the records before, where known."""
         special = {tp: start for tp, start in starts.items() if start < 0}
         found = results(await list_offsets(self._client, special)) if special else {}
-        self._reading = {tp: _Reading(found[tp].offset if tp in found else start) for tp, start in starts.items()}
+        self._reading = {
+            tp: _Reading(found[tp].offset) if tp in found else _Reading(start, (epochs or {}).get(tp, -1))
+            for tp, start in starts.items()
+        }
 
     async def poll(self, seconds: float, most: int = POLL_RECORDS_MAX) -> list[ConsumedRecord]:
         """Up to `most` records, as soon as there are any; none when the time is over. Joining a group takes as long as it takes."""
@@ -131,7 +151,7 @@ class Consumer:
         Raises ClientError.
         """
         assert self._group_id is not None, "a consumer without a group has nowhere to commit"
-        offsets = {tp: Committed(reading.position) for tp, reading in self._reading.items()}
+        offsets = {tp: Committed(reading.position, reading.committed_epoch()) for tp, reading in self._reading.items()}
         member = self._member
         if member is None:
             answers = await group_offsets.commit(self._client, self._group_id, offsets)
@@ -167,7 +187,7 @@ class Consumer:
         for partition in partitions:
             if partition not in starts:
                 starts[partition] = self._start_without_offset(partition)
-        await self.assign(starts)
+        await self.assign(starts, {tp: offset.leader_epoch for tp, offset in committed.items()})
 
     def _start_without_offset(self, partition: TopicPartition) -> At:
         if self._reset is None:
@@ -200,11 +220,14 @@ class Consumer:
                 if not is_retriable(leader):
                     raise leader
                 self._client.suspect(leader)
-            elif leader.node_id not in self._fetches:
+                continue
+            reading = self._reading[partition]
+            source = reading.source(leader.node_id, asyncio.get_running_loop().time())
+            if source not in self._fetches:
                 known = self._client.view.leader(partition)
                 epoch = known.leader_epoch if known is not None else -1
-                start = FetchFrom(self._reading[partition].position, leader_epoch=epoch)
-                shares.setdefault(leader.node_id, {})[partition] = start
+                start = FetchFrom(reading.position, leader_epoch=epoch, last_fetched_epoch=reading.epoch)
+                shares.setdefault(source, {})[partition] = start
         for broker, share in shares.items():
             fetch = fetch_from(self._client, broker, share, self._limits, lane=self._lane)
             self._fetches[broker] = asyncio.get_running_loop().create_task(fetch)
@@ -227,7 +250,7 @@ class Consumer:
         for broker, task in list(self._fetches.items()):
             if task.done():
                 del self._fetches[broker]
-                trouble += await self._accept(self._asked.pop(broker), task)
+                trouble += await self._accept(broker, self._asked.pop(broker), task)
         for error in trouble:
             if not is_retriable(error):
                 raise error
@@ -240,12 +263,15 @@ class Consumer:
 
     async def _accept(
         self,
+        broker: int,
         asked: Mapping[TopicPartition, tuple[_Reading, int]],
         task: asyncio.Task[dict[TopicPartition, Fetched | Refused]],
     ) -> list[ClientError]:
         try:
             answers = task.result()
         except ClientError as error:
+            for reading, _ in asked.values():
+                reading.near = -1
             return [error]
         trouble: list[ClientError] = []
         for partition, answer in answers.items():
@@ -253,7 +279,9 @@ class Consumer:
             if self._reading.get(partition) is not reading:
                 continue  # it was sought elsewhere, or given up, meanwhile
             if isinstance(answer, Fetched):
-                self._buffer(partition, reading, offset, answer)
+                self._take_answer(partition, reading, offset, answer)
+            elif reading.near == broker:
+                reading.near = -1  # whatever it is, the leader knows better
             elif answer.code is ErrorCode.offset_out_of_range and self._reset is not None:
                 found = results(await list_offsets(self._client, {partition: self._reset}))
                 self.seek(partition, found[partition].offset)
@@ -261,10 +289,21 @@ class Consumer:
                 trouble.append(answer)
         return trouble
 
+    def _take_answer(self, partition: TopicPartition, reading: _Reading, offset: int, fetched: Fetched) -> None:
+        if fetched.diverging_epoch is not None:
+            epoch, end_offset = fetched.diverging_epoch
+            if self._reset is None or end_offset < 0:
+                raise LogTruncated(partition, offset, end_offset)
+            self._reading[partition] = _Reading(min(offset, end_offset), epoch)
+        elif fetched.preferred_read_replica >= 0:
+            reading.near = fetched.preferred_read_replica
+            reading.near_until = asyncio.get_running_loop().time() + METADATA_AGE_SECONDS
+        elif len(fetched.records):
+            self._buffer(partition, reading, offset, fetched)
+
     def _buffer(self, partition: TopicPartition, reading: _Reading, offset: int, fetched: Fetched) -> None:
-        if not len(fetched.records):
-            return
         committed = self._limits.read_committed
         reading.buffered = True
+        reading.epoch = max((header.leader_epoch for _, header in batches(fetched.records)), default=reading.epoch)
         records = visible_records(fetched.records, offset, fetched.aborted, read_committed=committed)
         self._ready.append((partition, reading, records))

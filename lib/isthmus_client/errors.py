@@ -5,6 +5,7 @@ ClientError                 anything this library raises by itself
 │   └── RequestTimedOut     it holds the connection and does not answer
 ├── ProtocolBroken          a peer answers what is not Kafka's protocol
 ├── NotSupported            the broker is too old, or not configured, for what was asked
+├── LogTruncated            records that were read are not in the log any more
 ├── Refused                 the cluster's own answer: an error code about one thing
 └── GaveUp                  attempts went on failing until the deadline; `__cause__` is the last failure
 
@@ -66,6 +67,18 @@ class Refused(ClientError):
         self.broker_message = message
         explanation = message or ADVICE.get(code)
         super().__init__(f"{subject}: {code.name}" + (f": {explanation}" if explanation else ""))
+
+
+class LogTruncated(ClientError):
+    """An unclean election or a restored disk took away records that were read already: the log ends earlier, or goes on otherwise."""
+
+    def __init__(self, partition: object, position: int, end_offset: int) -> None:
+        self.position = position
+        self.end_offset = end_offset
+        super().__init__(
+            f"partition {partition} was read up to offset {position}, and its log is another one from offset {end_offset} on: "
+            "records were lost. Check what was made of them, then seek to where to go on."
+        )
 
 
 class GaveUp(ClientError):

@@ -32,13 +32,20 @@ class FetchSession:
 
     def plan(self, wanted: Mapping[Key, FetchPartition]) -> Plan:
         """The request for these partitions; it is taken as sent."""
+        return self.plan_changes(wanted, wanted, [key for key in self._told if key not in wanted])
+
+    def plan_changes(self, wanted: Mapping[Key, FetchPartition], changed: Iterable[Key], gone: Iterable[Key]) -> Plan:
+        """As `plan`, for who knows which partitions may have changed or gone since the last request: the rest is not looked at."""
         if self._epoch == FIRST_EPOCH:
             self._told = dict(wanted)
-            return Plan(NO_SESSION, FIRST_EPOCH, self._told, [])
-        changed = {key: partition for key, partition in wanted.items() if self._told.get(key) != partition}
-        forgotten = [key for key in self._told if key not in wanted]
-        self._told = dict(wanted)
-        return Plan(self._id, self._epoch, changed, forgotten)
+            return Plan(NO_SESSION, FIRST_EPOCH, dict(wanted), [])
+        told = self._told
+        news = {key: wanted[key] for key in changed if key in wanted and told.get(key) != wanted[key]}
+        forgotten = [key for key in gone if key in told and key not in wanted]
+        told.update(news)
+        for key in forgotten:
+            del told[key]
+        return Plan(self._id, self._epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:
         """The broker answered without an error; id 0 means that it keeps no session for us."""

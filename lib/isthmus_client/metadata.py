@@ -113,6 +113,11 @@ class ClusterView:
         partitions = {**topic.partitions, partition.partition: moved}
         return replace(self, topics={**self.topics, topic.name: replace(topic, partitions=partitions)})
 
+    def with_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> "ClusterView":
+        """With where a broker said that leaders are (KIP-951)."""
+        told = {node_id: Broker(node_id, host, port, rack) for node_id, host, port, rack in endpoints}
+        return replace(self, brokers={**self.brokers, **told}) if told else self
+
 
 def _topic(name: str, answer: Any, known: Topic | None) -> Topic:
     before: Mapping[int, Partition] = {}

@@ -123,6 +123,7 @@ async def _fetch(
     check(error_code(response.error_code), f"fetch from broker {connection.name}")
     if session is not None:
         session.answered(response.session_id)
+    client.heard_brokers(response.node_endpoints)
     asked = {wire: name for name, wire in names.items()}
     return {
         (tp := TopicPartition(asked[topic], p.partition)): _fetched(client, tp, p)
@@ -268,15 +269,18 @@ async def _produce(
         raise ProtocolBroken(
             f"broker {connection.name} answered PRODUCE with bytes that do not parse: {error}"
         ) from error
+    client.heard_brokers(response.node_endpoints)
     asked = {wire: name for name, wire in names.items()}
     return {
-        (tp := TopicPartition(asked[topic], r.partition)): _appended(tp, r)
+        (tp := TopicPartition(asked[topic], r.partition)): _appended(client, tp, r)
         for topic, results in response.topics
         for r in results
     }
 
 
-def _appended(partition: TopicPartition, result: wire_produce.ProduceResult) -> Appended | Refused:
+def _appended(client: Client, partition: TopicPartition, result: wire_produce.ProduceResult) -> Appended | Refused:
+    if result.current_leader is not None:
+        client.heard_leader(partition, *result.current_leader)
     code = error_code(result.error_code)
     if code is ErrorCode.duplicate_sequence_number:
         return Appended(-1)

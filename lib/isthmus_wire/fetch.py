@@ -15,6 +15,7 @@ from isthmus_wire.hot import (
     TOPIC_ID_SIZE,
     Topic,
     read_count,
+    read_node_endpoints,
     read_records,
     read_topic,
     unpack,
@@ -306,7 +307,8 @@ def decode_fetch_response(version: int, data: bytes | memoryview, offset: int = 
         topics.append((topic, [_read_result(cursor, version, flexible=flexible) for _ in range(count)]))
         if flexible:
             skip_tagged_fields(cursor)
-    return FetchResponse(topics, error_code, session_id, throttle_ms)
+    endpoints = read_node_endpoints(cursor) if flexible else ()
+    return FetchResponse(topics, error_code, session_id, throttle_ms, endpoints)
 
 
 def _read_result(cursor: Cursor, version: int, *, flexible: bool) -> FetchedPartition:

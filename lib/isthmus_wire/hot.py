@@ -7,6 +7,7 @@ keys as they are.
 import struct
 from typing import Final
 
+from isthmus_wire.codec import skip_tagged_fields, tags
 from isthmus_wire.errors import DecodeError
 from isthmus_wire.primitives import READERS, WRITERS, Cursor, read_uvarint, write_uvarint
 
@@ -25,6 +26,7 @@ LEADER: Final = struct.Struct(">ii")
 
 _read_int32 = READERS["int32", False, False]
 _read_string = {flexible: READERS["string", flexible, False] for flexible in (False, True)}
+_read_nullable_string = READERS["string", True, True]
 _write_string = {flexible: WRITERS["string", flexible, True] for flexible in (False, True)}
 
 
@@ -91,7 +93,24 @@ def write_tag(out: bytearray, tag: int, body: bytes | bytearray) -> None:
     out += body
 
 
-def write_node_endpoints(out: bytearray, endpoints: tuple[tuple[int, str, int, str | None], ...]) -> None:
+Endpoints = tuple[tuple[int, str, int, str | None], ...]
+
+
+def read_node_endpoints(cursor: Cursor) -> Endpoints:
+    """The tags that end both responses, of which tag 0 is known: where the leaders named in it are."""
+    found: list[tuple[int, str, int, str | None]] = []
+    for tag, end in tags(cursor):
+        for _ in range(read_count(cursor, flexible=True) if tag == 0 else 0):
+            (node_id,) = unpack(cursor, INT32)
+            host = _read_string[True](cursor)
+            (port,) = unpack(cursor, INT32)
+            found.append((node_id, host, port, _read_nullable_string(cursor)))
+            skip_tagged_fields(cursor)
+        cursor.position = end
+    return tuple(found)
+
+
+def write_node_endpoints(out: bytearray, endpoints: Endpoints) -> None:
     """Tag 0 of both responses: where the leaders named in it are (id, host, port, rack); then the end of the tags."""
     if not endpoints:
         out.append(0)

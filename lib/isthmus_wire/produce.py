@@ -3,13 +3,14 @@
 import struct
 from typing import Final, NamedTuple
 
-from isthmus_wire.codec import skip_tagged_fields
+from isthmus_wire.codec import skip_tagged_fields, tags
 from isthmus_wire.hot import (
     INT32,
     INT64,
     LEADER,
     Topic,
     read_count,
+    read_node_endpoints,
     read_records,
     read_topic,
     unpack,
@@ -154,7 +155,7 @@ def _write_result(out: bytearray, version: int, result: ProduceResult, *, flexib
 
 
 def decode_produce_response(version: int, data: bytes | memoryview, offset: int = 0) -> ProduceResponse:
-    """The response's body, for clients; tagged fields are not kept."""
+    """The response's body, for clients."""
     cursor = Cursor(data, offset)
     flexible = version >= FLEXIBLE_SINCE
     topics: list[tuple[Topic, list[ProduceResult]]] = []
@@ -167,7 +168,7 @@ def decode_produce_response(version: int, data: bytes | memoryview, offset: int 
             skip_tagged_fields(cursor)
         topics.append((topic, results))
     (throttle_ms,) = unpack(cursor, INT32)
-    return ProduceResponse(topics, throttle_ms)
+    return ProduceResponse(topics, throttle_ms, read_node_endpoints(cursor) if flexible else ())
 
 
 def _read_result(cursor: Cursor, version: int, *, flexible: bool) -> ProduceResult:
@@ -182,6 +183,13 @@ def _read_result(cursor: Cursor, version: int, *, flexible: bool) -> ProduceResu
             if flexible:
                 skip_tagged_fields(cursor)
         message = _read_nullable_string[flexible](cursor)
+    leader = None
     if flexible:
-        skip_tagged_fields(cursor)
-    return ProduceResult(index, error_code, base_offset, log_append_time, log_start_offset, tuple(errors), message)
+        for tag, end in tags(cursor):
+            if tag == 0:
+                leader_id, leader_epoch = unpack(cursor, LEADER)
+                leader = (leader_id, leader_epoch)
+            cursor.position = end
+    return ProduceResult(
+        index, error_code, base_offset, log_append_time, log_start_offset, tuple(errors), message, leader
+    )

@@ -107,8 +107,7 @@ def test_produce_responses_are_kios_bytes(version: int, data: st.DataObject) -> 
     encoded = encode_produce_response(version, response)
     assert reencoded(load_response_schema, 0, version, encoded) == encoded
     decoded = decode_produce_response(version, bytes(encoded))
-    without_leaders = [(topic, [r._replace(current_leader=None) for r in results]) for topic, results in topics]
-    assert decoded == ProduceResponse(without_leaders, response.throttle_ms)
+    assert decoded == response
 
 
 @st.composite
@@ -186,7 +185,7 @@ def test_fetch_responses_are_kios_bytes(version: int, data: st.DataObject) -> No
     response = FetchResponse(topics, code, session, data.draw(SMALL), endpoints)
     encoded = b"".join(encode_fetch_response(version, response))
     assert reencoded(load_response_schema, 1, version, encoded) == encoded
-    assert decode_fetch_response(version, encoded) == response._replace(node_endpoints=())
+    assert decode_fetch_response(version, encoded) == response
 
 
 @given(data=st.binary(max_size=200), version=st.integers(3, 18))

@@ -1,0 +1,138 @@
+"""A consumer between brokers: it reads near its rack where the leader sends it, comes back when that fails, and notices a cut log."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from isthmus_client.client import Client
+from isthmus_client.consumer import Consumer
+from isthmus_client.entities import entity
+from isthmus_client.errors import LogTruncated
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.raw import FetchLimits
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fetch import (
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from isthmus_wire.headers import RequestHeader, decode_request_header
+from isthmus_wire.messages import NO_THROTTLE, encode_response
+from isthmus_wire.records import NewRecord, build_batch, set_base_offset
+from isthmus_wire.requests import MetadataResponse
+from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+
+from tests.unit.client.fake_broker import FakeBroker, serving
+
+PARTITION = TopicPartition("t", 0)
+LEADER, NEAR = 1, 2
+EPOCH = 5
+LIMITS = FetchLimits(wait_ms=0, rack="here")
+
+
+def batch(offset: int, epoch: int = EPOCH) -> bytes:
+    data = bytearray(build_batch([NewRecord(None, b"v%d" % offset, 0)]))
+    set_base_offset(data, offset, epoch)
+    return bytes(data)
+
+
+class Cluster:
+    """Two brokers that answer fetches as `script` says, one answer after another; who was asked for what is kept."""
+
+    def __init__(self, *script: tuple[int, FetchedPartition]) -> None:
+        self.script = list(script)
+        self.asked: list[tuple[int, int, int]] = []  # broker, offset, epoch of the last record
+        self.brokers = {number: FakeBroker(self._answers(number)) for number in (LEADER, NEAR)}
+
+    def _answers(self, number: int) -> Callable[[RequestHeader, bytes], bytes | None]:
+        def answer(header: RequestHeader, frame: bytes) -> bytes | None:
+            if header.api_key == ApiKey.METADATA:
+                return encode_response(ApiKey.METADATA, header.api_version, self._metadata())
+            request = decode_fetch_request(header.api_version, frame, decode_request_header(frame).size)
+            return b"".join(encode_fetch_response(header.api_version, self._fetched(number, request)))
+
+        return answer
+
+    def _fetched(self, number: int, request: FetchRequest) -> FetchResponse:
+        ((topic, (wanted,)),) = request.topics
+        self.asked.append((number, wanted.fetch_offset, wanted.last_fetched_epoch))
+        if not self.script:
+            return FetchResponse([(topic, [FetchedPartition(0, 0, 0, 0, 0)])])
+        expected, answer = self.script.pop(0)
+        assert number == expected, f"broker {number} is asked where {expected} should be: {self.asked}"
+        return FetchResponse([(topic, [answer])])
+
+    def _metadata(self) -> MetadataResponse:
+        partition = entity(
+            MetadataResponsePartition,
+            error_code=ErrorCode.none,
+            partition_index=0,
+            leader_id=LEADER,
+            leader_epoch=EPOCH,
+            replica_nodes=(LEADER, NEAR),
+            isr_nodes=(LEADER, NEAR),
+            offline_replicas=(),
+        )
+        topic = entity(
+            MetadataResponseTopic, error_code=ErrorCode.none, name="t", topic_id=None, partitions=(partition,)
+        )
+        return MetadataResponse(
+            throttle_time=NO_THROTTLE,
+            brokers=tuple(
+                entity(MetadataResponseBroker, node_id=number, host=broker.address[0], port=broker.address[1])
+                for number, broker in self.brokers.items()
+            ),
+            cluster_id="c",
+            controller_id=LEADER,
+            topics=(topic,),
+        )
+
+
+async def read(cluster: Cluster, count: int, epoch: int = -1) -> list[int]:
+    """Offsets of so many records, from offset 0 on."""
+    found: list[int] = []
+    async with (
+        serving(cluster.brokers[LEADER]) as leader,
+        serving(cluster.brokers[NEAR]),
+        Client([leader.address]) as client,
+        Consumer(client, limits=LIMITS, reset=None) as consumer,
+    ):
+        await consumer.assign({PARTITION: 0}, {PARTITION: epoch})
+        async with asyncio.timeout(60):
+            while len(found) < count:
+                found += [record.record.offset for record in await consumer.poll(0.2)]
+    return found
+
+
+def records(offset: int) -> FetchedPartition:
+    return FetchedPartition(0, 0, 9, 9, 0, records=(batch(offset),))
+
+
+def test_it_reads_near_its_rack_and_comes_back_to_the_leader_when_that_fails() -> None:
+    cluster = Cluster(
+        (LEADER, FetchedPartition(0, 0, 9, 9, 0, preferred_read_replica=NEAR)),
+        (NEAR, records(0)),
+        (NEAR, records(1)),
+        (NEAR, FetchedPartition(0, ErrorCode.offset_out_of_range.value)),
+        (LEADER, records(2)),
+    )
+    assert asyncio.run(read(cluster, 3)) == [0, 1, 2]
+    assert cluster.asked[:5] == [
+        (LEADER, 0, -1),
+        (NEAR, 0, -1),
+        (NEAR, 1, EPOCH),
+        (NEAR, 2, EPOCH),
+        (LEADER, 2, EPOCH),
+    ]
+
+
+def test_a_log_that_lost_what_was_read_is_an_error() -> None:
+    cluster = Cluster((LEADER, FetchedPartition(0, 0, 9, 9, 0, diverging_epoch=(3, 0))))
+    with pytest.raises(
+        LogTruncated, match="partition t-0 was read up to offset 0, and its log is another one from offset 0"
+    ):
+        asyncio.run(read(cluster, 1, epoch=4))
+    assert cluster.asked == [(LEADER, 0, 4)]
