@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.metadata.brokers import Sessions, fence_silent_brokers
+from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.producer_ids import first_id
 from isthmus_broker.core.metadata.result import entity
@@ -166,6 +166,29 @@ def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
     assert cluster.image.brokers[1].fenced
     assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
     assert cluster.sessions.deadline() == 5_000 + SESSION_MS
+
+
+def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1, 2))
+    epoch = cluster.image.brokers[1].broker_epoch
+    for broker, stale in ((1, epoch + 1), (7, epoch)):
+        assert fence_dead_broker(cluster.image, cluster.context, cluster.sessions, broker, stale).records == ()
+    assert cluster.sessions.is_valid(1, epoch, 0)
+    result = fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch)
+    cluster.append(result.records)
+    assert not cluster.sessions.is_valid(1, epoch, 0)
+    assert cluster.image.brokers[1].fenced
+    assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
+    assert fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch).records == ()
+
+
+def test_sessions_that_ran_out_are_not_watched_any_more() -> None:
+    cluster = Cluster((1, 2))
+    heartbeat(cluster, 2, now_ms=5_000)
+    cluster.sessions.forget_silent(SESSION_MS)
+    assert cluster.sessions.deadline() == 5_000 + SESSION_MS
+    assert cluster.sessions.expired(cluster.image, SESSION_MS) == [1]
 
 
 def test_a_new_controller_gives_every_broker_a_whole_session() -> None:

@@ -7,6 +7,7 @@ from isthmus_broker.core.raft.events import (
     AppendEntry,
     Committed,
     LeaderChanged,
+    RequestFailed,
     RequestReceived,
     ResponseReceived,
     SaveQuorumState,
@@ -254,6 +255,34 @@ def test_the_first_successor_stands_for_election_at_once_and_the_next_a_little_l
         bench.request(EndQuorumEpochRequest(epoch=1, leader_id=2, preferred_successors=successors))
         bench.wait(pause)
         assert bench.role() is Prospective
+
+
+def test_a_leader_whose_process_is_gone_is_not_waited_for() -> None:
+    bench = Bench(THREE)
+    fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
+    bench.answer(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert bench.ask(vote(3, pre=True)) == rejected(1, 2)
+    bench.feed(RequestFailed(2, 0, is_gone=True))
+    assert bench.ask(vote(3, pre=True)) == granted(1, 2)
+    assert bench.role() is Follower
+    bench.wait(20)
+    assert bench.role() is Prospective
+
+
+def test_a_peer_that_is_gone_matters_only_while_it_leads() -> None:
+    bench = Bench(THREE)
+    bench.request(begin(2, 1))
+    bench.feed(RequestFailed(3, 0, is_gone=True))
+    bench.wait(1_999)
+    assert bench.role() is Follower
+
+
+def test_nodes_that_start_without_a_leader_stand_for_election_soon() -> None:
+    bench = Bench(THREE)
+    bench.wait(19)
+    assert bench.role() is Unattached
+    bench.wait(1)
+    assert bench.role() is Prospective
 
 
 def test_a_former_leader_restarts_resigned() -> None:

@@ -12,8 +12,6 @@ from typing import Any, Final
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import DeleteTopicsRequest
-from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
-from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
@@ -36,8 +34,6 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, C
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
-from kio.schema.describe_quorum.v2 import response as quorum
-from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
@@ -47,8 +43,6 @@ from kio.schema.incremental_alter_configs.v1.response import (
 )
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
-from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
-from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.schema.update_features.v2.request import UpdateFeaturesRequest
@@ -214,39 +208,11 @@ def _reassignments_refused(_request: Any, why: Refused) -> Any:
     )
 
 
-def _quorum_not_described(request: DescribeQuorumRequest, why: Refused) -> quorum.DescribeQuorumResponse:
-    """Who does not lead the quorum says so of the partition."""
-    code = ErrorCode.not_leader_or_follower if why.code is ErrorCode.not_controller else why.code
-    topics = tuple(
-        entity(
-            quorum.TopicData,
-            topic_name=topic.topic_name,
-            partitions=tuple(
-                entity(
-                    quorum.PartitionData,
-                    partition_index=part.partition_index,
-                    error_code=code,
-                    error_message=why.message,
-                    leader_id=-1,
-                    leader_epoch=0,
-                    high_watermark=-1,
-                    current_voters=(),
-                    observers=(),
-                )
-                for part in topic.partitions
-            ),
-        )
-        for topic in request.topics
-    )
-    return entity(quorum.DescribeQuorumResponse, error_code=ErrorCode.none, error_message=None, topics=topics, nodes=())
-
-
 def _unregistering_refused(_request: Any, why: Refused) -> UnregisterBrokerResponse:
     return entity(UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
 
 
 _REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
-    AddRaftVoterRequest: _whole(AddRaftVoterResponse, error_message=None),
     AllocateProducerIdsRequest: _whole(AllocateProducerIdsResponse, producer_id_start=0, producer_id_len=0),
     AlterConfigsRequest: _configs_not_altered,
     AlterPartitionReassignmentsRequest: _reassignments_refused,
@@ -257,20 +223,11 @@ _REFUSALS: Final[Mapping[type, Callable[[Any, Refused], Any]]] = {
     CreatePartitionsRequest: _partitions_not_created,
     CreateTopicsRequest: _topics_not_created,
     DeleteTopicsRequest: _topics_not_deleted,
-    DescribeQuorumRequest: _quorum_not_described,
     ElectLeadersRequest: _leaders_not_elected,
     IncrementalAlterConfigsRequest: _configs_not_altered,
     ControllerRegistrationRequest: _whole(ControllerRegistrationResponse, error_message=None),
     ListPartitionReassignmentsRequest: _whole(ListPartitionReassignmentsResponse, error_message=None, topics=()),
-    RemoveRaftVoterRequest: _whole(RemoveRaftVoterResponse, error_message=None),
     UnregisterBrokerRequest: _unregistering_refused,
     UpdateFeaturesRequest: _whole(UpdateFeaturesResponse, error_message=None),
 }
-_BY_OTHERS: Final = {
-    AddRaftVoterRequest,
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    DescribeQuorumRequest,
-    RemoveRaftVoterRequest,
-}
-assert _REFUSALS.keys() == _HANDLERS.keys() | _BY_OTHERS
+assert _REFUSALS.keys() == _HANDLERS.keys() | {BrokerRegistrationRequest, BrokerHeartbeatRequest}

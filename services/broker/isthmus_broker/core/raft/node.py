@@ -72,10 +72,7 @@ class Raft:
                 if state.requests.finish(event.peer, event.request_id):
                     self._response(event.peer, event.response, now_ms)
             case RequestFailed():
-                if state.requests.finish(event.peer, event.request_id):
-                    state.requests.back_off(event.peer, now_ms)
-                if event.is_gone:
-                    election.handle_peer_gone(state, event.peer, now_ms)
+                self._request_failed(event, now_ms)
             case Append():
                 leading.handle_append(state, event)
             case AddVoter():
@@ -173,6 +170,12 @@ class Raft:
                 snapshots.handle_fetch_snapshot(state, token, request, now_ms)
             case UpdateVoterRequest():
                 membership.handle_update(state, token, request)
+
+    def _request_failed(self, event: RequestFailed, now_ms: int) -> None:
+        if self._state.requests.finish(event.peer, event.request_id):
+            self._state.requests.back_off(event.peer, now_ms)
+        if event.is_gone:
+            election.handle_peer_gone(self._state, event.peer, now_ms)
 
     def _response(self, peer: int, response: Response, now_ms: int) -> None:
         state = self._state

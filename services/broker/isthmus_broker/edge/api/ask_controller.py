@@ -9,6 +9,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.metadata.controller import refused
 from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.edge.drive.active_controller import ABOUT_THE_QUORUM
 from isthmus_broker.edge.drive.controller import NotController
 from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.net.connection import Request
@@ -37,4 +38,12 @@ async def decide_here(node: NodeServices, asked: Any) -> Any:
     try:
         return await node.quorum.active.answer(asked)
     except NotController:
-        return refused(asked, Refused(ErrorCode.not_controller))
+        return _refused(asked, ErrorCode.not_controller)
+
+
+def _refused(asked: Any, code: ErrorCode) -> Any:
+    if asked.__api_key__ in ABOUT_THE_QUORUM:
+        from isthmus_broker.edge.drive import quorum_admin
+
+        return quorum_admin.refused(asked, code)
+    return refused(asked, Refused(code))

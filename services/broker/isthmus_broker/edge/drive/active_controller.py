@@ -22,7 +22,7 @@ from isthmus_broker.edge.drive.liveness import BrokerLiveness
 
 logger = logging.getLogger(__name__)
 
-_ABOUT_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+ABOUT_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
 
 
 class ActiveController:
@@ -73,7 +73,7 @@ class ActiveController:
         sessions = self._sessions
         if sessions is None:
             raise NotController
-        if request.__api_key__ in _ABOUT_THE_QUORUM:
+        if request.__api_key__ in ABOUT_THE_QUORUM:
             from isthmus_broker.edge.drive import quorum_admin
 
             assert self._controller.raft is not None

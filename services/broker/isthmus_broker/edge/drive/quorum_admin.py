@@ -40,6 +40,17 @@ async def answer(raft: RaftDriver, request: Any, context: ControllerContext) -> 
             return _describe(raft, request)
 
 
+def refused(request: Any, code: ErrorCode) -> Any:
+    """The answer of a node that cannot do what was asked. Who does not lead the quorum says so of the partition it is asked about."""
+    match request:
+        case AddRaftVoterRequest():
+            return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
+        case RemoveRaftVoterRequest():
+            return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
+        case _:
+            return _undescribed(request, ErrorCode.not_leader_or_follower if code is ErrorCode.not_controller else code)
+
+
 # Voters
 
 
@@ -113,7 +124,7 @@ def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
 def _describe(raft: RaftDriver, request: DescribeQuorumRequest) -> described.DescribeQuorumResponse:
     asked = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
-        return _unknown(request)
+        return _undescribed(request, ErrorCode.unknown_topic_or_partition)
     info = raft.describe()
     if info is None:
         raise NotController
@@ -153,7 +164,7 @@ def _row(progress: ReplicaProgress) -> described.ReplicaState:
     )
 
 
-def _unknown(request: DescribeQuorumRequest) -> described.DescribeQuorumResponse:
+def _undescribed(request: DescribeQuorumRequest, code: ErrorCode) -> described.DescribeQuorumResponse:
     topics = tuple(
         entity(
             described.TopicData,
@@ -162,7 +173,7 @@ def _unknown(request: DescribeQuorumRequest) -> described.DescribeQuorumResponse
                 entity(
                     described.PartitionData,
                     partition_index=part.partition_index,
-                    error_code=ErrorCode.unknown_topic_or_partition,
+                    error_code=code,
                     leader_id=-1,
                     leader_epoch=0,
                     high_watermark=-1,
