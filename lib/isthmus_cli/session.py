@@ -7,20 +7,24 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import typer
-from isthmus_client.client import Client, parse_bootstrap
-from isthmus_client.errors import ClientError
-from isthmus_wire.errors import WireError
+
+if TYPE_CHECKING:
+    from isthmus_client.client import Client
 
 T = TypeVar("T")
 FAILED: Final = 1
 _INTERRUPTED: Final = 130
 
 
-def run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
+def run(bootstrap: str, work: "Callable[[Client], Awaitable[T]]") -> T:
     """Connect, do the work, and return what it returns."""
+    from isthmus_client.client import Client, parse_bootstrap
+    from isthmus_client.errors import ClientError
+    from isthmus_wire.errors import WireError
+
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
