@@ -1,4 +1,4 @@
-"""A small consumer of records: partitions assigned by hand or by a classic group, read from their leaders.
+"""A small consumer of records: partitions assigned by hand or by a group of either kind, read from their leaders or near by.
 
     async with Consumer(client, group_id="g", topics=["t"]) as consumer:
         async for records in consumer:
@@ -13,6 +13,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
 from isthmus_wire.errors import ErrorCode
@@ -23,6 +24,7 @@ from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.admin.list_offsets import At, list_offsets
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
+from isthmus_client.consumer_member import ConsumerMember
 from isthmus_client.errors import ClientError, LogTruncated, Refused
 from isthmus_client.group_member import GroupMember
 from isthmus_client.limits import METADATA_AGE_SECONDS, POLL_RECORDS_MAX
@@ -32,9 +34,22 @@ from isthmus_client.retry import is_retriable
 from isthmus_client.scatter import results
 
 _NOT_MINE_ANY_MORE: Final = frozenset(
-    {ErrorCode.illegal_generation, ErrorCode.unknown_member_id, ErrorCode.rebalance_in_progress}
+    {
+        ErrorCode.illegal_generation,
+        ErrorCode.unknown_member_id,
+        ErrorCode.rebalance_in_progress,
+        ErrorCode.stale_member_epoch,
+        ErrorCode.fenced_member_epoch,
+    }
 )
 _lanes: Final = itertools.count()
+
+
+class GroupProtocol(Enum):
+    """Who divides a group's partitions: its leading member, or (KIP-848) the coordinator."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 class ConsumedRecord(NamedTuple):
@@ -78,6 +93,7 @@ class Consumer:
         *,
         group_id: str | None = None,
         topics: Collection[str] = (),
+        protocol: GroupProtocol = GroupProtocol.CLASSIC,
         read_committed: bool = False,
         reset: At | None = At.LATEST,
         limits: FetchLimits | None = None,
@@ -85,7 +101,8 @@ class Consumer:
         """`reset` is where to begin without a committed offset and after the log lost the position; None: raise."""
         self._client = client
         self._group_id = group_id
-        self._member = GroupMember(client, group_id, topics) if group_id is not None and topics else None
+        kind = GroupMember if protocol is GroupProtocol.CLASSIC else ConsumerMember
+        self._member = kind(client, group_id, topics) if group_id is not None and topics else None
         self._reset = reset
         self._limits = limits or FetchLimits(read_committed=read_committed)
         self._lane = f"fetch {next(_lanes)}"  # its long polls must not hold up another's
@@ -179,15 +196,18 @@ class Consumer:
         if self._member is not None:
             await self._member.leave()
 
-    async def _rejoin(self, member: GroupMember) -> None:
-        self._reading = {}
+    async def _rejoin(self, member: GroupMember | ConsumerMember) -> None:
+        before, self._reading = self._reading, {}
         partitions = await member.join()
-        committed = await group_offsets.fetch(self._client, member.group_id, partitions) if partitions else {}
-        starts = {tp: committed[tp].offset for tp in partitions if tp in committed}
-        for partition in partitions:
+        kept = {tp: before[tp] for tp in partitions if tp in before} if member.keeps_partitions else {}
+        fresh = [tp for tp in partitions if tp not in kept]
+        committed = await group_offsets.fetch(self._client, member.group_id, fresh) if fresh else {}
+        starts = {tp: committed[tp].offset for tp in fresh if tp in committed}
+        for partition in fresh:
             if partition not in starts:
                 starts[partition] = self._start_without_offset(partition)
         await self.assign(starts, {tp: offset.leader_epoch for tp, offset in committed.items()})
+        self._reading |= kept
 
     def _start_without_offset(self, partition: TopicPartition) -> At:
         if self._reset is None:

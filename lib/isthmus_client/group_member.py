@@ -42,6 +42,8 @@ NO_GENERATION: Final = -1
 class GroupMember:
     """One member; `join` before anything else and whenever `lost` is set, `leave` at the end."""
 
+    keeps_partitions: Final = False
+
     def __init__(self, client: Client, group_id: str, topics: Collection[str]) -> None:
         self.group_id = group_id
         self.member_id = ""

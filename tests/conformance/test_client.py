@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from isthmus_client.admin import cluster, configs, group_offsets, groups, topics
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
 from isthmus_client.client import Client, parse_bootstrap
-from isthmus_client.consumer import ConsumedRecord, Consumer
+from isthmus_client.consumer import ConsumedRecord, Consumer, GroupProtocol
 from isthmus_client.errors import Refused
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
@@ -200,20 +200,24 @@ def test_offsets_of_a_group_without_members(node: Node) -> None:
     against(node, work)
 
 
-def test_a_group_is_divided_and_goes_on_where_it_was(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "assignor"), [(GroupProtocol.CLASSIC, "range"), (GroupProtocol.CONSUMER, "uniform")]
+)
+def test_a_group_is_divided_and_goes_on_where_it_was(node: Node, protocol: GroupProtocol, assignor: str) -> None:
     async def work(client: Client) -> None:
-        name, group = "client-group", "client-group"
+        name = group = f"client-group-{protocol.value}"
+        member: dict[str, Any] = {"group_id": group, "topics": [name], "reset": At.EARLIEST, "protocol": protocol}
         partitions = await made(client, name, 3)
         async with Producer(client) as producer:
             for index in range(30):
                 await producer.send(name, b"%d" % index, partition=index % 3)
         seen: set[tuple[TopicPartition, int]] = set()
-        async with Consumer(client, group_id=group, topics=[name], reset=At.EARLIEST) as first:
+        async with Consumer(client, **member) as first:
             while len(seen) < 10:
                 seen |= {(r.partition, r.record.offset) for r in await first.poll(POLL_SECONDS, most=10)}
             assert await first.commit()
             assert sorted(first.assignment) == partitions
-            async with Consumer(client, group_id=group, topics=[name], reset=At.EARLIEST) as second:
+            async with Consumer(client, **member) as second:
                 shared = asyncio.Event()
 
                 async def pump(consumer: Consumer) -> None:
@@ -228,7 +232,7 @@ def test_a_group_is_divided_and_goes_on_where_it_was(node: Node) -> None:
                 described = (await groups.describe(client, [group]))[group]
                 assert isinstance(described, groups.Group)
                 assert sorted(len(member.partitions) for member in described.members) == [1, 2]
-                assert described.assignor == "range"
+                assert described.assignor == assignor
                 assert code((await groups.delete(client, [group]))[group]) is ErrorCode.non_empty_group
         assert await groups.delete(client, [group]) == {group: None}
 
