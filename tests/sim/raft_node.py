@@ -138,7 +138,8 @@ class RaftNode:
 
     def fail(self, life: int, peer: int, request_id: int) -> None:
         if life == self.life:
-            self.step(RequestFailed(peer, request_id))
+            # Said by the machine of a dead process; by the time it arrives there may be a new one.
+            self.step(RequestFailed(peer, request_id, is_gone=True))
 
     def _tick(self, life: int, at: int) -> None:
         if life != self.life or self.core is None or self._wakes_at != at:

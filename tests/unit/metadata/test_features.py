@@ -12,6 +12,8 @@ from isthmus_broker.core.metadata.schema import (
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    FeatureRange,
+    RegisterControllerRecord,
 )
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -101,3 +103,26 @@ PREFIX = "The update failed for all features since the following feature had an 
 )
 def test_refused_updates(request_: UpdateFeaturesRequest, message: str) -> None:
     assert outcome(Cluster().ask(request_)) == (ErrorCode.invalid_update_version, PREFIX + message)
+
+
+@pytest.mark.parametrize(("controller_id", "error"), [(1, ErrorCode.none), (2, ErrorCode.invalid_update_version)])
+def test_every_controller_must_support_a_level(controller_id: int, error: ErrorCode) -> None:
+    """Of this controller it is known what it supports, whatever an earlier life of it has registered."""
+    cluster = Cluster()
+    cluster.ask(update("group.version", 0, 2))
+    old = FeatureRange(name="group.version", min_supported_version=0, max_supported_version=0)
+    cluster.append(
+        [
+            RegisterControllerRecord(
+                controller_id=controller_id,
+                incarnation_id=None,
+                zk_migration_ready=False,
+                endpoints=(),
+                features=(old,),
+            )
+        ]
+    )
+    code, message = outcome(cluster.ask(update("group.version", 1)))
+    assert code is error
+    assert (message is None) == (error is ErrorCode.none)
+    assert message is None or message.endswith("Controller 2 does not support this feature.")

@@ -130,9 +130,13 @@ def _why_not(image: ClusterImage, context: ControllerContext, name: str, level: 
     if name == KRAFT_VERSION:
         return "The version of the quorum is chosen when its first node is formatted."
     unsupported = _unsupported(level, f"Local controller {context.node.node_id}", SUPPORTED.get(name, (0, 0)))
-    for broker_id, broker in sorted(image.brokers.items()):
-        ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in broker.features}
-        unsupported = unsupported or _unsupported(level, f"Broker {broker_id}", ranges.get(name, (0, 0)))
+    others = {f"Broker {broker_id}": broker.features for broker_id, broker in sorted(image.brokers.items())}
+    for controller_id, controller in sorted(image.controllers.items()):
+        if controller_id != context.node.node_id:
+            others[f"Controller {controller_id}"] = controller.features
+    for who, features in others.items():
+        ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in features}
+        unsupported = unsupported or _unsupported(level, who, ranges.get(name, (0, 0)))
     if unsupported is not None:
         return unsupported
     current = image.feature(name)
