@@ -23,7 +23,6 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("transactions", 24, 25, 26, 27, 28, 65, 66),
     *_not_served("ACLs", 29, 30, 31),
     *_not_served("delegation tokens", 38, 39, 40, 41),
-    *_not_served("elections and reassignments on request", 43, 45, 46),
     *_not_served("client quotas", 48, 49),
     *_not_served("share groups", 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
     *_not_served("streams groups", 88, 89),
