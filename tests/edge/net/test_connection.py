@@ -213,6 +213,7 @@ def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> N
         assert (await answer(first[0]))[0] == 1
         seen[-1].connection.sweep(loop.time() + SWEEP_SECONDS + 1)
         assert (await answer(second[0]))[0] == 2
+        seen[-1].connection.sweep(loop.time() + SWEEP_SECONDS + 1)
         first[1].write(sent[:-10])
         await first[1].drain()
         stalled = await found(lambda: [c for c in listener.open() if c._end - c._start > ORDINARY_FRAME])
