@@ -98,6 +98,28 @@ def test_voters_come_and_go(tmp_path: Path) -> None:
         cluster.end()
 
 
+def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path) -> None:
+    settings = {"controller.quorum.auto.join.enable": "true"}
+    cluster = Cluster(tmp_path, [COMBINED, "controller"], settings=settings, dynamic=True)
+    cluster.format([1])
+    try:
+        cluster.start()
+        bootstrap, second = cluster.nodes[1].bootstrap, cluster.nodes[2]
+        first = wait_for(bootstrap, describe_quorum, lambda found: [each.node_id for each in found.voters] == [1, 2])
+        second.kill()
+        shutil.rmtree(second.directory / "data")
+        cluster.format([])
+        second.start()
+        lost = first.voters[1].directory_id
+        wait_for(
+            bootstrap,
+            describe_quorum,
+            lambda found: len(found.voters) == 2 and found.voters[1].directory_id not in (None, lost),
+        )
+    finally:
+        cluster.end()
+
+
 @contextmanager
 def as_apache_kafka(cluster: Cluster, number: int) -> Iterator[KafkaNode]:
     """Apache Kafka in the place of one node, which must not have been started."""

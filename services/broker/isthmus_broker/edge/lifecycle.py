@@ -91,10 +91,13 @@ class BrokerLifecycle:
 
     async def serve(self) -> None:
         """Ask to be unfenced until it is granted, then keep telling the controller that this broker lives."""
-        fenced = True
-        while fenced:
-            fenced = await self._is_fenced()
-            await asyncio.sleep(_ROUND_SECONDS if fenced else 0)
+        while True:
+            try:
+                if not await self._is_fenced():
+                    break
+            except ControllerUnreachable as problem:
+                logger.warning("waiting to be unfenced: %s", problem)
+            await asyncio.sleep(_ROUND_SECONDS)
         self._heart = asyncio.get_running_loop().create_task(self._beat())
 
     def wake(self) -> None:
