@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from isthmus_broker.core.config.definitions import BROKER_CONFIGS
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.connection_quota import UNLIMITED, ConnectionLimits, ConnectionQuota, ListenerLimits
 from isthmus_broker.edge.clock import monotonic_ms
@@ -94,11 +95,12 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
 
 def _of_listener(texts: Mapping[str, str], name: str) -> ListenerLimits:
     """`listener.name.<name>.max.connections` and its like; a listener without them has no limit of its own."""
-    limits = [UNLIMITED, UNLIMITED]
-    for number, key in enumerate(("max.connections", "max.connection.creation.rate")):
+    limits = []
+    for key in ("max.connections", "max.connection.creation.rate"):
         text = texts.get(f"listener.name.{name.lower()}.{key}")
-        if text is not None:
-            limits[number] = int(text)
+        limit = UNLIMITED if text is None else BROKER_CONFIGS[key].parse(text)
+        assert isinstance(limit, int)
+        limits.append(limit)
     return ListenerLimits(*limits)
 
 
