@@ -302,6 +302,7 @@ class Consumer:
                 self._take_answer(partition, reading, offset, answer)
             elif reading.near == broker:
                 reading.near = -1  # whatever it is, the leader knows better
+                await asyncio.sleep(self._pause())  # though it may say the same again
             elif answer.code is ErrorCode.offset_out_of_range and self._reset is not None:
                 found = results(await list_offsets(self._client, {partition: self._reset}))
                 self.seek(partition, found[partition].offset)
