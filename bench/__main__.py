@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one of each kind, short; results in quick.*")
     parser.add_argument("--profile", action="store_true", help="only where the node's CPU goes")
     arguments = parser.parse_args()
-    with _scratch() as directory:
+    with scratch() as directory:
         if not arguments.profile:
             rounds = arguments.rounds or (1 if arguments.quick else _ROUNDS)
             scenarios = [one for one in (quick() if arguments.quick else full()) if arguments.only in one.name]
@@ -47,9 +47,9 @@ def _measure(directory: Path, scenarios: list[Scenario], rounds: int, arguments:
 
 def _measure_starts(directory: Path, rows: report.Rows, rounds: int) -> None:
     for number in range(rounds):
-        for system in _order(number):
+        for system in order(number):
             figures = start(system, directory / f"start-{number}-{system}")
-            _say(number, START_NAME, system, figures)
+            say(number, START_NAME, system, figures)
             rows.add(START_NAME, START_FIGURES, system, figures)
 
 
@@ -63,26 +63,29 @@ def _measure_running(directory: Path, rows: report.Rows, scenarios: list[Scenari
         warm_up = throughput(1024, 16, "none", 400)
         for broker in brokers.values():
             broker.await_serving()
-            _say(0, "warm-up", broker.name, warm_up.measure(broker))
+            say(0, "warm-up", broker.name, warm_up.measure(broker))
         for number in range(rounds):
             for scenario in scenarios:
-                for system in _order(number):
+                for system in order(number):
                     figures = scenario.measure(brokers[system])
-                    _say(number, scenario.name, system, figures)
+                    say(number, scenario.name, system, figures)
                     rows.add(scenario.name, scenario.figures, system, figures)
 
 
-def _order(number: int) -> tuple[str, ...]:
+def order(number: int) -> tuple[str, ...]:
+    """Who goes first alternates."""
     return SYSTEMS if number % 2 == 0 else SYSTEMS[::-1]
 
 
-def _say(number: int, scenario: str, system: str, figures: dict[str, float]) -> None:
+def say(number: int, scenario: str, system: str, figures: dict[str, float]) -> None:
+    """One line, as soon as it is known."""
     values = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
     print(f"{time.strftime('%H:%M:%S')} round {number + 1}, {scenario}, {system}: {values}", flush=True)
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
+    """A directory for data, gone afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
     try:
         yield directory

@@ -66,6 +66,18 @@ class Broker:
                 raise RuntimeError(f"{self.name} does not serve:\n{(self.directory / 'out').read_text()[-4000:]}")
             time.sleep(POLL_SECONDS)
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, without waiting for what comes of it."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(STOP_SECONDS)
+
     def stop(self) -> None:
         """SIGTERM, and wait."""
         process, self._process = self._process, None

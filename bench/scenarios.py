@@ -100,7 +100,7 @@ def produce_latency(seconds: int) -> Scenario:
             "Java p50": java.p50_ms,
             "Java p99": java.p99_ms,
             "Java p99.9": java.p999_ms,
-            **_percentiles("librdkafka", native),
+            **percentiles("librdkafka", native),
         }
 
     milliseconds = Figure("ms")
@@ -115,7 +115,7 @@ def end_to_end_latency(count: int) -> Scenario:
 
     def measure(broker: Broker) -> dict[str, float]:
         with _topic(broker, 1) as topic:
-            return _percentiles("", native_load.end_to_end_latencies_ms(broker.bootstrap, topic, count))
+            return percentiles("", native_load.end_to_end_latencies_ms(broker.bootstrap, topic, count))
 
     figures = {which: Figure("ms") for which in ("p50", "p99", "p99.9")}
     return Scenario("end-to-end latency, one record at a time", figures, measure)
@@ -171,7 +171,9 @@ START_FIGURES: Final = {
 }
 
 
-def _percentiles(prefix: str, ordered: Sequence[float]) -> dict[str, float]:
+def percentiles(prefix: str, ordered: Sequence[float]) -> dict[str, float]:
+    """Of sorted values."""
+
     def at(share: float) -> float:
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
