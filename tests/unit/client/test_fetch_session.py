@@ -1,6 +1,6 @@
 """Incremental fetch sessions: what is said, and what is left out."""
 
-from isthmus_client.fetch_session import FetchSession, Plan
+from isthmus_client.fetch_session import FetchSession, Key, Plan
 from isthmus_wire.fetch import FetchPartition
 
 A, B = ("a", 0), ("b", 1)
@@ -17,6 +17,20 @@ def test_the_first_request_says_everything_and_later_ones_what_changed() -> None
     assert session.plan({A: at(1), B: at(3)}) == Plan(7, 1, {B: at(3)}, [])
     session.answered(7)
     assert session.plan({B: at(3)}) == Plan(7, 2, {}, [A])
+
+
+def test_who_knows_what_changed_is_not_asked_about_the_rest() -> None:
+    session = FetchSession()
+    wanted: dict[Key, FetchPartition] = {A: at(1), B: at(2)}
+    assert session.plan_changes(wanted, [], []) == Plan(0, 0, dict(wanted), [])
+    session.answered(7)
+    wanted[A], wanted[B] = at(5), at(6)
+    assert session.plan_changes(wanted, [A], []) == Plan(7, 1, {A: at(5)}, [])
+    session.answered(7)
+    del wanted[A]
+    assert session.plan_changes(wanted, [A, B], [A]) == Plan(7, 2, {B: at(6)}, [A])
+    session.answered(7)
+    assert session.plan_changes(wanted, [B], [A]) == Plan(7, 3, {}, [])
 
 
 def test_a_broker_that_keeps_no_session_is_told_everything_again() -> None:

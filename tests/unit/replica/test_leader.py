@@ -169,11 +169,16 @@ def test_a_follower_is_told_every_high_watermark_once() -> None:
     leader = leads((1, 2), replicas=(1, 2), log=log)
     fetch(leader, log, 2, 4)
     assert leader.owes_news(2, log)
-    leader.told(2, 4)
+    assert not leader.is_level_with(2, log)
+    leader.told(2, log)
     assert not leader.owes_news(2, log)
+    assert not leader.is_level_with(2, log), "it may not have heard it"
     assert leader.progress[2].high_watermark == -1, "the answer may be on its way"
     fetch(leader, log, 2, 4)
     assert leader.progress[2].high_watermark == 4
+    assert leader.is_level_with(2, log)
+    log.log_start_offset, log.records = 1, log.records[1:]
+    assert leader.owes_news(2, log), "records were deleted"
 
 
 def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:

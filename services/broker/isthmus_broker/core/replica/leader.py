@@ -139,13 +139,28 @@ class ReplicaLeader:
         progress.fetched(offset, log_start, log.end_offset, now_ms)
         return log.high_watermark if offset == before else self.high_watermark(log, now_ms)
 
-    def told(self, replica_id: int, high_watermark: int) -> None:
-        """An answer with this high watermark goes to the replica."""
-        self.progress[replica_id].told_high_watermark = high_watermark
+    def told(self, replica_id: int, log: LogView) -> None:
+        """An answer with the log's watermarks goes to the replica."""
+        progress = self.progress[replica_id]
+        progress.told_high_watermark, progress.told_log_start = log.high_watermark, log.log_start_offset
 
     def owes_news(self, replica_id: int, log: LogView) -> bool:
-        """Whether the replica was not told the high watermark yet: a fetch that waits is answered then (KIP-392)."""
-        return self.progress[replica_id].told_high_watermark < log.high_watermark
+        """Whether the replica was not told the watermarks yet: a fetch that waits is answered then (KIP-392)."""
+        progress = self.progress[replica_id]
+        return progress.told_high_watermark < log.high_watermark or progress.told_log_start != log.log_start_offset
+
+    def is_level_with(self, replica_id: int, log: LogView) -> bool:
+        """Whether the replica has and knows all there is, so that only something new is a reason to look at it again.
+
+        One that is to come into the ISR is looked at all the same: whether it may is for each of its fetches to find out.
+        """
+        progress, leadership = self.progress[replica_id], self.leadership
+        return (
+            progress.log_end == log.end_offset
+            and progress.high_watermark == log.high_watermark
+            and not self.owes_news(replica_id, log)
+            and (replica_id in leadership.isr or replica_id in leadership.observers)
+        )
 
     def high_watermark(self, log: LogView, now_ms: int) -> int:
         """Where it is now; never lower than it was."""
@@ -195,7 +210,7 @@ class ReplicaLeader:
         reach = max(log.high_watermark, self.epoch_start)
         for replica, progress in self.progress.items():
             caught_up = progress.is_caught_up(log.end_offset, now_ms, lag_max)
-            fetches = now_ms - progress.fetched_ms <= lag_max
+            fetches = now_ms - progress.last_fetch_ms <= lag_max
             may_join = fetches and progress.log_end >= reach and self._is_eligible(replica, progress)
             yield ReplicaView(replica, progress.log_end, caught_up, may_join)
 

@@ -10,8 +10,19 @@ LONG_AGO: Final = -(2**62)
 
 
 @dataclass(slots=True)
+class FetchClock:
+    """When a replica's session fetched last, for all its partitions of which that fetch had nothing to say."""
+
+    fetched_ms: int = LONG_AGO
+
+
+@dataclass(slots=True)
 class Progress:
-    """One replica's state. Times are the leader's clock."""
+    """One replica's state. Times are the leader's clock.
+
+    While `clock` is set, every fetch of the session counts as one of this partition from where the last one was, and nothing has been
+    appended since: `settle` before anything is.
+    """
 
     log_end: int = UNKNOWN_OFFSET
     log_start: int = UNKNOWN_OFFSET
@@ -20,7 +31,26 @@ class Progress:
     broker_epoch: int = NO_BROKER_EPOCH
     high_watermark: int = UNKNOWN_OFFSET  # what the replica certainly knows
     told_high_watermark: int = UNKNOWN_OFFSET  # what the last answer said; known for certain when the next fetch comes
+    told_log_start: int = UNKNOWN_OFFSET
     leader_end: int = UNKNOWN_OFFSET  # of the leader's log, when the replica fetched last
+    clock: FetchClock | None = None
+
+    @property
+    def last_fetch_ms(self) -> int:
+        """When it fetched last."""
+        return self.fetched_ms if self.clock is None else max(self.fetched_ms, self.clock.fetched_ms)
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        """When it last had all there was."""
+        return self.caught_up_ms if self.clock is None else max(self.caught_up_ms, self.clock.fetched_ms)
+
+    def settle(self) -> None:
+        """Its session's fetches do not stand for fetches of this partition any more."""
+        if self.clock is not None:
+            self.fetched_ms, self.clock = self.last_fetch_ms, None
+            if self.log_end >= self.leader_end:
+                self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
 
     def fetched(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
         """The replica has everything below `offset`.
@@ -28,6 +58,7 @@ class Progress:
         A replica that reads what the log held at its last fetch was caught up at that time, though it never sees the end of a
         busy log.
         """
+        self.settle()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end >= 0:

@@ -26,8 +26,8 @@ def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: int) -> Iterat
             is_isr_eligible=not observes,
             is_in_isr=replica in leadership.isr,
             is_caught_up=progress is None or progress.is_caught_up(log.end_offset, now_ms, leader.rules.lag_max_ms),
-            last_caught_up_lag_ms=0 if progress is None else _since(progress.caught_up_ms, now_ms),
-            last_fetch_lag_ms=0 if progress is None else _since(progress.fetched_ms, now_ms),
+            last_caught_up_lag_ms=0 if progress is None else _since(progress.last_caught_up_ms, now_ms),
+            last_fetch_lag_ms=0 if progress is None else _since(progress.last_fetch_ms, now_ms),
             log_start_offset=log.log_start_offset if progress is None else progress.log_start,
             log_end_offset=log.end_offset if progress is None else progress.log_end,
         )

@@ -15,10 +15,11 @@ from isthmus_broker.core.replica.fetch_session import Fetching
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.net.connection import Request
+from isthmus_broker.edge.replica.follower_session import FollowerSession
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.replica.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
 from isthmus_broker.edge.replica.replica_reader import ReplicaReader
-from isthmus_broker.edge.replica.waiting import Waiting
+from isthmus_broker.edge.replica.waiting import Waiting, Watched
 from isthmus_broker.edge.services import Services
 
 LEADER_SINCE: Final = 16
@@ -49,7 +50,7 @@ def _respond(request: Request, response: FetchResponse) -> None:
 class _Fetch:
     """One fetch under way."""
 
-    __slots__ = ("_asked", "_fetching", "_node", "_replica", "_request", "_rules")
+    __slots__ = ("_asked", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
 
     def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: Fetching) -> None:
         self._node = node
@@ -60,9 +61,11 @@ class _Fetch:
         self._rules = rules = (
             self._consumer_rules(version) if asked.replica_id in CONSUMERS else self._replica_rules(version)
         )
-        self._replica = None
+        self._replica: ReplicaReader | None = None
+        self._followed: FollowerSession | None = None
         if not rules.is_consumer:
             self._replica = ReplicaReader(rules, asked.replica_epoch, node.replicas.throttles, fetching.is_incremental)
+            self._followed = node.replicas.followers.of(asked.replica_id, request.header.client_id, fetching.session)
 
     def _consumer_rules(self, version: int) -> ReadRules:
         asked, node = self._asked, self._node
@@ -79,17 +82,16 @@ class _Fetch:
         return ReadRules(self._asked.max_bytes, False, self._asked.replica_id, names_leader=version >= LEADER_SINCE)
 
     def serve(self) -> None:
-        result = self._read(now_ms())
+        now = now_ms()
+        if self._followed is not None:
+            forgotten = [(topic, index) for topic, indexes in self._asked.forgotten for index in indexes]
+            self._followed.begins(self._asked.topics, forgotten, now)
+        result = self._read(now)
         if self._asked.max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(result):
             self._answer(result)
             return
-        partitions = [
-            found
-            for topic, part in self._fetching.wanted
-            if isinstance(found := self._node.replicas.find(topic, part.partition), Partition)
-        ]
         waiting = Waiting(
-            partitions,
+            self._watched(),
             self._asked.max_wait_ms,
             self._read,
             self._is_enough,
@@ -98,11 +100,18 @@ class _Fetch:
         )
         self._request.connection.on_abandoned = waiting.cancel
 
+    def _watched(self) -> list[Watched]:
+        if self._followed is not None:
+            return [self._followed]
+        found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.wanted)
+        return [partition for partition in found if isinstance(partition, Partition)]
+
     def _read(self, fetched_ms: int | None = None) -> ReadResult:
-        wanted, find = self._fetching.wanted, self._node.replicas.find
-        if self._replica is not None:
-            return self._replica.read(wanted, find, fetched_ms)
-        return read_partitions(wanted, self._rules, find)
+        find, followed = self._node.replicas.find, self._followed
+        if self._replica is None:
+            return read_partitions(self._fetching.wanted, self._rules, find)
+        wanted = self._fetching.wanted if followed is None else followed.wanted()
+        return self._replica.read(wanted, find, fetched_ms, followed)
 
     def _is_enough(self, result: ReadResult) -> bool:
         return result.is_urgent or result.size >= self._asked.min_bytes

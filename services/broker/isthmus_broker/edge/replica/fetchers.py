@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from isthmus_client.connection import Address, Connection
-from isthmus_client.errors import ClientError, ConnectionFailed
+from isthmus_client.errors import ClientError, ConnectionFailed, Refused
 from isthmus_client.fetch_session import FetchSession, Key, grouped
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
@@ -42,6 +42,12 @@ BACKOFF_DOUBLED_MAX: Final = 16
 """How often the wait between attempts to connect is doubled; replica.fetch.backoff.ms bounds it before that."""
 THROTTLED_SECONDS: Final = 0.1
 """How soon a fetcher that is held back looks whether it still is."""
+
+_SESSION_LOST: Final = (
+    ErrorCode.fetch_session_id_not_found,
+    ErrorCode.invalid_fetch_session_epoch,
+    ErrorCode.fetch_session_topic_id_error,
+)
 
 
 class Home(NamedTuple):
@@ -94,21 +100,29 @@ class Fetcher:
         self._number = number
         self._partitions: dict[Key, Partition] = {}
         self._session = FetchSession()
+        self._due: dict[Key, None] = {}
+        """Partitions that may want something else than at the last fetch; the others want the same again."""
+        self._changed: list[Key] = []
         self._wanted: dict[Key, FetchPartition] = {}
         self._asked: dict[Key, tuple[ReplicaFollower, Wanted]] = {}
         self._news = asyncio.Event()
+        self._failures = 0  # attempts to connect since the last that worked
         self._task: asyncio.Task[None] | None = None
 
     def add(self, partition: Partition) -> None:
         """Fetch this too; one that is known follows anew, in another epoch."""
-        self._partitions[partition.topic_id.bytes, partition.index] = partition
+        key = (partition.topic_id.bytes, partition.index)
+        self._partitions[key] = partition
+        self._due[key] = None
         self._news.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def drop(self, partition: Partition) -> None:
         """Fetch this no more."""
-        self._partitions.pop((partition.topic_id.bytes, partition.index), None)
+        key = (partition.topic_id.bytes, partition.index)
+        if self._partitions.pop(key, None) is not None:
+            self._due[key] = None
 
     def stop(self) -> None:
         """Close the connection."""
@@ -116,27 +130,34 @@ class Fetcher:
             self._task.cancel()
 
     async def _run(self) -> None:
-        failures = 0
         try:
             while self._partitions:
                 try:
-                    connection = await self._connect()
-                    failures = 0
-                    try:
-                        await self._fetch_on(connection)
-                    finally:
-                        connection.close()
-                        self._session.reset()
+                    await self._connect_and_fetch()
                 except (ClientError, DecodeError) as error:
-                    if not failures:
+                    if not self._failures:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
                     backoff_ms = min(
-                        FIRST_RETRY_MS << min(failures, BACKOFF_DOUBLED_MAX), self._home.settings().backoff_ms
+                        FIRST_RETRY_MS << min(self._failures, BACKOFF_DOUBLED_MAX), self._home.settings().backoff_ms
                     )
-                    failures += 1
+                    self._failures += 1
                     await self._pause(backoff_ms / 1000)
+                except Exception:
+                    logger.exception("the fetcher of broker %d fails", self._leader)
+                    await self._pause(self._home.settings().backoff_ms / 1000)
         finally:
             self._task = None
+
+    async def _connect_and_fetch(self) -> None:
+        """Until the connection is of no more use; the next begins with everything."""
+        connection = await self._connect()
+        self._failures = 0
+        try:
+            await self._fetch_on(connection)
+        finally:
+            connection.close()
+            self._session.reset()
+            self._due.update(dict.fromkeys(self._partitions))
 
     async def _connect(self) -> Connection:
         address = self._home.address_of(self._leader)
@@ -164,6 +185,8 @@ class Fetcher:
             error = error_code(response.error_code)
             if error is not ErrorCode.none:
                 self._session.reset()
+                if error not in _SESSION_LOST:
+                    raise Refused(error, f"fetch from broker {self._leader}")
                 continue
             self._session.answered(response.session_id)
             for topic, answers in response.topics:
@@ -171,28 +194,32 @@ class Fetcher:
                     await self._take(connection, (topic, answer.partition), answer)
 
     def _ask(self) -> bool:
-        """Find out what is wanted of every partition; False when nothing is, for now."""
+        """Find out what is wanted of the partitions that may want something else than before; False when nothing is wanted."""
         now = now_ms()
         throttles, partition_max = self._home.throttles, self._home.settings().partition_max
-        self._asked, before = {}, self._wanted
-        self._wanted = {}
-        for key, partition in self._partitions.items():
+        self._changed = list(self._due)
+        for key in self._changed:
+            self._wanted.pop(key, None)
+            partition = self._partitions.get(key)
+            if partition is None:
+                del self._due[key]
+                continue
             follower, log = partition.follower, partition.log
             if follower is None or log is None or throttles.holds_back_fetcher(partition):
                 continue
             asked = follower.wanted(log, now)
             if asked is None:
                 continue
-            self._asked[key] = (follower, asked)
             offset, epoch, last_epoch, start = asked
-            known = before.get(key)
-            wanted = FetchPartition(partition.index, offset, partition_max, epoch, last_epoch, start)
-            self._wanted[key] = known if known == wanted and known is not None else wanted
+            self._wanted[key] = FetchPartition(key[1], offset, partition_max, epoch, last_epoch, start)
+            self._asked[key] = (follower, asked)
+            if not throttles.is_follower_throttled(partition):
+                del self._due[key]
         return bool(self._wanted)
 
     def _idle_seconds(self) -> float:
         """Until a partition that waits may be asked for again."""
-        followers = [partition.follower for partition in self._partitions.values()]
+        followers = [self._partitions[key].follower for key in self._due if key in self._partitions]
         resumes = [at for follower in followers if follower is not None and (at := follower.resume_ms()) is not None]
         left = (min(resumes) - now_ms()) / 1000 if resumes else THROTTLED_SECONDS
         return max(left, 0) or THROTTLED_SECONDS
@@ -219,7 +246,7 @@ class Fetcher:
         return decode_fetch_response(version, frame, start)
 
     def _request(self, settings: FetchSettings) -> FetchRequest:
-        session_id, epoch, changed, gone = self._session.plan(self._wanted)
+        session_id, epoch, changed, gone = self._session.plan_changes(self._wanted, self._changed, self._changed)
         return FetchRequest(
             settings.wait_ms,
             settings.min_bytes,
@@ -235,6 +262,7 @@ class Fetcher:
     async def _take(self, connection: Connection, key: Key, answer: FetchedPartition) -> None:
         """Do what the follower makes of its answer, unless it follows another leader by now."""
         partition, asked = self._partitions.get(key), self._asked.get(key)
+        self._due[key] = None
         if partition is None or asked is None or partition.log is None or partition.follower is not asked[0]:
             return
         follower, wanted = asked

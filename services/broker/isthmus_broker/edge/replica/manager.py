@@ -22,6 +22,7 @@ from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import LogDir
 from isthmus_broker.edge.disk.log_manager import LogManager
 from isthmus_broker.edge.replica.fetch_settings import FetchSettings, fetch_settings
+from isthmus_broker.edge.replica.follower_session import FollowerSessions
 from isthmus_broker.edge.replica.isr_changes import Controllers, IsrChanges
 from isthmus_broker.edge.replica.near_replica import NearReplica
 from isthmus_broker.edge.replica.partition import Partition
@@ -45,6 +46,7 @@ class ReplicaManager:
         self._config = config
         self._logs = logs
         self.throttles = Throttles(config)
+        self.followers = FollowerSessions()
         self._fetch_settings = fetch_settings(config)
         self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch)
         self._broker_epoch = broker_epoch

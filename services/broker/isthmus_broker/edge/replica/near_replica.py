@@ -22,7 +22,7 @@ class NearReplica(NamedTuple):
             return None
         own = Candidate(partition.leadership.leader, self._rack(partition.leadership.leader), log.end_offset, 0)
         others = [
-            Candidate(replica, self._rack(replica), progress.log_end, progress.caught_up_ms)
+            Candidate(replica, self._rack(replica), progress.log_end, progress.last_caught_up_ms)
             for replica, progress in leader.progress.items()
             if holds(progress, offset) and self._is_reachable(replica)
         ]

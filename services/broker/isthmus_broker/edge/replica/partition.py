@@ -186,10 +186,10 @@ class Partition:
         return self.log.end_offset - 1
 
     def _appended(self, now_ms: int) -> None:
-        self.advance(now_ms)
         if self._append_watchers:
             for wake in list(self._append_watchers):
                 wake()
+        self.advance(now_ms)
 
     def advance(self, now_ms: int) -> None:
         """Move the high watermark to what every in-sync replica has, and wake who waited for it."""
@@ -277,6 +277,10 @@ class Partition:
             self.wake()
         if replica_id not in leader.leadership.isr:
             self.propose(now_ms)
+
+    def is_level_with(self, replica_id: int) -> bool:
+        """Whether this node leads, and the replica has and knows all there is."""
+        return self.leader is not None and self.log is not None and self.leader.is_level_with(replica_id, self.log)
 
     def propose(self, now_ms: int) -> None:
         """Ask the controller for another ISR if it should be another one."""

@@ -7,6 +7,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_wire.hot import Topic
 
+from isthmus_broker.edge.replica.follower_session import FollowerSession
 from isthmus_broker.edge.replica.partition import NO_EPOCH, Partition
 from isthmus_broker.edge.replica.reader import (
     Answered,
@@ -30,7 +31,13 @@ class ReplicaReader(NamedTuple):
     is_incremental: bool
     """Partitions without news are left out of the answers: the session knows them."""
 
-    def read(self, wanted: Sequence[tuple[Topic, FetchPartition]], find: Find, fetched_ms: int | None) -> ReadResult:
+    def read(
+        self,
+        wanted: Sequence[tuple[Topic, FetchPartition]],
+        find: Find,
+        fetched_ms: int | None,
+        session: FollowerSession | None = None,
+    ) -> ReadResult:
         """Read up to the logs' ends. With `fetched_ms` the leaders learn of the fetch; one that waited has told them before."""
         answers: Answered = []
         total = 0
@@ -44,6 +51,8 @@ class ReplicaReader(NamedTuple):
                 if fetched_ms is not None:
                     self._note(found, part, fetched_ms)
                 answer, has_news = self._read(found, part, self.rules.max_bytes - total, at_least_one=total == 0)
+                if session is not None and answer is None and found.is_level_with(self.rules.replica_id):
+                    session.has_seen((topic, part.partition), found)
             is_urgent = is_urgent or has_news
             if answer is not None:
                 total += sum(map(len, answer.records or ()))
@@ -62,7 +71,7 @@ class ReplicaReader(NamedTuple):
         assert leader is not None
         has_news = leader.owes_news(replica, log)
         if has_news:
-            leader.told(replica, log.high_watermark)  # as what has news is answered at once
+            leader.told(replica, log)  # as what has news is answered at once
         if part.fetch_offset == log.end_offset or self.throttles.holds_back_reader(partition, replica):
             return (None if self.is_incremental and not has_news else answered(log, part)), has_news
         answer = read_log(log, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)

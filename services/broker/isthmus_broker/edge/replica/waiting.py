@@ -5,11 +5,21 @@ A waiting request is bounded by its connection, which serves one request at a ti
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
-
-from isthmus_broker.edge.replica.partition import Partition
+from typing import Generic, Protocol, TypeVar
 
 R = TypeVar("R")
+
+
+class Watched(Protocol):
+    """A partition, or something that stands for many."""
+
+    def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
+        """Call `wake` when there is news."""
+        ...
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """No more."""
+        ...
 
 
 class Waiting(Generic[R]):
@@ -17,7 +27,7 @@ class Waiting(Generic[R]):
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
+        partitions: Sequence[Watched],
         wait_ms: int,
         look: Callable[[], R],
         is_enough: Callable[[R], bool],
