@@ -168,6 +168,14 @@ def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
     assert cluster.sessions.deadline() == 5_000 + SESSION_MS
 
 
+def test_a_broker_that_was_let_go_may_come_back_at_once() -> None:
+    cluster = Cluster((1, 2))
+    assert heartbeat(cluster, 1, want_shut_down=True).should_shut_down
+    assert not cluster.sessions.is_valid(1, cluster.image.brokers[1].broker_epoch, 0)
+    again = cluster.ask_for_broker(registration(1, incarnation_id=UUID(int=99)))
+    assert again.error_code is ErrorCode.none
+
+
 def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))

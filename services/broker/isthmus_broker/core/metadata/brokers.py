@@ -271,6 +271,8 @@ def broker_heartbeat(
     else:
         session.stopping_at_offset = NOT_STOPPING
     records += _directory_records(image, context, broker, request)
+    if after is _Next.STOP_NOW:
+        sessions.forget(broker_id)  # it ends: its next life need not wait for this one's session
     fenced = after in (_Next.FENCED, _Next.STOP_NOW)
     response = entity(
         BrokerHeartbeatResponse,
