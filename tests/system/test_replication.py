@@ -179,3 +179,28 @@ def test_a_consumer_reads_from_the_replica_in_its_rack_and_goes_on_elsewhere_whe
         reader.close()
         cluster.start(near)
     wait_until(lambda: in_sync(cluster, "near") == [EVERYBODY], "every replica in sync")
+
+
+def test_groups_go_on_where_they_were_when_their_coordinator_dies(cluster: Cluster) -> None:
+    create(cluster, "grouped")
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "g",
+        "log_level": 2,
+        "reconnect.backoff.max.ms": 200,
+    }
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    place = [TopicPartition("grouped", 0)]
+    try:
+        assert consumer.commit(offsets=[TopicPartition("grouped", 0, 7)], asynchronous=False)[0].error is None
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+        coordinator = admin.describe_consumer_groups(["g"])["g"].result(30).coordinator
+        assert coordinator is not None
+        cluster.nodes[coordinator.id].kill()
+        assert consumer.committed(place, timeout=60)[0].offset == 7
+        assert consumer.commit(offsets=[TopicPartition("grouped", 0, 9)], asynchronous=False)[0].error is None
+        assert consumer.committed(place, timeout=60)[0].offset == 9
+    finally:
+        consumer.close()
+    cluster.start(coordinator.id)
+    wait_until(lambda: in_sync(cluster, "grouped") == [EVERYBODY], "every replica in sync")
