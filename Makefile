@@ -6,7 +6,7 @@ SEEDS ?= 2000
 JOBS ?= 2
 ROUNDS ?= 200
 
-.PHONY: help setup setup-dev run test check unit sim conformance record system soak bench clean
+.PHONY: help setup setup-dev up down run test check unit sim conformance record system soak bench bench-cluster clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,12 @@ setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kc
 	@scripts/debian-packages peers
 	$(BIN)/python scripts/apache-kafka fetch
 	@mkdir -p .tools && touch $@
+
+up: setup ## three regions and one stretched cluster on this machine; `make down` ends it
+	$(BIN)/isthmus up
+
+down: setup ## end what `make up` started
+	$(BIN)/isthmus down
 
 run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
@@ -63,6 +69,10 @@ soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load
 
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
+
+bench-cluster: .tools/.ready ## three nodes of each, failover, 100,000 partitions
+	$(BIN)/python -m bench.cluster
+	$(BIN)/python -m bench.partitions
 
 clean: ## remove what the targets made
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
