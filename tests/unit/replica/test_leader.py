@@ -350,8 +350,17 @@ def test_a_leader_that_goes_on_leading_in_another_epoch_keeps_what_it_knows() ->
     assert second.high_watermark(log, NOW + LAG) == 3
     assert second.propose(log, NOW + 2 * LAG) is None, "members of the ISR get the whole time again"
     assert new_isr(second.propose(log, NOW + 2 * LAG + 1)) == (1,)
-    third = ReplicaLeader(1, after, IsrRules(LAG), ACTIVE.get, log.end_offset, NOW)
-    assert third.leads_since == EPOCH + 1
+
+
+def test_a_leader_that_comes_back_after_another_knows_nothing_of_its_followers() -> None:
+    log = ModelLog([EPOCH] * 4)
+    first = leads(log=log)
+    fetch(first, log, 2, 4)
+    fetch(first, log, 3, 3)
+    back = first.leadership._replace(leader_epoch=EPOCH + 2, partition_epoch=7)
+    second = ReplicaLeader(1, back, IsrRules(LAG), ACTIVE.get, log.end_offset, NOW, first)
+    assert second.leads_since == EPOCH + 2
+    assert [progress.log_end for progress in second.progress.values()] == [-1, -1]
 
 
 def test_replicas_come_and_go_within_an_epoch() -> None:

@@ -50,7 +50,8 @@ class IsrProposal(NamedTuple):
 class ReplicaLeader:
     """The leader's state for one leader epoch; another epoch makes another one.
 
-    A leader that is the leader of the next epoch too, as when a replica was taken away, goes on from what it knew (`before`).
+    A leader that is the leader of the very next epoch too, as when a replica was taken away, goes on from what it knew (`before`). An
+    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class ReplicaLeader:
         self.rules = rules
         self.epoch_start = epoch_start
         """The log end when this leader took over: what lies below was written by its predecessors."""
-        self.leads_since: int = leadership.leader_epoch if before is None else before.leads_since
+        goes_on = before is not None and before.leadership.leader_epoch + 1 == leadership.leader_epoch
+        self.leads_since: int = before.leads_since if before is not None and goes_on else leadership.leader_epoch
         """The first of the epochs in which this node has led without a break: what it has appended since, it has not cut."""
-        known = {} if before is None else before.progress
+        known = before.progress if before is not None and goes_on else {}
         self.progress: dict[int, Progress] = {}
         for replica in leadership.replicas:
             if replica != node_id:

@@ -191,8 +191,13 @@ class Log:
             self.flush(now_ms)
 
     def learn(self, header: BatchHeader, position: int, segment: Segment) -> None:
-        """Update what the log knows from a batch that is in it now."""
-        if header.leader_epoch >= 0 and self.epochs.assign(header.leader_epoch, header.base_offset):
+        """Update what the log knows from a batch that is in it now, or from one that is read again.
+
+        The history of epochs grows at its end only: one read again belongs to an epoch that is known, from an earlier offset on.
+        """
+        if header.leader_epoch > self.epochs.latest_epoch and self.epochs.assign(
+            header.leader_epoch, header.base_offset
+        ):
             write_epochs(self.directory, self.epochs.entries)
         if header.producer_id < 0:
             return

@@ -67,23 +67,26 @@ class Fetchers:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        self._of: dict[Partition, Fetcher] = {}
+        self._of: dict[Partition, tuple[Fetcher, ReplicaFollower]] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Fetch for this partition from whom it follows now, or no more."""
-        fetcher = None
-        if partition.follower is not None:
+        """Fetch for this partition from whom it follows now, or no more; what changes besides does not disturb a fetch that waits."""
+        fetcher, follower = None, partition.follower
+        before = self._of.get(partition)
+        if before is not None and before[1] is follower:
+            return
+        if follower is not None:
             number = (crc32(partition.topic.encode()) + partition.index) % self._home.settings().fetchers
-            key = (partition.follower.leader, number)
+            key = (follower.leader, number)
             fetcher = self._fetchers.get(key)
             if fetcher is None:
                 fetcher = self._fetchers[key] = Fetcher(self._home, *key)
-        before = self._of.pop(partition, None)
-        if before is not None and before is not fetcher:
-            before.drop(partition)
-        if fetcher is not None:
-            self._of[partition] = fetcher
+            self._of[partition] = (fetcher, follower)
             fetcher.add(partition)
+        else:
+            self._of.pop(partition, None)
+        if before is not None and before[0] is not fetcher:
+            before[0].drop(partition)
 
     def stop(self) -> None:
         """The node stops."""

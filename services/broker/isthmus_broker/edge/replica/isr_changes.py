@@ -66,7 +66,12 @@ class IsrChanges:
         try:
             await asyncio.sleep(0)  # whatever else this turn of the loop proposes goes with it
             while batch := dict(list(self._current().items())[:PROPOSED_MAX]):
-                if not await self._send(batch):
+                try:
+                    is_settled = await self._send(batch)
+                except Exception:
+                    logger.exception("changes of in-sync replicas cannot be sent")
+                    is_settled = False
+                if not is_settled:
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._task = None
