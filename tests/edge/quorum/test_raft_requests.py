@@ -13,7 +13,7 @@ from isthmus_broker.edge.api.registry import Side, handler_of
 from isthmus_broker.edge.drive.raft_records import entries
 from isthmus_broker.edge.drive.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
-from isthmus_wire.errors import ErrorCode
+from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.headers import decode_request_header, encode_request_header
 from isthmus_wire.messages import decode_request, decode_response, encode_request, encode_response
 from isthmus_wire.records import NewRecord, build_batch
@@ -128,6 +128,12 @@ def test_both_ends_mean_the_same(request_: messages.Request, answer: messages.Re
     assert quorum.heard == [request_]
     assert heard.response == answer
     assert heard.leader == (LEADER if answer.leader_id == 1 else None)
+
+
+def test_a_batch_that_was_damaged_on_its_way_is_not_taken() -> None:
+    damaged = replace(PLACED[0], payload=PLACED[0].payload[:-1] + b"?")
+    with pytest.raises(CorruptBatch):
+        exchange(FETCH, replace(FETCHED, entries=(damaged,)))
 
 
 def test_where_a_new_leader_is_comes_with_its_announcement() -> None:

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Final
 
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
+from isthmus_broker.edge.drive.evidence import is_refusal
 from isthmus_broker.edge.net.connection import Connection
 
 logger = logging.getLogger(__name__)
@@ -78,8 +79,8 @@ class BrokerLiveness:
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
                 with closing(writer):
                     await reader.read(1)  # a broker says nothing unasked; a relay learns late that it is refused
-        except (ConnectionRefusedError, ConnectionResetError):
+        except ConnectionResetError:
             return True
-        except (OSError, TimeoutError):
-            return False
+        except OSError as error:  # a timeout is one as well
+            return is_refusal(error)
         return False

@@ -13,6 +13,7 @@ from isthmus_client.errors import ClientError, ConnectionFailed
 from isthmus_wire.errors import WireError
 
 from isthmus_broker.core.raft.messages import EndQuorumEpochRequest, Request
+from isthmus_broker.edge.drive.evidence import is_refusal
 from isthmus_broker.edge.drive.quorum_addresses import QuorumAddresses
 from isthmus_broker.edge.drive.raft_driver import RaftDriver
 from isthmus_broker.edge.drive.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
@@ -63,7 +64,7 @@ class QuorumPeers:
                 answer = await self._ask(peer, request)
         except (ClientError, WireError, TimeoutError, RefusedAsAWhole) as error:
             self._note(peer, error)
-            self.raft.failed(peer, request_id, is_gone=isinstance(error.__cause__, ConnectionRefusedError))
+            self.raft.failed(peer, request_id, is_gone=is_refusal(error.__cause__))
             return
         self._refused_by.discard(peer)
         if answer.leader is not None:

@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from isthmus_wire.apis import ApiKey
-from isthmus_wire.errors import DecodeError, ErrorCode
+from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode
 from isthmus_wire.messages import millis
+from isthmus_wire.records import checksum_matches, header_at
 from kio.schema.begin_quorum_epoch.v1 import request as begin
 from kio.schema.end_quorum_epoch.v1 import request as end
 from kio.schema.fetch.v18 import request as fetch
@@ -32,7 +33,7 @@ from isthmus_broker.core.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from isthmus_broker.core.raft.types import Endpoint, EpochEnd, SnapshotId
+from isthmus_broker.core.raft.types import Endpoint, Entry, EpochEnd, SnapshotId
 from isthmus_broker.edge.disk.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.drive.raft_records import entries
 
@@ -266,8 +267,17 @@ def _from_fetch(message: Any) -> FetchResponse:
         log_start=part.log_start_offset,
         diverging=None if diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset),
         snapshot=None if found.end_offset < 0 else SnapshotId(found.end_offset, found.epoch),
-        entries=tuple(entries(bytes(part.records or b""))),
+        entries=_checked(bytes(part.records or b"")),
     )
+
+
+def _checked(records: bytes) -> tuple[Entry, ...]:
+    """What goes into the log is what the leader wrote; raises CorruptBatch."""
+    found = tuple(entries(records))
+    for entry in found:
+        if not checksum_matches(entry.payload, header_at(entry.payload)):
+            raise CorruptBatch(f"a batch of the metadata log at offset {entry.base_offset} has a wrong checksum")
+    return found
 
 
 def _from_snapshot(message: Any) -> FetchSnapshotResponse:
