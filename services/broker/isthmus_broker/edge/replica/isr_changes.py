@@ -2,28 +2,22 @@
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
-from uuid import UUID
+from typing import Any, Final, Protocol
 
 from isthmus_wire.errors import ErrorCode
-from kio.schema.alter_partition.v3 import request as alter
-from kio.schema.alter_partition.v3 import response as altered
+from kio.schema.alter_partition.v3.request import AlterPartitionRequest
+from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 
-from isthmus_broker.core.metadata.result import entity
-from isthmus_broker.core.replica.leader import IsrProposal, ReplicaLeader
+from isthmus_broker.core.replica.isr_proposals import Decided, IsrProposals, Key
+from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.replica.partition import Partition
 
 logger = logging.getLogger(__name__)
 
-RECOVERED: Final = 0
-PROPOSED_MAX: Final = 5_000
-"""Partitions in one request; the rest goes with the next."""
 RETRY_SECONDS: Final = 0.05
-Key = tuple[UUID, int]
 
 
 class Controllers(Protocol):
@@ -34,12 +28,6 @@ class Controllers(Protocol):
         ...
 
 
-class _Proposed(NamedTuple):
-    partition: Partition
-    leader: ReplicaLeader
-    proposal: IsrProposal
-
-
 class IsrChanges:
     """At most one request is under way."""
 
@@ -47,13 +35,16 @@ class IsrChanges:
         self._controllers = controllers
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._proposed: dict[Key, _Proposed] = {}
+        self._proposals = IsrProposals()
+        self._partitions: dict[Key, Partition] = {}
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Send this as soon as may be; it takes the place of what the partition's leader proposed in an earlier epoch."""
+        """Send this as soon as may be."""
         assert partition.leader is not None
-        self._proposed[partition.topic_id, partition.index] = _Proposed(partition, partition.leader, proposal)
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        self._proposals.add(key, partition.leader, proposal)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -65,84 +56,30 @@ class IsrChanges:
     async def _run(self) -> None:
         try:
             await asyncio.sleep(0)  # whatever else this turn of the loop proposes goes with it
-            while batch := dict(list(self._current().items())[:PROPOSED_MAX]):
-                try:
-                    is_settled = await self._send(batch)
-                except Exception:
-                    logger.exception("changes of in-sync replicas cannot be sent")
-                    is_settled = False
-                if not is_settled:
+            while request := self._proposals.request(self._node_id, self._broker_epoch()):
+                if not await self._send(request):
                     await asyncio.sleep(RETRY_SECONDS)
+            self._partitions.clear()
         finally:
             self._task = None
 
-    def _current(self) -> dict[Key, _Proposed]:
-        """Proposals that still stand: the metadata may have overtaken some."""
-        self._proposed = {
-            key: proposed
-            for key, proposed in self._proposed.items()
-            if proposed.partition.leader is proposed.leader and proposed.leader.in_flight is proposed.proposal
-        }
-        return self._proposed
-
-    async def _send(self, batch: dict[Key, _Proposed]) -> bool:
-        """Whether every proposal of the batch has its answer."""
+    async def _send(self, request: AlterPartitionRequest) -> bool:
+        """Whether every proposal of the request has its answer."""
         try:
-            response: altered.AlterPartitionResponse = await self._controllers.ask(self._request(batch))
+            response: AlterPartitionResponse = await self._controllers.ask(request)
         except ControllerUnreachable as error:
             logger.warning("no controller decides on in-sync replicas: %s", error)
             return False
         if response.error_code is not ErrorCode.none:
             logger.warning("the controller refuses a change of in-sync replicas: %s", response.error_code.name)
-            return False
-        answers = {
-            (topic.topic_id, int(answer.partition_index)): answer
-            for topic in response.topics
-            for answer in topic.partitions
-            if topic.topic_id is not None
-        }
-        settled = [self._settle(key, proposed, answers.get(key)) for key, proposed in batch.items()]
-        return all(settled)
+        for decided in self._proposals.settle(response):
+            self._take(self._partitions[decided.key], decided)
+        return self._proposals.is_settled
 
-    def _settle(self, key: Key, proposed: _Proposed, answer: altered.PartitionData | None) -> bool:
-        error = ErrorCode.unknown_server_error if answer is None else answer.error_code
-        if answer is None or error is not ErrorCode.none:
-            if proposed.leader.answered(proposed.proposal, error):
-                return False
-            logger.info("%s-%d: in-sync replicas stay as they are: %s", *_name(proposed.partition), error.name)
-        else:
-            decided = proposed.leader.leadership._replace(
-                isr=tuple(answer.isr), partition_epoch=int(answer.partition_epoch), recovering=bool(answer.leader_recovery_state)
-            )  # fmt: skip
-            if answer.leader_epoch == proposed.proposal.leader_epoch:
-                logger.info("%s-%d: in sync are %s", *_name(proposed.partition), decided.isr)
-                proposed.partition.isr_decided(proposed.leader, decided, now_ms())
-        if self._proposed.get(key) is proposed:
-            del self._proposed[key]
-        return True
-
-    def _request(self, batch: dict[Key, _Proposed]) -> alter.AlterPartitionRequest:
-        by_topic: dict[UUID, list[alter.PartitionData]] = defaultdict(list)
-        for (topic_id, index), (_, _, proposal) in batch.items():
-            members = tuple(
-                entity(alter.BrokerState, broker_id=broker, broker_epoch=epoch) for broker, epoch in proposal.isr
-            )
-            wanted = entity(
-                alter.PartitionData,
-                partition_index=index,
-                leader_epoch=proposal.leader_epoch,
-                new_isr_with_epochs=members,
-                leader_recovery_state=RECOVERED,
-                partition_epoch=proposal.partition_epoch,
-            )
-            by_topic[topic_id].append(wanted)
-        topics = tuple(
-            entity(alter.TopicData, topic_id=topic_id, partitions=tuple(wanted))
-            for topic_id, wanted in by_topic.items()
-        )
-        epoch = self._broker_epoch()
-        return entity(alter.AlterPartitionRequest, broker_id=self._node_id, broker_epoch=epoch, topics=topics)
-
-
-def _name(partition: Partition) -> tuple[str, int]:
-    return partition.topic, partition.index
+    def _take(self, partition: Partition, decided: Decided) -> None:
+        where = (partition.topic, partition.index)
+        if decided.leadership is not None:
+            logger.info("%s-%d: in sync are %s", *where, decided.leadership.isr)
+            partition.isr_decided(decided.leader, decided.leadership, now_ms())
+        elif decided.error is not ErrorCode.none:
+            logger.info("%s-%d: in-sync replicas stay as they are: %s", *where, decided.error.name)
