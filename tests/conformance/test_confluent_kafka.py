@@ -23,7 +23,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported without saying so
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -157,9 +157,9 @@ def test_offsets_by_timestamp_and_watermarks(node: Node, admin: AdminClient) -> 
             (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp)], DEADLINE_SECONDS)
             assert (found.error, found.offset) == (None, offset)
     specs = (
-        OffsetSpec.earliest(),  # type: ignore[no-untyped-call]
-        OffsetSpec.latest(),  # type: ignore[no-untyped-call]
-        OffsetSpec.max_timestamp(),  # type: ignore[no-untyped-call]
+        OffsetSpec.earliest(),  # type: ignore[no-untyped-call]  # not typed there
+        OffsetSpec.latest(),  # type: ignore[no-untyped-call]  # not typed there
+        OffsetSpec.max_timestamp(),  # type: ignore[no-untyped-call]  # not typed there
         OffsetSpec.for_timestamp(1_700_000_003_001),
     )
     for spec, offset in zip(specs, (0, 10, 9, 4), strict=True):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 from confluent_kafka.cimpl import NewTopic
 
 from tests.conformance.clients.java import run

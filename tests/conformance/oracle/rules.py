@@ -8,7 +8,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -148,7 +148,10 @@ class Rules:
         value = _CONTROLLER_PORT.sub("PORT", value)
         value = _BEGINNING.sub("THE BEGINNING", value)
         value = _MILLISECONDS.sub(lambda match: "NOW" if _is_now(int(match[0])) else match[0], value)
-        replace: Callable[[re.Match[str]], str] = lambda match: self._name("id", match[0])  # noqa: E731
+
+        def replace(match: re.Match[str]) -> str:
+            return self._name("id", match[0])
+
         return _SHORT_ID.sub(replace, _UUID.sub(replace, value))
 
 
