@@ -80,5 +80,7 @@ def ask(
 ) -> FetchedPartition:
     """What the leader answers node 2."""
     reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), is_incremental=False)
-    ((_, answer),) = reader.read([("t", wanted)], lambda _topic, _index: leader, now_ms).answers
+    found = reader.read([("t", wanted)], lambda _topic, _index: leader, now_ms)
+    reader.told(found)
+    ((_, answer),) = found.answers
     return answer

@@ -206,16 +206,17 @@ def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path
     assert read(two, 2, leader_only=False).error_code == ErrorCode.offset_out_of_range.value
 
 
-def test_a_replica_is_answered_at_once_when_the_high_watermark_moved_and_told_nothing_twice(tmp_path: Path) -> None:
+def test_a_high_watermark_that_moved_is_worth_an_answer_but_no_hurry_and_is_told_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
     reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), is_incremental=True)
     wanted = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
     first = reader.read(wanted, lambda _t, _i: part, NOW)
-    assert first.is_urgent
+    assert (first.is_urgent, first.news) == (False, [part])
     assert [answer.high_watermark for _, answer in first.answers] == [1]
+    reader.told(first)
     second = reader.read(wanted, lambda _t, _i: part, NOW)
-    assert (second.answers, second.is_urgent) == ([], False)
+    assert (second.answers, second.news) == ([], [])
 
 
 @pytest.mark.parametrize(("isr", "records"), [((1,), False), ((1, 2), True)])

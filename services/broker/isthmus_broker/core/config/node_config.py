@@ -179,11 +179,6 @@ def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
     return value or ()
 
 
-def region(rack: str | None) -> str | None:
-    """The region is what precedes the first slash of a rack: `eu-west/a` stands in `eu-west`."""
-    return rack.partition("/")[0] if rack else None
-
-
 def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str, str]:
     """Settings of a node that was told no roles: a cluster of its own, on this machine, keeping data in `data_dir`.
 

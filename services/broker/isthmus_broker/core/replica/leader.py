@@ -147,7 +147,7 @@ class ReplicaLeader:
         progress.told_high_watermark, progress.told_log_start = log.high_watermark, log.log_start_offset
 
     def owes_news(self, replica_id: int, log: LogView) -> bool:
-        """Whether the replica was not told the watermarks yet: a fetch that waits is answered then (KIP-392)."""
+        """Whether the replica was not told the watermarks yet: a fetch that waits is answered soon then (KIP-392)."""
         progress = self.progress[replica_id]
         return progress.told_high_watermark < log.high_watermark or progress.told_log_start != log.log_start_offset
 

@@ -7,7 +7,7 @@ region which has observers alone reads from them.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isthmus_broker.core.config.node_config import region
+from isthmus_broker.core.regions import region_of
 from isthmus_broker.core.replica.progress import Progress
 
 
@@ -44,4 +44,4 @@ def _same_rack(rack: str | None, client_rack: str) -> bool:
 
 
 def _same_region(rack: str | None, client_rack: str) -> bool:
-    return rack is not None and region(rack) == region(client_rack)
+    return rack is not None and region_of(rack) == region_of(client_rack)

@@ -97,7 +97,10 @@ class _Fetch:
             self._is_enough,
             self._answer,
             appends_too=self._replica is not None,
+            deserves_soon=_has_news,
         )
+        if result.news:
+            waiting.wake()
         self._request.connection.on_abandoned = waiting.cancel
 
     def _watched(self) -> list[Watched]:
@@ -118,6 +121,8 @@ class _Fetch:
 
     def _answer(self, result: ReadResult) -> None:
         session_id, topics = self._node.sessions.finish(self._fetching, result.answers, now_ms())
+        if self._replica is not None:
+            self._replica.told(result)
         response: Any = FetchResponse(topics, 0, session_id, node_endpoints=self._leaders(topics))
         _respond(self._request, response)
 
@@ -127,3 +132,7 @@ class _Fetch:
             return ()
         named = {answer.current_leader[0] for _, answers in topics for answer in answers if answer.current_leader}
         return self._node.replicas.endpoints_of(sorted(named), self._request.connection.listener_name) if named else ()
+
+
+def _has_news(result: ReadResult) -> bool:
+    return bool(result.news)

@@ -53,23 +53,27 @@ class FollowerSession:
 
     def has_seen(self, key: Key, partition: Partition) -> None:
         """There is no more to tell of this partition until it marks itself."""
+        self.attach(key, partition)
+        if partition.leader is not None:
+            partition.leader.progress[self._replica_id].clock = self.clock
+            del self._marked[key]
+
+    def attach(self, key: Key, partition: Partition) -> None:
+        """From now on the partition marks itself when it has news."""
         known = self._watched.get(key)
         if known is None or known[0] is not partition:
             self._detach(key)
             watch = self._mark(key, partition)
             partition.watch(watch, appends_too=True)
             self._watched[key] = (partition, watch)
-        if partition.leader is not None:
-            partition.leader.progress[self._replica_id].clock = self.clock
-            del self._marked[key]
 
     def _mark(self, key: Key, partition: Partition) -> Callable[[], None]:
         def mark() -> None:
             if key not in self._marked:
                 self._marked[key] = None
                 _settle(partition, self._replica_id)
-                if self._wake is not None:
-                    self._wake()
+            if self._wake is not None:
+                self._wake()
 
         return mark
 

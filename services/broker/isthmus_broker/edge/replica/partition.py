@@ -278,6 +278,15 @@ class Partition:
         if replica_id not in leader.leadership.isr:
             self.propose(now_ms)
 
+    def owes_news(self, replica_id: int) -> bool:
+        """Whether this node leads, and the replica was not told all about the watermarks."""
+        return self.leader is not None and self.log is not None and self.leader.owes_news(replica_id, self.log)
+
+    def told(self, replica_id: int) -> None:
+        """An answer with the watermarks goes to the replica."""
+        if self.leader is not None and self.log is not None:
+            self.leader.told(replica_id, self.log)
+
     def is_level_with(self, replica_id: int) -> bool:
         """Whether this node leads, and the replica has and knows all there is."""
         return self.leader is not None and self.log is not None and self.leader.is_level_with(replica_id, self.log)

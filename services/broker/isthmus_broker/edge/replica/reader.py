@@ -46,6 +46,8 @@ class ReadResult(NamedTuple):
     size: int
     is_urgent: bool
     """Something is to be told at once, however few bytes there are."""
+    news: Sequence[Partition] = ()
+    """Partitions whose high watermark a replica does not know yet: worth an answer, but not each at once."""
 
 
 Find = Callable[[Topic, int], Partition | ErrorCode]

@@ -40,24 +40,34 @@ class ReplicaReader(NamedTuple):
     ) -> ReadResult:
         """Read up to the logs' ends. With `fetched_ms` the leaders learn of the fetch; one that waited has told them before."""
         answers: Answered = []
+        news: list[Partition] = []
         total = 0
         is_urgent = False
         for topic, part in wanted:
             found = find(topic, part.partition)
             if isinstance(found, ErrorCode):
-                answer: FetchedPartition | None = FetchedPartition(part.partition, found.value, aborted=())
-                has_news = True
-            else:
-                if fetched_ms is not None:
-                    self._note(found, part, fetched_ms)
-                answer, has_news = self._read(found, part, self.rules.max_bytes - total, at_least_one=total == 0)
-                if session is not None and answer is None and found.is_level_with(self.rules.replica_id):
-                    session.has_seen((topic, part.partition), found)
-            is_urgent = is_urgent or has_news
+                answers.append((topic, FetchedPartition(part.partition, found.value, aborted=())))
+                is_urgent = True
+                continue
+            if fetched_ms is not None:
+                self._note(found, part, fetched_ms)
+            answer, cannot_wait = self._read(found, part, self.rules.max_bytes - total, at_least_one=total == 0)
+            is_urgent = is_urgent or cannot_wait
+            if not cannot_wait and found.owes_news(self.rules.replica_id):
+                news.append(found)
+                if session is not None:
+                    session.attach((topic, part.partition), found)
+            elif session is not None and answer is None and found.is_level_with(self.rules.replica_id):
+                session.has_seen((topic, part.partition), found)
             if answer is not None:
                 total += sum(map(len, answer.records or ()))
                 answers.append((topic, answer))
-        return ReadResult(answers, total, is_urgent)
+        return ReadResult(answers, total, is_urgent, news)
+
+    def told(self, result: ReadResult) -> None:
+        """The answer that was read is on its way, and with it the high watermarks."""
+        for partition in result.news:
+            partition.told(self.rules.replica_id)
 
     def _read(
         self, partition: Partition, part: FetchPartition, room: int, *, at_least_one: bool
@@ -66,18 +76,15 @@ class ReplicaReader(NamedTuple):
         refusal = self._refusal(partition, part)
         if refusal is not None:
             return refusal, True
-        log, leader, replica = partition.log, partition.leader, self.rules.replica_id
+        log, replica = partition.log, self.rules.replica_id
         assert log is not None
-        assert leader is not None
-        has_news = leader.owes_news(replica, log)
-        if has_news:
-            leader.told(replica, log)  # as what has news is answered at once
         if part.fetch_offset == log.end_offset or self.throttles.holds_back_reader(partition, replica):
-            return (None if self.is_incremental and not has_news else answered(log, part)), has_news
+            left_out = self.is_incremental and not partition.owes_news(replica)
+            return (None if left_out else answered(log, part)), False
         answer = read_log(log, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)
         if answer.records and self.throttles.is_leader_throttled(partition):
             self.throttles.sent(sum(map(len, answer.records)))
-        return answer, has_news or answer.error_code != 0
+        return answer, answer.error_code != 0
 
     def _note(self, partition: Partition, part: FetchPartition, fetched_ms: int) -> None:
         """A fetch from an offset says that everything below it is there."""

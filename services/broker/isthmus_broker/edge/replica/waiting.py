@@ -5,9 +5,11 @@ A waiting request is bounded by its connection, which serves one request at a ti
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 R = TypeVar("R")
+SOON_SECONDS: Final = 0.01
+"""How long a follower may be without a high watermark that it could know: under load the next records bring it along."""
 
 
 class Watched(Protocol):
@@ -34,8 +36,12 @@ class Waiting(Generic[R]):
         answer: Callable[[R], None],
         *,
         appends_too: bool = False,
+        deserves_soon: Callable[[R], bool] | None = None,
     ) -> None:
+        """What `deserves_soon` is answered within SOON_SECONDS: worth telling, but rather together with what follows."""
         self._partitions = partitions
+        self._deserves_soon = deserves_soon
+        self._is_soon = False
         self._look = look
         self._is_enough = is_enough
         self._answer = answer
@@ -55,6 +61,11 @@ class Waiting(Generic[R]):
         found = self._look()
         if self._is_enough(found):
             self._finish(found)
+        elif self._deserves_soon is not None and not self._is_soon and self._deserves_soon(found):
+            self._is_soon = True
+            due = min(self._timer.when(), self._loop.time() + SOON_SECONDS)
+            self._timer.cancel()
+            self._timer = self._loop.call_at(due, self._give_up)
 
     def _give_up(self) -> None:
         self._finish(self._look())
