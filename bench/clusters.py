@@ -109,7 +109,7 @@ class ThreeNodes:
     def in_sync(self, topic: str) -> int:
         """The in-sync replicas of the partition that has the fewest."""
         partitions = self.admin().list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
-        return min(len(partition.isrs) for partition in partitions.values())
+        return min((len(partition.isrs) for partition in partitions.values()), default=0)
 
     def await_in_sync(self, topic: str) -> None:
         """Until every replica is in sync."""
