@@ -62,8 +62,8 @@ class Partition:
         self._active = active
         self._node_id = node_id
         self._rules: tuple[TopicConfig, AppendRules] | None = None
-        self._watchers: set[Callable[[], None]] = set()
-        self._append_watchers: set[Callable[[], None]] = set()
+        self._watchers: dict[Callable[[], None], None] = {}  # in the order of their coming
+        self._append_watchers: dict[Callable[[], None], None] = {}
 
     # -- leadership ----------------------------------------------------------------------------------------------------------
 
@@ -346,14 +346,14 @@ class Partition:
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool = False) -> None:
         """Call `wake` when the high watermark moves or who leads changes; followers want to know of every append."""
-        self._watchers.add(wake)
+        self._watchers[wake] = None
         if appends_too:
-            self._append_watchers.add(wake)
+            self._append_watchers[wake] = None
 
     def unwatch(self, wake: Callable[[], None]) -> None:
         """No more."""
-        self._watchers.discard(wake)
-        self._append_watchers.discard(wake)
+        self._watchers.pop(wake, None)
+        self._append_watchers.pop(wake, None)
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
