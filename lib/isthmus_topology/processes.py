@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -126,17 +126,21 @@ def start(site: Site, name: str, command: Sequence[str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_SETTINGS_PREFIX)}
     with (directory / "out").open("wb") as out, (directory / "log").open("ab") as log:
-        started = subprocess.Popen(
+        # No Popen: it stands for a child that its parent outlives.
+        pid = os.posix_spawn(
+            sys.executable,
             [sys.executable, "-m", "isthmus_cli", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=log,
-            start_new_session=True,
-            env=environment,
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, out.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+            ],
+            setsid=True,
         )
-    found = _stat(started.pid)
+    found = _stat(pid)
     assert found is not None, "a child is known until it is waited for"
-    site.processes[name] = Process(started.pid, int(found[19]))
+    site.processes[name] = Process(pid, int(found[19]))
     site.save()
 
 
@@ -163,7 +167,7 @@ def await_ready(site: Site, names: Iterable[str], seconds: float, on_ready: Call
         if time.monotonic() > deadline:
             late = ", ".join(waiting)
             raise TopologyRefused(f"{late} not ready after {seconds:.0f} s:\n{log_tail(site, waiting[0])}")
-        _reap()
+        _reap(site)
         time.sleep(_POLL_SECONDS)
 
 
@@ -179,17 +183,15 @@ def stop(site: Site, names: Sequence[str]) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     left = list(names)
     while left and time.monotonic() < deadline:
-        _reap()
+        _reap(site)
         left = [name for name in left if site.state_of(name) != "dead"]
         time.sleep(_POLL_SECONDS)
     for name in left:
         site.processes[name].signal(signal.SIGKILL)
 
 
-def _reap() -> None:
+def _reap(site: Site) -> None:
     """Children of this very command that have ended; others are their session's."""
-    try:
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
-    except ChildProcessError:
-        pass
+    for process in site.processes.values():
+        with suppress(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)

@@ -6,8 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.edge.api.ask_controller import ask
 from isthmus_broker.edge.api.registry import Side, handler_of, served
 from isthmus_broker.edge.drive.controller import NotController
+from isthmus_broker.edge.drive.controller_channel import ControllerUnreachable
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.headers import decode_request_header, decode_response_header, encode_request_header
@@ -132,3 +134,20 @@ def test_another_controller_says_that_it_is_not_the_active_one() -> None:
     body = encode_request(ApiKey.DESCRIBE_QUORUM, 2, entity(quorum.DescribeQuorumRequest, topics=(topic,)))
     response = serve(Active(), ApiKey.DESCRIBE_QUORUM, 2, body)
     assert response.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+def test_a_broker_that_finds_no_controller_says_so_in_every_answer() -> None:
+    class Unreachable:
+        async def ask(self, _: Any) -> Any:
+            raise ControllerUnreachable("nobody")
+
+    node: Any = SimpleNamespace(controller=Unreachable())
+    topic = entity(
+        quorum.TopicData,
+        topic_name="__cluster_metadata",
+        partitions=(entity(quorum.PartitionData, partition_index=0),),
+    )
+    described = asyncio.run(ask(node, entity(quorum.DescribeQuorumRequest, topics=(topic,))))
+    assert described.topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    gone = asyncio.run(ask(node, entity(UnregisterBrokerRequest, broker_id=1)))
+    assert gone.error_code is ErrorCode.request_timed_out

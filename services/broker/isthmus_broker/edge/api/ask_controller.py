@@ -30,7 +30,7 @@ async def ask(node: NodeServices, asked: Any) -> Any:
     try:
         return await node.controller.ask(asked)
     except ControllerUnreachable:
-        return refused(asked, Refused(ErrorCode.request_timed_out))
+        return _refused(asked, ErrorCode.request_timed_out)
 
 
 async def decide_here(node: NodeServices, asked: Any) -> Any:
