@@ -12,6 +12,7 @@ from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.chunks import FileRange
 from isthmus_broker.edge.net.connection import Connection, ConnectionRefused, Request
 from isthmus_broker.edge.net.limits import (
+    DEFERRED_MAX,
     ORDINARY_FRAME,
     PIECE_SIZE,
     RECEIVE_BUFFER_KEPT,
@@ -321,5 +322,94 @@ def test_a_reader_that_never_drains_costs_a_piece_and_others_are_served(tmp_path
         assert await answer(reader) == (2, b"later")
         writer.close()
         other_writer.close()
+
+    serve(handler, test)
+
+
+class Deferring:
+    """Defers every request whose body begins with `d`, and answers the others at once."""
+
+    def __init__(self) -> None:
+        self.deferred: dict[int, Request] = {}
+        self.served: list[int] = []
+        self.abandoned: list[int] = []
+        self.changed = asyncio.Event()
+
+    def __call__(self, request: Request) -> None:
+        number = request.header.correlation_id
+        self.served.append(number)
+        if bytes(request.frame[request.header.size :]).startswith(b"d"):
+            self.deferred[number] = request
+            request.defer(lambda: self._abandon(number))
+        else:
+            request.reply(b"at once")
+        self.changed.set()
+
+    def _abandon(self, number: int) -> None:
+        self.abandoned.append(number)
+        self.changed.set()
+
+    async def has_served(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while len(self.served) < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+def test_requests_behind_a_deferred_one_are_served_and_answered_after_it() -> None:
+    handler = Deferring()
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(0, b"d") + frame(1) + frame(2, b"d") + frame(3))
+        await handler.has_served(4)
+        handler.deferred[2].reply(b"second")
+        handler.deferred[0].reply(b"first")
+        assert [await answer(reader) for _ in range(4)] == [
+            (0, b"first"),
+            (1, b"at once"),
+            (2, b"second"),
+            (3, b"at once"),
+        ]
+        writer.write(frame(4))
+        assert await answer(reader) == (4, b"at once")
+        writer.close()
+
+    serve(handler, test)
+
+
+def test_so_many_answers_may_be_owed_and_then_the_next_request_waits() -> None:
+    handler = Deferring()
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        body = b"d" * (RECEIVE_BUFFER_MIN // 4)  # what waits does not fit into the buffer
+        for number in range(DEFERRED_MAX + 8):
+            writer.write(frame(number, body))
+        await handler.has_served(DEFERRED_MAX)
+        await asyncio.sleep(0)
+        assert len(handler.served) == DEFERRED_MAX
+        for number in range(DEFERRED_MAX + 8):
+            await handler.has_served(number + 1)
+            handler.deferred[number].reply(b"")
+            assert await answer(reader) == (number, b"")
+        writer.close()
+
+    serve(handler, test)
+
+
+def test_whoever_waits_for_a_client_that_is_gone_is_told() -> None:
+    handler = Deferring()
+
+    async def test(listener: Listener) -> None:
+        _, writer = await connect(listener)
+        writer.write(frame(0, b"d") + frame(1) + frame(2, b"d"))
+        await handler.has_served(3)
+        writer.transport.abort()
+        async with asyncio.timeout(60):
+            while handler.abandoned != [0, 2]:
+                handler.changed.clear()
+                await handler.changed.wait()
+        handler.deferred[0].reply(b"too late")
 
     serve(handler, test)

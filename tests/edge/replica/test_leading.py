@@ -57,7 +57,7 @@ def outcome(part: Partition, then: Callable[[], None], wait_ms: int = 600_000) -
         produce(part, b"a", b"b")
         replied = asyncio.Event()
         results = [ProduceResult(0, 0, 0)]
-        request: Any = SimpleNamespace(connection=SimpleNamespace(on_abandoned=None))
+        request: Any = SimpleNamespace(defer=lambda _on_abandoned: None)
         uncommitted: dict[Key, Uncommitted] = {("t", 0): Uncommitted.now(part)}
         wait_for_commit(request, wait_ms, [("t", results)], uncommitted, replied.set)
         then()

@@ -1,7 +1,8 @@
 """One client's connection: bytes to requests, responses to bytes, in order.
 
 A connection serves one request at a time, as Kafka's does: the next frame is looked at when the response to the last has been handed to the
-socket. The frame is a view of the receive buffer and valid only while its handler runs.
+socket. The frame is a view of the receive buffer and valid only while its handler runs. A request that has done its work and only waits for
+others, as a produce for its replicas, may defer its answer: those behind it are served meanwhile, and all are answered in order.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.chunks import FileRange
 from isthmus_broker.edge.net.limits import (
     BUFFER_STEP,
+    DEFERRED_MAX,
     ORDINARY_FRAME,
     PIECE_SIZE,
     RECEIVE_BUFFER_KEPT,
@@ -62,19 +64,27 @@ class Owner(Protocol):
 class Request:
     """One request, until it is answered."""
 
-    __slots__ = ("connection", "frame", "header")
+    __slots__ = ("_deferred", "connection", "frame", "header")
 
     def __init__(self, connection: "Connection", header: RequestHeader, frame: memoryview) -> None:
         self.connection = connection
         self.header = header
         self.frame = frame
+        self._deferred: _Deferred | None = None
+
+    def defer(self, on_abandoned: Callable[[], None]) -> None:
+        """Answer later, and let the requests behind be served; `on_abandoned` is called if the client goes away before."""
+        self._deferred = self.connection.defer(on_abandoned)
 
     def reply(self, *chunks: Chunk | FileRange) -> None:
         """Send the response whose body the chunks are."""
         size = sum(map(len, chunks))
         header = self.header
         prefix = encode_response_prefix(header.api_key, header.api_version, header.correlation_id, size)
-        self.connection.send(prefix, chunks)
+        if self._deferred is None:
+            self.connection.send(prefix, chunks)
+        else:
+            self.connection.send_deferred(self._deferred, (prefix, *chunks))
 
     def decode(self) -> Any:
         """The body as the highest version's class; raises DecodeError."""
@@ -89,6 +99,16 @@ class Request:
         self.connection.send(b"", ())
 
 
+class _Deferred:
+    """An answer that is owed, in its place among the others; without chunks it is not there yet."""
+
+    __slots__ = ("chunks", "on_abandoned")
+
+    def __init__(self, on_abandoned: Callable[[], None]) -> None:
+        self.on_abandoned = on_abandoned
+        self.chunks: Sequence[Chunk | FileRange] | None = None
+
+
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one socket."""
 
@@ -99,12 +119,13 @@ class Connection(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
-        self._busy = False  # a request is being served
+        self._serving = False  # a request is being served, and has neither been answered nor deferred
         self._draining = False  # inside the loop over frames
         self._reading_paused = False
         self._writing_paused = False
         self._borrowed = 0
         self._unsent: deque[FileRange | Chunk] = deque()
+        self._owed: deque[_Deferred] = deque()  # deferred answers, and those that wait behind one
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the client goes away while its request still waits, so that nothing is kept for it."""
         self.active_at = 0.0
@@ -136,6 +157,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.on_abandoned is not None:
             self.on_abandoned()
             self.on_abandoned = None
+        for deferred in self._owed:
+            deferred.on_abandoned()
+        self._owed.clear()
         self._return_loan()
         self._owner.closed(self)
 
@@ -146,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
         self.active_at = asyncio.get_running_loop().time()
-        if not self._busy:
+        if not self._must_wait:
             self._serve_frames()
         if self._end == len(self._buffer):
             self._make_room()
@@ -161,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self.active_at = asyncio.get_running_loop().time()
         self._send_more()
-        if not self._busy:
+        if not self._must_wait:
             self._serve_frames()
 
     # -- requests ------------------------------------------------------------------------------------------------------------
@@ -172,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._draining = True
         try:
-            while not self._busy and not self._writing_paused and self._transport is not None:
+            while not self._must_wait and self._transport is not None:
                 frame = self._next_frame()
                 if frame is None:
                     break
@@ -184,11 +208,16 @@ class Connection(asyncio.BufferedProtocol):
             self.close("of a fault of this node")
         finally:
             self._draining = False
-        if not self._busy and not self._writing_paused and self._reading_paused:
+        if not self._must_wait and self._reading_paused:
             if self._end == len(self._buffer):
                 self._make_room()
             if self._end < len(self._buffer):
                 self._resume_reading()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether the next frame may not be looked at yet."""
+        return self._serving or bool(self._unsent) or self._writing_paused or len(self._owed) >= DEFERRED_MAX
 
     def _next_frame(self) -> memoryview | None:
         available = self._end - self._start
@@ -204,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._view[begin : self._start]
 
     def _serve(self, frame: memoryview) -> None:
-        self._busy = True
+        self._serving = True
         self._owner.handle(Request(self, decode_request_header(frame), frame))
         if self._start == self._end:
             self._start = self._end = 0
@@ -215,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._start > 0:
             self._view[:left] = self._view[self._start : self._end]
             self._start, self._end = 0, left
-        elif self._busy or self._writing_paused:
+        elif self._must_wait:
             self._pause_reading()  # the rest waits in the kernel until this request is answered
         else:
             (size,) = FRAME_LENGTH.unpack_from(self._buffer)
@@ -273,14 +302,41 @@ class Connection(asyncio.BufferedProtocol):
         """Answer the request being served, and go on to the next frame."""
         if self._transport is None:
             return
-        assert self._busy, "a request is answered once"
+        assert self._serving, "a request is answered once"
+        self._serving = False
         self.on_abandoned = None
-        if prefix:
+        if prefix and self._owed:
+            behind = _Deferred(_nobody_waits)
+            behind.chunks = (prefix, *chunks)
+            self._owed.append(behind)
+        elif prefix:
             self._unsent.append(prefix)
             self._unsent.extend(chunks)
             self._send_more()
-        self._busy = bool(self._unsent)
-        if not self._busy and not self._draining:
+        self._go_on()
+
+    def defer(self, on_abandoned: Callable[[], None]) -> _Deferred:
+        """The request being served is answered later, in its turn; the next may be served."""
+        assert self._serving, "a request is deferred while it is served"
+        self._serving = False
+        deferred = _Deferred(on_abandoned)
+        self._owed.append(deferred)
+        self._go_on()
+        return deferred
+
+    def send_deferred(self, deferred: _Deferred, chunks: Sequence[Chunk | FileRange]) -> None:
+        """An answer is there: it goes out when all before it have gone."""
+        if self._transport is None:
+            return
+        deferred.chunks = chunks
+        while self._owed and (ready := self._owed[0].chunks) is not None:
+            self._owed.popleft()
+            self._unsent.extend(ready)
+        self._send_more()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._must_wait and not self._draining:
             self._serve_frames()
 
     def _send_more(self) -> None:
@@ -302,8 +358,6 @@ class Connection(asyncio.BufferedProtocol):
             small = []
         if small and transport is not None:
             transport.write(small[0] if len(small) == 1 else b"".join(small))
-        if not self._unsent:
-            self._busy = False
 
     def _read_piece(self, chunk: FileRange) -> bytes | None:
         try:
@@ -322,3 +376,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.info("closing the connection of %s because %s", self.peer, reason)
             self._transport.abort()
             self._transport = None
+
+
+def _nobody_waits() -> None:
+    """An answer that is only in line has nobody to be told that it is not wanted any more."""

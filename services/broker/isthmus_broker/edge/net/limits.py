@@ -2,6 +2,7 @@
 
 - A frame longer than socket.request.max.bytes, or not longer than zero: the connection is closed.
 - A connection works on one request at a time. What arrives meanwhile stays in its receive buffer, and when that is full, in the kernel.
+  Up to `DEFERRED_MAX` that wait for replicas, and answers in line behind them, do not hold up the next; at that number they do.
 - A frame may grow its connection's buffer to `ORDINARY_FRAME`; larger ones share `LARGE_FRAMES_MAX` over all connections and wait for
   room. One whose bytes stop coming for `STALLED_SECONDS` is closed.
 - Who connects beyond max.connections or faster than max.connection.creation.rate waits in line; beyond max.connections.per.ip the
@@ -28,6 +29,8 @@ PIECE_SIZE: Final = 256 * 1024
 """Bytes of a log that are read for a response at a time."""
 WRITE_HIGH_WATER: Final = 512 * 1024
 """Unsent bytes at which a connection stops working on further requests."""
+DEFERRED_MAX: Final = 16
+"""Requests of one connection that may wait for others at once; clients have five in flight by default."""
 SWEEP_SECONDS: Final = 10.0
 """How often idle connections and large buffers are looked for."""
 SWEEP_SECONDS_MIN: Final = 0.1

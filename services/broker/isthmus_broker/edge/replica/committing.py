@@ -73,4 +73,4 @@ def wait_for_commit(
 
     partitions = [one.partition for one in uncommitted.values()]
     waiting = Waiting(partitions, timeout_ms, look, is_complete, answer)
-    request.connection.on_abandoned = waiting.cancel
+    request.defer(waiting.cancel)
