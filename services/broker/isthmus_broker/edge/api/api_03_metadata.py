@@ -4,12 +4,14 @@ Topics that do not exist are created on the way when the client allows it (alway
 the client is told LEADER_NOT_AVAILABLE and asks again.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.requests import MetadataRequest
 
+from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.queries import View, metadata, missing_topics
 from isthmus_broker.core.metadata.result import Refused
@@ -26,11 +28,24 @@ async def describe_metadata(node: Services, request: Request) -> None:
     asked: MetadataRequest = request.decode()
     version = request.header.api_version
     creation = await _create_missing(node, asked, version)
+    if node.replicas.lost_leaders:
+        await node.replicas.lost_leaders.settled(_leaders(node.image, asked))
     view = View(node.image, request.connection.listener_name, node.cluster_id)
     try:
         request.respond(metadata(view, asked, version, creation))
     except Refused as refusal:
         raise ConnectionRefused(refusal.message or refusal.code.name) from refusal
+
+
+def _leaders(image: ClusterImage, asked: MetadataRequest) -> Iterator[int]:
+    """Who leads what is asked about."""
+    topics = image.topics
+    if asked.topics is None:
+        found = list(topics.by_id.values())
+    else:
+        named = (topics.by_id.get(t.topic_id) if t.topic_id else topics.named(t.name or "") for t in asked.topics)
+        found = [topic for topic in named if topic is not None]
+    return (partition.leader for topic in found for partition in topic.partitions.values())
 
 
 async def _create_missing(node: Services, asked: MetadataRequest, version: int) -> dict[str, ErrorCode]:

@@ -53,7 +53,10 @@ async def _find(node: Services, request: Request, key_type: int, key: str) -> Co
     if topic is None:
         await node.topics.create(OFFSETS_TOPIC)
         return _none(key, ErrorCode.coordinator_not_available)
-    partition = topic.partitions.get(group_partition(key, len(topic.partitions)))
+    index = group_partition(key, len(topic.partitions))
+    if node.replicas.lost_leaders and index in topic.partitions:
+        await node.replicas.lost_leaders.settled((topic.partitions[index].leader,))
+    partition = node.image.topics.partition(topic.id, index)
     broker = None if partition is None else node.image.brokers.get(partition.leader)
     endpoint = endpoint_of(broker, request.connection.listener_name)
     if broker is None or endpoint is None:

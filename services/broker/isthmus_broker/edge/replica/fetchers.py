@@ -31,6 +31,7 @@ from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.files import DiskFailure
 from isthmus_broker.edge.replica.fetch_settings import FetchSettings
 from isthmus_broker.edge.replica.leader_offsets import leader_offsets
+from isthmus_broker.edge.replica.lost_leaders import LostLeaders
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.replica.throttles import Throttles
 
@@ -59,6 +60,7 @@ class Home(NamedTuple):
     settings: Callable[[], FetchSettings]
     throttles: Throttles
     disk_failed: Callable[[Partition, DiskFailure], None]
+    lost_leaders: LostLeaders
 
 
 class Fetchers:
@@ -138,6 +140,7 @@ class Fetcher:
                 try:
                     await self._connect_and_fetch()
                 except (ClientError, DecodeError) as error:
+                    self._home.lost_leaders.lost(self._leader)
                     if not self._failures:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
                     backoff_ms = min(
@@ -155,6 +158,7 @@ class Fetcher:
         """Until the connection is of no more use; the next begins with everything."""
         connection = await self._connect()
         self._failures = 0
+        self._home.lost_leaders.reached(self._leader)
         try:
             await self._fetch_on(connection)
         finally:

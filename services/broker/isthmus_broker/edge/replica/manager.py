@@ -24,6 +24,7 @@ from isthmus_broker.edge.disk.log_manager import LogManager
 from isthmus_broker.edge.replica.fetch_settings import FetchSettings, fetch_settings
 from isthmus_broker.edge.replica.follower_session import FollowerSessions
 from isthmus_broker.edge.replica.isr_changes import Controllers, IsrChanges
+from isthmus_broker.edge.replica.lost_leaders import LostLeaders
 from isthmus_broker.edge.replica.near_replica import NearReplica
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_broker.edge.replica.throttles import Throttles
@@ -46,6 +47,7 @@ class ReplicaManager:
         self._config = config
         self._logs = logs
         self.throttles = Throttles(config)
+        self.lost_leaders = LostLeaders()
         self.followers = FollowerSessions()
         self._fetch_settings = fetch_settings(config)
         self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch)
@@ -101,6 +103,7 @@ class ReplicaManager:
     def apply(self, changes: Changes, config: NodeConfig) -> None:
         """Bring the partitions to what the new image says."""
         self._image = changes.after
+        self.lost_leaders.changed(changes.after)
         defaults_changed = config.topic_defaults != self._config.topic_defaults
         if config is not self._config:
             self._config = config
@@ -199,7 +202,15 @@ class ReplicaManager:
             )  # with the client, which a lone node never needs
 
             node_id = self._config.node_id
-            home = Home(node_id, self._broker_epoch, self._address_of, self._settings, self.throttles, self.fail)
+            home = Home(
+                node_id,
+                self._broker_epoch,
+                self._address_of,
+                self._settings,
+                self.throttles,
+                self.fail,
+                self.lost_leaders,
+            )
             self._fetchers = Fetchers(home)
         self._fetchers.follow(partition)
 
