@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,19 @@ Report = Callable[[str], None]
 
 
 def bring_up(site: Site, report: Report) -> None:
-    """Start what does not run, make the topics, and wait until every partition is led; raises TopologyRefused."""
+    """Start what does not run, make the topics, and wait until every partition is led.
+
+    When that fails, for which it raises TopologyRefused, or is broken off, what it started ends again.
+    """
+    before = set(_alive(site))
+    try:
+        _bring_up(site, report)
+    except BaseException:
+        _end(site, [name for name in _alive(site) if name not in before])
+        raise
+
+
+def _bring_up(site: Site, report: Report) -> None:
     site.directory.mkdir(parents=True, exist_ok=True)
     _format(site)
     site.save()
@@ -97,16 +109,21 @@ async def _all_led(client: Client, cluster: Cluster) -> None:
 
 
 def bring_down(site: Site, *, purge: bool) -> None:
-    """Brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
-    alive = [name for name in site.processes if site.state_of(name) != "dead"]
-    voters = {node.name for node in site.plan.nodes if node.is_controller}
-    for names in (
-        [name for name in alive if name != WAN and name not in voters],
-        [name for name in alive if name in voters],
-        [name for name in alive if name == WAN],
-    ):
-        stop(site, names)
+    """Stop everything; the data goes as well if it is purged."""
+    _end(site, _alive(site))
     site.processes = {}
     site.save()
     if purge:
         shutil.rmtree(site.directory)
+
+
+def _alive(site: Site) -> list[str]:
+    return [name for name in site.processes if site.state_of(name) != "dead"]
+
+
+def _end(site: Site, names: Sequence[str]) -> None:
+    """Brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
+    voters = {node.name for node in site.plan.nodes if node.is_controller}
+    stop(site, [name for name in names if name != WAN and name not in voters])
+    stop(site, [name for name in names if name in voters])
+    stop(site, [name for name in names if name == WAN])

@@ -61,7 +61,11 @@ class Listener:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.bind((address[0], self.port, *address[2:]))
+            try:
+                listening.bind((address[0], self.port, *address[2:]))
+            except OSError as error:
+                why = f"{self.listener_name} cannot listen on {address[0]}:{self.port}: {error.strerror}"
+                raise OSError(error.errno, why) from error
             self.port = listening.getsockname()[1]
 
     async def accept(self) -> None:
