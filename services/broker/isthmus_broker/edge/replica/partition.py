@@ -323,15 +323,20 @@ class Partition:
                     log.append_as_follower(chunk, self.leadership.leader_epoch, now_ms)
                 self._take_watermarks(log, step)
             case Truncate(end_offset):
-                if end_offset < log.high_watermark:
-                    logger.warning(
-                        "%s-%d is cut at %d, below its high watermark %d: its leader was elected without having all",
-                        self.topic, self.index, end_offset, log.high_watermark,
-                    )  # fmt: skip
+                self._tell_of_cut(log, end_offset)
                 log.truncate_to(end_offset, now_ms)
                 self.on_truncated(self, end_offset)
             case RestartAt(offset):
                 log.restart_at(offset, now_ms)
+
+    def _tell_of_cut(self, log: Log, end_offset: int) -> None:
+        """What is known to have been committed is lost by unclean elections alone; one read at a start may be too old to tell."""
+        is_loss = end_offset < log.high_watermark
+        logger.log(
+            logging.WARNING if is_loss else logging.INFO,
+            "%s-%d is cut at %d%s: its leader has not what follows up to %d",
+            self.topic, self.index, end_offset, f", below its high watermark {log.high_watermark}" if is_loss else "", log.end_offset,
+        )  # fmt: skip
 
     def _take_watermarks(self, log: Log, step: Append) -> None:
         log_start, high_watermark = step.log_start(log), step.high_watermark(log)
