@@ -38,6 +38,8 @@ _ASK_SECONDS: Final = 120.0
 _ATTEMPT_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.02
 _FAR_AHEAD: Final = 1 << 60
+_PEERS_FEATURES: Final = {"transaction.version": (0, 2), "share.version": (0, 1), "streams.version": (0, 1)}
+"""What a new cluster of Apache Kafka uses beside ours."""
 _SCENARIO: Final = f"3 controllers, {_TOPICS * _PARTITIONS:,} partitions, RF 3"
 _FIGURES: Final = {
     "created": Figure("partitions/s", more_is_better=True),
@@ -90,6 +92,8 @@ class _Play:
         port = door.sockets[0].getsockname()[1]
         for broker_id in _BROKERS:
             registered = await self._ask(ApiKey.BROKER_REGISTRATION, _registration(broker_id, port))
+            if registered.error_code is not ErrorCode.none:
+                raise RuntimeError(f"{self._cluster.name} does not register a broker: {registered.error_code.name}")
             self._epochs[broker_id] = registered.broker_epoch
             while await self._beat(broker_id):  # noqa: ASYNC110 - the controller is asked again, there is no event
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -197,7 +201,7 @@ async def _listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 def _registration(broker_id: int, port: int) -> BrokerRegistrationRequest:
     features = tuple(
         Feature(name=name, min_supported_version=lowest, max_supported_version=highest)  # type: ignore[arg-type]
-        for name, (lowest, highest) in sorted(SUPPORTED.items())
+        for name, (lowest, highest) in sorted({**_PEERS_FEATURES, **SUPPORTED}.items())
     )
     listener = Listener(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)  # type: ignore[arg-type]
     return BrokerRegistrationRequest(
