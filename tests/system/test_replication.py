@@ -1,6 +1,5 @@
 """Three nodes with three replicas of everything: nodes killed, stopped and brought back under load; consumers that read nearby."""
 
-import json
 import re
 import signal
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.conformance.clients.java import run
 from tests.node import COMBINED, Cluster, running_cluster
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
+from tests.system.near_reader import NearReader
 
 RACKS = ("eu/a", "eu/b", "us/a")
 RECORDS_A_ROUND = 400
@@ -109,49 +109,6 @@ def test_a_replica_that_stands_still_leaves_the_isr_and_comes_back(cluster: Clus
     wait_until(lambda: in_sync(cluster, "slow") == [EVERYBODY], "every replica in sync")
 
 
-class Reader:
-    """A consumer in a rack, that knows which broker it fetches from."""
-
-    def __init__(self, cluster: Cluster, topic: str, rack: str) -> None:
-        self.topic = topic
-        self.values: list[bytes | None] = []
-        self.fetches_from = -1
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": f"near-{rack}",
-                "client.rack": rack,
-                "auto.offset.reset": "error",
-                "statistics.interval.ms": 50,
-                "stats_cb": self._learn,
-                "log_level": 2,
-                "reconnect.backoff.max.ms": 200,
-            }
-        )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
-
-    def _learn(self, text: str) -> None:
-        partition = json.loads(text)["topics"].get(self.topic, {}).get("partitions", {}).get("0")
-        if partition is not None:
-            self.fetches_from = partition["broker"]
-
-    def poll(self) -> None:
-        for message in self._consumer.consume(1000, 0.05):
-            assert message.error() is None, message.error()
-            self.values.append(message.value())
-
-    def has(self, count: int) -> bool:
-        self.poll()
-        return len(self.values) >= count
-
-    def is_at(self, broker: int) -> bool:
-        self.poll()
-        return self.fetches_from == broker
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 def test_a_consumer_reads_from_the_replica_in_its_rack_and_goes_on_elsewhere_when_that_dies(cluster: Cluster) -> None:
     create(cluster, "near")
     leader = leader_of(cluster, "near")
@@ -165,7 +122,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack_and_goes_on_elsewhere_whe
         assert producer.flush(60) == 0
 
     produce(sent[:200])
-    reader = Reader(cluster, "near", RACKS[near - 1])
+    reader = NearReader(cluster.bootstrap, "near", RACKS[near - 1])
     try:
         wait_until(lambda: reader.is_at(near) and reader.has(200), "records from the near replica")
         produce(sent[200:400])
