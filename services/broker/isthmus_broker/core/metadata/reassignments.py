@@ -97,12 +97,15 @@ def _reassign(
     if not may_resize and len(settled) != len(target):
         why = f"The replication factor is changed from {len(settled)} to {len(target)}"
         raise Refused(ErrorCode.invalid_replication_factor, why)
+    if set(target) <= set(partition.observers or ()):
+        # None of them would ever be in sync for the others to go.
+        raise Refused(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
     removing = tuple(sorted(set(partition.replicas) - set(target)))
-    adding = tuple(sorted(set(target) - set(partition.replicas)))
     change.replicas = (*target, *removing)
-    # What an earlier reassignment was adding or removing is kept where this one says nothing about it.
-    change.removing = removing or None
-    change.adding = adding or None
+    # Who was being added and stays wanted still is; nobody is added and removed at once, or neither would ever be complete.
+    still_adding = set(partition.adding_replicas) & set(target)
+    change.removing = removing
+    change.adding = tuple(sorted(still_adding | (set(target) - set(partition.replicas))))
 
 
 def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
