@@ -292,6 +292,58 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
     assert (partition.adding_replicas, partition.removing_replicas) == ((), ())
 
 
+def test_who_is_to_go_is_not_waited_for() -> None:
+    """A second reassignment that takes back what the first was adding would otherwise wait for it and remove it at once, for ever."""
+    cluster = Cluster((1, 2, 3))
+    cluster.put_topic("a", (1,))
+    cluster.ask(reassignment((0, (2, 3))))
+    cluster.ask(reassignment((0, (3,))))
+    partition = cluster.partition("a")
+    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((3, 1, 2), (3,), (1, 2))
+    assert proposal(cluster, (1, 3)).error_code is ErrorCode.new_leader_elected
+    assert (cluster.partition("a").replicas, cluster.partition("a").isr) == ((3,), (3,))
+
+
+def test_who_was_to_go_and_is_wanted_again_stays() -> None:
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1,))
+    cluster.ask(reassignment((0, (2,))))
+    cluster.ask(reassignment((0, (1, 2))))
+    partition = cluster.partition("a")
+    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 2), (2,), ())
+
+
+def test_observers_alone_are_no_assignment() -> None:
+    """None of them would ever be in sync, so the others could never go."""
+    cluster = Cluster((1, 2))
+    cluster.put_topic("a", (1, 2), isr=(1,), observers=(2,))
+    message = "Every replica of the assignment is an observer."
+    assert reassigned(cluster, reassignment((0, (2,)))) == [(ErrorCode.invalid_replica_assignment, message)]
+
+
+def test_an_election_may_complete_a_reassignment() -> None:
+    """The replica that waits to stay alone comes back and leads: nothing else will happen that could complete it."""
+    waiting = a_partition(
+        replicas=(1, 2), isr=(), leader=-1, removing_replicas=(2,), eligible_leader_replicas=(1,), last_known_elr=(1,)
+    )
+    after = changed(waiting, {1, 2})
+    assert (after.leader, after.isr, after.replicas, after.removing_replicas) == (1, (1,), (1,), ())
+    assert (after.eligible_leader_replicas, after.leader_recovery_state) == (None, 0)
+
+
+def test_an_unclean_election_may_complete_a_reassignment() -> None:
+    waiting = a_partition(replicas=(1, 2, 3), isr=(3,), leader=-1, removing_replicas=(2, 3))
+    after = changed(waiting, {1, 2}, election=Election.UNCLEAN, min_isr=2)
+    assert (after.leader, after.isr, after.replicas, after.removing_replicas) == (1, (1,), (1,), ())
+    assert (after.eligible_leader_replicas, after.leader_recovery_state) == (None, 1)
+
+
+def test_the_last_known_leader_must_still_be_a_replica() -> None:
+    """A reassignment that was cancelled meanwhile took its log away: it would lead what it does not have."""
+    after = changed(a_partition(replicas=(1, 2), isr=(), leader=-1, last_known_elr=(3,)), {2, 3})
+    assert (after.leader, after.isr) == (-1, ())
+
+
 def test_a_reassignment_is_cancelled() -> None:
     cluster = Cluster((1, 2, 3))
     cluster.put_topic("a", (1, 2))

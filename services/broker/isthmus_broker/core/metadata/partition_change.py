@@ -7,7 +7,7 @@ that is fenced or comes back, an election, a step of a reassignment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from uuid import UUID
 
@@ -64,6 +64,8 @@ class PartitionChange:
         elr = self._eligible(isr, replicas, observers)
         leader, unclean = self._elected(isr, elr, self.leading_order(replicas, observers))
         recovery_state = before.leader_recovery_state if self.recovery_state is None else self.recovery_state
+        if (leader in elr or unclean) and (removing or adding) and leader != NO_LEADER:
+            return self._with_sole_member(leader, unclean=unclean).record()
         if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
         if unclean:
@@ -91,6 +93,12 @@ class PartitionChange:
         )
         unchanged = PartitionChangeRecord(partition_id=before.partition_id, topic_id=before.topic_id)
         return None if change == unchanged else change
+
+    def _with_sole_member(self, leader: int, *, unclean: bool) -> PartitionChange:
+        """The same change with the elected leader in sync: that may be all that the reassignment waited for."""
+        if not unclean:
+            return replace(self, isr=(leader,))
+        return replace(self, isr=(leader,), recovery_state=RECOVERING, uncleanly_stopped=self.partition.replicas)
 
     def _after_reassignment(self) -> tuple[Replicas, Replicas, Replicas, Replicas]:
         """ISR, replicas, removing, adding; a reassignment whose new replicas are all in sync is complete."""
@@ -137,7 +145,8 @@ class PartitionChange:
         leader = next((replica for replica in order if holds_all(replica)), None)
         if leader is not None:
             return leader, False
-        last_known = self.partition.last_known_elr or ()
+        # A reassignment may have taken away the leader that is remembered: it has nothing left.
+        last_known = [replica for replica in self.partition.last_known_elr or () if replica in replicas]
         if self.elr_enabled and not isr and not elr and len(last_known) == 1 and self.may_lead(last_known[0]):
             return last_known[0], True
         if self.election is Election.UNCLEAN:
