@@ -371,3 +371,20 @@ def test_replicas_come_and_go_within_an_epoch() -> None:
     assert sorted(leader.progress) == [2, 4]
     assert leader.progress[2].log_end == 3
     assert leader.refuses(3, 13, with_leader_epoch=True) is ErrorCode.unknown_leader_epoch
+
+
+def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
+    """A slow follower of a busy leader would otherwise leave as soon as it has come, and come again with its next fetch."""
+    log = ModelLog([EPOCH] * 10, high_watermark=5)
+    leader = leads((1, 3), log=log)
+    log.append(*[EPOCH] * 5)
+    leader.progress[3].fetched(15, 0, 15, NOW)
+    fetch(leader, log, 2, 15, NOW - LAG - 1)
+    log.append(EPOCH, EPOCH)
+    assert new_isr(leader.propose(log, NOW)) == (1, 3, 2)
+    leader.take(settled(leader, (1, 3, 2)))
+    fetch(leader, log, 2, 16, NOW + 1)
+    log.append(EPOCH)
+    assert leader.propose(log, NOW + LAG) is None
+    fetch(leader, log, 3, 18, NOW + LAG + 1)
+    assert new_isr(leader.propose(log, NOW + LAG + 1)) == (1, 3)

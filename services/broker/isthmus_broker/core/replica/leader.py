@@ -204,6 +204,9 @@ class ReplicaLeader:
         own = self._active(self._node_id)
         epochs = {self._node_id: NO_BROKER_EPOCH if own is None else own}
         members = tuple((r, epochs[r] if r in epochs else self.progress[r].broker_epoch) for r in target)
+        for replica in target:
+            if replica not in leadership.isr:
+                self.progress[replica].proposed_ms = now_ms
         self.in_flight = IsrProposal(members, leadership.leader_epoch, leadership.partition_epoch)
         return self.in_flight
 
@@ -211,7 +214,11 @@ class ReplicaLeader:
         lag_max = self.rules.lag_max_ms
         reach = max(log.high_watermark, self.epoch_start)
         for replica, progress in self.progress.items():
-            caught_up = progress.is_caught_up(log.end_offset, now_ms, lag_max)
+            # Whoever has just come into the ISR, at the high watermark, has the same time as anybody to reach the end; or it would
+            # leave at once, come again with its next fetch, and so on for as long as others write faster than it reads.
+            caught_up = (
+                progress.is_caught_up(log.end_offset, now_ms, lag_max) or now_ms - progress.proposed_ms <= lag_max
+            )
             fetches = now_ms - progress.last_fetch_ms <= lag_max
             may_join = fetches and progress.log_end >= reach and self._is_eligible(replica, progress)
             yield ReplicaView(replica, progress.log_end, caught_up, may_join)

@@ -33,6 +33,7 @@ class Progress:
     told_high_watermark: int = UNKNOWN_OFFSET  # what the last answer said; known for certain when the next fetch comes
     told_log_start: int = UNKNOWN_OFFSET
     leader_end: int = UNKNOWN_OFFSET  # of the leader's log, when the replica fetched last
+    proposed_ms: int = LONG_AGO  # when the leader last proposed that it come into the ISR
     clock: FetchClock | None = None
 
     @property
