@@ -9,6 +9,7 @@ from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
 from isthmus_cli.group import group_app
 from isthmus_cli.node import node
+from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
 from isthmus_cli.status import status
 from isthmus_cli.storage import storage_app
@@ -21,6 +22,7 @@ app.command()(node)
 app.add_typer(storage_app, name="storage")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")
+app.add_typer(partition_app, name="partition")
 app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
 app.command()(produce)
