@@ -92,7 +92,9 @@ class MetadataLogStore:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`."""
         self.log.restart_at(offset, now_ms())
-        self.log.pool.descriptor(str(self.log.segments[-1].path))  # the file says where the log begins, even while it is empty
+        self.log.pool.descriptor(
+            str(self.log.segments[-1].path)
+        )  # the file says where the log begins, even while it is empty
 
     def raise_start(self, offset: int) -> None:
         """Delete the segments that a snapshot covers."""
