@@ -27,6 +27,8 @@ def leading_order(
     image: ClusterImage, replicas: Iterable[int], observers: Collection[int], preference: Sequence[str]
 ) -> tuple[int, ...]:
     """The replicas, the one that should lead first."""
+    if not observers and not preference:
+        return tuple(replicas)
 
     def badness(replica: int) -> tuple[bool, int]:
         broker = image.brokers.get(replica)

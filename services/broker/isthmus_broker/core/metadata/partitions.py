@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
@@ -65,6 +66,22 @@ def unclean_election_allowed(image: ClusterImage, context: ControllerContext, to
     return topic_setting(image, context, topic, "unclean.leader.election.enable").strip().lower() == "true"
 
 
+class ElectionRules(NamedTuple):
+    """What a topic's settings say of its leaders: looked up once where many of its partitions change together."""
+
+    min_isr: int
+    allows_unclean: bool
+    preference: tuple[str, ...]
+
+
+def election_rules(image: ClusterImage, context: ControllerContext, topic: Topic) -> ElectionRules:
+    return ElectionRules(
+        effective_min_isr(image, context, topic),
+        unclean_election_allowed(image, context, topic.name),
+        topic_preference(image, context, topic.name),
+    )
+
+
 def default_directory(image: ClusterImage, broker_id: int) -> UUID | None:
     """The directory of a new replica: a broker with several tells later which it chose."""
     broker = image.brokers.get(broker_id)
@@ -81,6 +98,7 @@ def change_of(
     topic: Topic,
     partition: Partition,
     is_alive: Callable[[int], bool] | None = None,
+    rules: ElectionRules | None = None,
 ) -> PartitionChange:
     """A change of the partition under the rules of its topic and the state of its brokers, to be filled in."""
 
@@ -91,16 +109,16 @@ def change_of(
             return alive and broker is not None
         return has_online_directory(broker, directory_of(partition, broker_id))
 
-    preference = topic_preference(image, context, topic.name)
+    obeyed = election_rules(image, context, topic) if rules is None else rules
 
     def order(replicas: tuple[int, ...], observers: tuple[int, ...]) -> tuple[int, ...]:
-        return leading_order(image, replicas, observers, preference)
+        return leading_order(image, replicas, observers, obeyed.preference)
 
     return PartitionChange(
         partition=partition,
         may_lead=may_lead,
         leading_order=order,
-        min_isr=effective_min_isr(image, context, topic),
+        min_isr=obeyed.min_isr,
         elr_enabled=elr_enabled(image),
         default_directory=lambda broker_id: default_directory(image, broker_id),
     )
@@ -233,12 +251,15 @@ def leader_and_isr_updates(
     def is_alive(broker_id: int) -> bool:
         return broker_id not in gone and (broker_id == coming or is_active(image.brokers.get(broker_id)))
 
+    rules: dict[UUID, ElectionRules] = {}
     for topic, partition in partitions:
-        change = change_of(image, context, topic, partition, is_alive)
+        if topic.id not in rules:
+            rules[topic.id] = election_rules(image, context, topic)
+        change = change_of(image, context, topic, partition, is_alive, rules[topic.id])
         change.isr = tuple(replica for replica in partition.isr if replica not in gone)
         if uncleanly_stopped != NO_LEADER:
             change.uncleanly_stopped = (uncleanly_stopped,)
-        if unclean_election_allowed(image, context, topic.name):
+        if rules[topic.id].allows_unclean:
             change.election = Election.UNCLEAN
         record = change.record()
         if record is not None:

@@ -13,7 +13,7 @@ from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.constrained_placement import Placed, Replicas, narrowest_first
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, ResourceType, Topic
 from isthmus_broker.core.metadata.partition_change import Election, is_reassigning
-from isthmus_broker.core.metadata.partitions import change_of
+from isthmus_broker.core.metadata.partitions import change_of, election_rules
 from isthmus_broker.core.metadata.placement import UsableBroker, usable_brokers
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
@@ -27,8 +27,9 @@ def balance_leaders(image: ClusterImage, context: ControllerContext) -> Result[N
     records: list[MetadataRecord] = []
     for _, topic_id in sorted(image.topics.ids.items()):
         topic = image.topics.by_id[topic_id]
+        rules = election_rules(image, context, topic)
         for _, partition in sorted(topic.partitions.items()):
-            change = change_of(image, context, topic, partition)
+            change = change_of(image, context, topic, partition, rules=rules)
             preferred = change.preferred_leader
             if partition.leader == preferred or preferred not in partition.isr:
                 continue
