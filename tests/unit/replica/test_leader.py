@@ -388,3 +388,15 @@ def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
     assert leader.propose(log, NOW + LAG) is None
     fetch(leader, log, 3, 18, NOW + LAG + 1)
     assert new_isr(leader.propose(log, NOW + LAG + 1)) == (1, 3)
+
+
+@pytest.mark.parametrize(("missed", "known"), [(0, 9), (1, -1)])
+def test_a_leader_that_missed_a_change_knows_nothing_of_its_followers(missed: int, known: int) -> None:
+    """A replica may have been taken away and added again: it has nothing, and its broker is in the same life."""
+    log = ModelLog([EPOCH] * 10)
+    before = leads((1, 2, 3), log=log)
+    fetch(before, log, 3, 9)
+    old = before.leadership
+    after = old._replace(leader_epoch=EPOCH + 1, partition_epoch=old.partition_epoch + 1 + missed, isr=(1, 2))
+    leader = ReplicaLeader(1, after, before.rules, ACTIVE.get, log.end_offset, NOW, before)
+    assert leader.progress[3].log_end == known

@@ -51,7 +51,8 @@ class ReplicaLeader:
     """The leader's state for one leader epoch; another epoch makes another one.
 
     A leader that is the leader of the very next epoch too, as when a replica was taken away, goes on from what it knew (`before`). An
-    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them.
+    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them. Nor is it when a change of the partition was missed, though
+    the leader stayed: a replica that was taken away and added again in between begins with an empty log, in the same life.
     """
 
     def __init__(
@@ -72,7 +73,8 @@ class ReplicaLeader:
         goes_on = before is not None and before.leadership.leader_epoch + 1 == leadership.leader_epoch
         self.leads_since: int = before.leads_since if before is not None and goes_on else leadership.leader_epoch
         """The first of the epochs in which this node has led without a break: what it has appended since, it has not cut."""
-        known = before.progress if before is not None and goes_on else {}
+        missed_none = before is not None and before.leadership.partition_epoch + 1 == leadership.partition_epoch
+        known = before.progress if before is not None and goes_on and missed_none else {}
         self.progress: dict[int, Progress] = {}
         for replica in leadership.replicas:
             if replica != node_id:
