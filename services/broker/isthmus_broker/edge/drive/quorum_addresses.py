@@ -37,9 +37,11 @@ class QuorumAddresses:
         """None for a node that nobody has told of."""
         if node_id in self._bootstrap:
             return self._bootstrap[node_id]
-        if self._leader is not None and self._leader[0] == node_id:
-            return self._leader[1]
         voter = self._voters().find(node_id)
+        is_static = voter is not None and voter.key.directory_id is None
+        # What this node's own settings say of a voter comes first: each region may reach it by another way.
+        if self._leader is not None and self._leader[0] == node_id and not is_static:
+            return self._leader[1]
         endpoint = self._chosen(voter.endpoints) if voter is not None else None
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
