@@ -4,7 +4,9 @@ An operation is a pure function from an image and a request to records and a res
 its records count for the next operation at once, and its response is given when they are committed.
 """
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -42,6 +44,8 @@ class Controller:
         self._on_leader = on_leader
         self.leads = False
         self.leader_id: int | None = None
+        self._unsettled: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Answers without records that say what is not committed yet, and the offset with which it is."""
 
     async def run(self, operation: Operation[R]) -> R:
         """Decide, append, wait for the commit, and return the response; raises NotController."""
@@ -50,6 +54,7 @@ class Controller:
             raise NotController
         result = operation(self.history.latest)
         if not result.records:
+            await self._settled()
             return result.response
         done = raft.append(batch_of(result.records), len(result.records))
         if raft.core.is_leader and not (done.done() and done.exception()):
@@ -62,6 +67,28 @@ class Controller:
             raise NotController(refused.error.name) from refused
         return result.response
 
+    async def _settled(self) -> None:
+        """Waits until everything this controller knows is committed; raises NotController.
+
+        An answer from what may still be lost would tell a leader, for instance, that its partition has changed and the metadata will say
+        how; after a failover it never would.
+        """
+        offset = self.history.latest_offset
+        if offset > self.history.committed_offset:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unsettled.append((offset, waiting))
+            await waiting
+
+    def _settle(self, *, lost: bool = False) -> None:
+        while self._unsettled and (lost or self._unsettled[0][0] <= self.history.committed_offset):
+            _, waiting = self._unsettled.popleft()
+            if waiting.done():
+                continue
+            if lost:
+                waiting.set_exception(NotController())
+            else:
+                waiting.set_result(None)
+
     # -- raft's state machine ------------------------------------------------------------------------------------------------
 
     def committed(self, batch: bytes, base_offset: int, last_offset: int, epoch: int) -> None:
@@ -73,6 +100,7 @@ class Controller:
         published = self.history.commit(last_offset)
         if published is not None:
             self._publish(published)
+        self._settle()
 
     def load_snapshot(self, snapshot_id: SnapshotId, batches: Iterator[bytes]) -> None:
         """A snapshot takes the place of what is known."""
@@ -87,6 +115,7 @@ class Controller:
         leads = leader_id == self._node_id
         if self.leads and not leads:
             self.history.revert()
+            self._settle(lost=True)
         self.leads, self.leader_id = leads, leader_id
         self._on_leader(leads)
 
