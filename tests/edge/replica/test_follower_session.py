@@ -158,3 +158,13 @@ def test_a_fetcher_that_connects_anew_takes_the_place_of_its_last_life(leader: L
     fresh = leader.followers.of(2, "fetcher", old.session)
     assert isinstance(fresh, FollowerSession)
     assert fresh is not old
+
+
+def test_a_fetch_that_still_waits_is_given_up_for_the_fetchers_next() -> None:
+    """Its connection is gone without a word: its answer would count as news told, and the new session would never tell them."""
+    followers, given_up = FollowerSessions(), list[str]()
+    followers.waits(2, "fetcher", lambda: given_up.append("first"))
+    followers.waits(2, "another", lambda: given_up.append("another"))
+    followers.of(2, "fetcher", None)
+    followers.of(2, "fetcher", None)
+    assert given_up == ["first"]

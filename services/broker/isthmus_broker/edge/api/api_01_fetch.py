@@ -99,6 +99,9 @@ class _Fetch:
             appends_too=self._replica is not None,
             deserves_soon=_has_news,
         )
+        if self._replica is not None:
+            node, asked = self._node, self._asked
+            node.replicas.followers.waits(asked.replica_id, self._request.header.client_id, waiting.cancel)
         if result.news:
             waiting.wake()
         self._request.connection.on_abandoned = waiting.cancel

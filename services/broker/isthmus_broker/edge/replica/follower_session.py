@@ -112,10 +112,17 @@ class FollowerSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[int, str | None], FollowerSession] = {}
+        self._waiting: dict[tuple[int, str | None], Callable[[], None]] = {}
 
     def of(self, replica_id: int, client_id: str | None, session: Session | None) -> FollowerSession | None:
-        """What is known of the session; None when the replica keeps none."""
+        """What is known of the session; None when the replica keeps none.
+
+        A fetcher has one fetch under way: one that still waits belongs to a connection which the replica has given up.
+        """
         fetcher = (replica_id, client_id)
+        give_up = self._waiting.pop(fetcher, None)
+        if give_up is not None:
+            give_up()
         known = self._sessions.get(fetcher)
         if known is not None and known.session is session:
             return known
@@ -125,3 +132,8 @@ class FollowerSessions:
             return None
         made = self._sessions[fetcher] = FollowerSession(session, replica_id)
         return made
+
+    def waits(self, replica_id: int, client_id: str | None, give_up: Callable[[], None]) -> None:
+        """A fetch waits. It is given up when the fetcher's next one comes: its answer would count as news told, and reach nobody."""
+        if len(self._waiting) < FOLLOWER_SESSIONS_MAX or (replica_id, client_id) in self._waiting:
+            self._waiting[replica_id, client_id] = give_up
