@@ -1,6 +1,7 @@
-"""`python -m tests.sim --seeds N [--first K] [--jobs J]`: run many lives; `--seed S --trace`: see one."""
+"""`python -m tests.sim [--world W] --seeds N [--first K] [--jobs J]`: run many lives; `--seed S --trace`: see one."""
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -8,74 +9,84 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 
-from tests.sim.canary import ImpatientNode
-from tests.sim.raft_node import RaftNode
-from tests.sim.sweep import Finding, sweep, trace
+from tests.sim.sweep import KINDS, Finding, sweep, trace
 
 CHUNK = 50
 """Seeds that one job takes at a time."""
 
 
 def main(arguments: list[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    logging.disable(logging.WARNING)  # replicas that are cut are no news here
+    worlds = sorted(KINDS) if given.world is None else [given.world]
+    if given.seed is not None:
+        if len(worlds) > 1:
+            worlds = ["raft"]
+        return _one(worlds[0], given.seed, given.canary, traced=given.trace)
+    return max(_many(world, given.first, given.seeds, given.jobs, given.canary) for world in worlds)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Lives of simulated clusters.")
-    parser.add_argument("--seeds", type=int, default=2000, help="how many lives to run (%(default)s)")
+    parser.add_argument("--world", choices=sorted(KINDS), help="raft or replication (both, or raft for one seed)")
+    parser.add_argument("--seeds", type=int, default=2000, help="how many lives to run in each world (%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
     parser.add_argument("--seed", type=int, help="run this one life")
     parser.add_argument("--trace", action="store_true", help="with --seed: print everything that happens in it")
     parser.add_argument(
-        "--canary", action="store_true", help="let what must wait for the disk leave at once: must be found"
+        "--canary",
+        choices=sorted(canary for kinds in KINDS.values() for canary in kinds if canary is not None),
+        help="a planted defect of the world named, which must be found",
     )
-    given = parser.parse_args(arguments)
-    if given.seed is not None:
-        return _one(given.seed, given.canary, traced=given.trace)
-    return _many(given.first, given.seeds, given.jobs, given.canary)
+    return parser
 
 
-def _one(seed: int, canary: bool, *, traced: bool) -> int:
-    lines, finding = trace(seed, ImpatientNode if canary else RaftNode)
+def _one(world: str, seed: int, canary: str | None, *, traced: bool) -> int:
+    lines, finding = trace(seed, KINDS[world][canary])
     if traced:
         print("\n".join(lines))
-    return _report(finding, canary)
+    return _report(world, finding, canary)
 
 
-def _many(first: int, count: int, jobs: int, canary: bool) -> int:
+def _many(world: str, first: int, count: int, jobs: int, canary: str | None) -> int:
     end, done, began = first + count, 0, time.monotonic()
     chunks = ((start, min(start + CHUNK, end)) for start in range(first, end, CHUNK))
     with ProcessPoolExecutor(jobs) as pool:
-        for size, finding in _in_order(pool, chunks, canary, jobs):
+        for size, finding in _in_order(pool, world, chunks, canary, jobs):
             done += size
             if finding is not None:
                 pool.shutdown(cancel_futures=True)
                 print(file=sys.stderr)
-                return _report(finding, canary)
+                return _report(world, finding, canary)
             rate = done / max(time.monotonic() - began, 1e-9)
-            print(f"\r{done} of {count} seeds, {rate:.0f} a second ", end="", file=sys.stderr, flush=True)
+            print(f"\r{world}: {done} of {count} seeds, {rate:.0f} a second ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return _report(None, canary)
+    return _report(world, None, canary)
 
 
 def _in_order(
-    pool: ProcessPoolExecutor, chunks: Iterator[tuple[int, int]], canary: bool, jobs: int
+    pool: ProcessPoolExecutor, world: str, chunks: Iterator[tuple[int, int]], canary: str | None, jobs: int
 ) -> Iterator[tuple[int, Finding | None]]:
     """Results chunk by chunk, with no more chunks waiting than keeps every job busy."""
-    waiting = [(end - start, pool.submit(_chunk, start, end, canary)) for start, end in islice(chunks, 2 * jobs)]
+    waiting = [(end - start, pool.submit(_chunk, world, start, end, canary)) for start, end in islice(chunks, 2 * jobs)]
     while waiting:
         size, future = waiting.pop(0)
         yield size, future.result()
-        waiting += [(end - start, pool.submit(_chunk, start, end, canary)) for start, end in islice(chunks, 1)]
+        waiting += [(end - start, pool.submit(_chunk, world, start, end, canary)) for start, end in islice(chunks, 1)]
 
 
-def _chunk(start: int, end: int, canary: bool) -> Finding | None:
-    return sweep(range(start, end), ImpatientNode if canary else RaftNode)
+def _chunk(world: str, start: int, end: int, canary: str | None) -> Finding | None:
+    return sweep(range(start, end), KINDS[world][canary])
 
 
-def _report(finding: Finding | None, canary: bool) -> int:
+def _report(world: str, finding: Finding | None, canary: str | None) -> int:
     if finding is None:
-        print("nothing found")
+        print(f"{world}: nothing found")
         return 0
-    print(f"seed {finding.seed}: {finding.what}")
-    print(f"replay: python -m tests.sim --seed {finding.seed} --trace{' --canary' if canary else ''}")
+    print(f"{world}, seed {finding.seed}: {finding.what}")
+    planted = f" --canary {canary}" if canary else ""
+    print(f"replay: python -m tests.sim --world {world} --seed {finding.seed} --trace{planted}")
     return 1
 
 

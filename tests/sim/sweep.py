@@ -1,12 +1,25 @@
 """Many lives in a row: seeds in, the first finding out."""
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
-from tests.sim.raft_life import MakeNode, RaftLife
-from tests.sim.raft_node import RaftNode
-from tests.sim.world import Violation
+from tests.sim.canary import ImpatientNode
+from tests.sim.raft_life import RaftLife
+from tests.sim.replication.canaries import CANARIES, planted
+from tests.sim.replication.life import ReplicationLife
+from tests.sim.world import Violation, World
+
+
+class Life(Protocol):
+    """One cluster, from birth to recovery."""
+
+    @property
+    def world(self) -> World: ...
+
+    def run(self) -> None:
+        """Raise when it goes wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,37 +28,58 @@ class Finding:
     what: str
 
 
-def run_seed(seed: int, make_node: MakeNode = RaftNode) -> Finding | None:
-    try:
-        RaftLife(seed, make_node=make_node).run()
-    except Violation as violation:
-        return Finding(seed, str(violation))
-    except Exception:  # noqa: BLE001 - a failed assertion or any other crash of a core is what the sweep looks for
-        return Finding(seed, traceback.format_exc())
-    return None
+class Kind(NamedTuple):
+    """A kind of world, with the product as it is or with a planted defect."""
+
+    make: Callable[[int, bool], Life]
+    """From a seed, and whether to keep a trace."""
+    canary: str | None = None
+
+    def live(self, seed: int, *, traced: bool = False) -> tuple[World, Finding | None]:
+        """One life, and what was found in it."""
+        with planted(self.canary if self.canary in CANARIES else None):
+            life = self.make(seed, traced)
+            try:
+                life.run()
+            except Violation as violation:
+                return life.world, Finding(seed, str(violation))
+            except Exception:  # noqa: BLE001 - a failed assertion or any other crash of a core is what the sweep looks for
+                return life.world, Finding(seed, traceback.format_exc())
+        return life.world, None
 
 
-def sweep(
-    seeds: Iterable[int], make_node: MakeNode = RaftNode, progress: Callable[[int], None] = lambda _: None
-) -> Finding | None:
+def _raft(seed: int, traced: bool) -> Life:
+    return RaftLife(seed, traced=traced)
+
+
+def _impatient_raft(seed: int, traced: bool) -> Life:
+    return RaftLife(seed, traced=traced, make_node=ImpatientNode)
+
+
+def _replication(seed: int, traced: bool) -> Life:
+    return ReplicationLife(seed, traced=traced)
+
+
+KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
+    "raft": {None: Kind(_raft), "impatient-node": Kind(_impatient_raft, "impatient-node")},
+    "replication": {canary: Kind(_replication, canary) for canary in (None, *CANARIES)},
+}
+"""By world and canary."""
+RAFT: Final = KINDS["raft"][None]
+REPLICATION: Final = KINDS["replication"][None]
+
+
+def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:
     """The first finding among the seeds."""
-    for done, seed in enumerate(seeds, 1):
-        finding = run_seed(seed, make_node)
+    for seed in seeds:
+        _, finding = kind.live(seed)
         if finding is not None:
             return finding
-        progress(done)
     return None
 
 
-def trace(seed: int, make_node: MakeNode = RaftNode) -> tuple[list[str], Finding | None]:
+def trace(seed: int, kind: Kind = RAFT) -> tuple[list[str], Finding | None]:
     """Everything that happened in one life."""
-    life = RaftLife(seed, traced=True, make_node=make_node)
-    finding = None
-    try:
-        life.run()
-    except Violation as violation:
-        finding = Finding(seed, str(violation))
-    except Exception:  # noqa: BLE001 - as above
-        finding = Finding(seed, traceback.format_exc())
-    assert life.world.trace is not None
-    return life.world.trace, finding
+    world, finding = kind.live(seed, traced=True)
+    assert world.trace is not None
+    return world.trace, finding

@@ -1,0 +1,97 @@
+"""A process in the simulation: what it plans, what it is asked, how it dies, stops for a while, and comes back.
+
+Requests and answers travel by connections: what is lost is a connection that broke, which the asker learns when its patience ends, and a
+dead process refuses at once. A process that is paused (SIGSTOP) handles nothing; all of it happens when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from tests.sim.net import Net
+from tests.sim.world import World
+
+Answer = Callable[[Any], None]
+Serve = Callable[[Answer], None]
+PATIENCE_MS: Final = 400
+
+
+class Endpoint:
+    """Everything it plans is forgotten when it dies."""
+
+    def __init__(self, node_id: int, world: World, net: Net) -> None:
+        self.id = node_id
+        self.world = world
+        self.net = net
+        self.life = 0
+        self.is_alive = False
+        self.is_paused = False
+        self._backlog: list[Callable[[], None]] = []
+        # A clock of its own: it starts anywhere and runs up to a tenth too fast or too slow.
+        self._clock_base = world.random.randrange(1_000_000)
+        self._clock_rate = world.random.randrange(900, 1_101)
+
+    def clock(self) -> int:
+        return self._clock_base + self.world.now * self._clock_rate // 1_000
+
+    def log(self, what: object) -> None:
+        if self.world.trace is not None:
+            self.world.log(self.id, what)
+
+    # -- life and death ------------------------------------------------------------------------------------------------------
+
+    def live(self) -> None:
+        self.life += 1
+        self.is_alive = True
+
+    def die(self) -> None:
+        self.life += 1
+        self.is_alive = self.is_paused = False
+        self._backlog.clear()
+
+    def pause(self) -> None:
+        self.is_paused = self.is_alive
+
+    def resume(self) -> None:
+        self.is_paused = False
+        while self._backlog and not self.is_paused:
+            self._backlog.pop(0)()
+
+    # -- what happens in it --------------------------------------------------------------------------------------------------
+
+    def later(self, delay: int, action: Callable[[], None]) -> None:
+        """Plan something for this life; the dead plan nothing."""
+        if self.is_alive:
+            self.world.after(delay, partial(self._run, self.life, action))
+
+    def _run(self, life: int, action: Callable[[], None]) -> None:
+        if life != self.life:
+            return
+        if self.is_paused:
+            self._backlog.append(action)
+        else:
+            action()
+
+    def ask(self, peer: Endpoint, serve: Serve, answered: Answer, patience: int = PATIENCE_MS) -> None:
+        """Ask `peer`, which serves it and calls back; None when there is no answer."""
+        life, is_open = self.life, True
+
+        def settle(value: Any) -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                answered(value)
+
+        def reply(value: Any) -> None:
+            self.net.send(peer.id, self.id, partial(self._run, life, partial(settle, value)))
+
+        def arrive() -> None:
+            if peer.is_alive:
+                peer._run(peer.life, partial(serve, reply))
+            else:
+                reply(None)
+
+        self.net.send(self.id, peer.id, arrive)
+        self.later(patience, partial(settle, None))

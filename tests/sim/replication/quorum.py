@@ -1,0 +1,245 @@
+"""The controllers: one committed metadata log, an active controller over the product's decisions, and those that were active before.
+
+A controller that is deposed does not know it for a while: it goes on answering what needs no record, and takes requests whose records are
+lost. Of what it had not committed its successor finds a part, commits it, and nobody is told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from uuid import UUID
+
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
+from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.controller import decide, decide_for_broker
+from isthmus_broker.core.metadata.features import activation_records
+from isthmus_broker.core.metadata.history import ImageHistory
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, snapshot
+from isthmus_broker.core.metadata.result import ControllerContext, Result
+from isthmus_broker.core.metadata.schema import FeatureLevelRecord, MetadataRecord
+from isthmus_broker.core.metadata.upkeep import balance_leaders, follow_constraints
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+
+from tests.sim.net import Net
+from tests.sim.replication.endpoint import Answer, Endpoint
+from tests.sim.replication.rates import SESSION_MS, Rates
+from tests.sim.world import World
+
+if TYPE_CHECKING:
+    from tests.sim.replication.broker import SimBroker
+
+CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
+CONTROLLERS: Final = (101, 102, 103)
+CONSTRAINTS_MS: Final = 200
+NODE: Final[NodeConfig] = resolve_node(BrokerLayers(with_embedded_defaults({}, "data")))
+Operation = Callable[[ClusterImage], Result[Any]]
+
+
+class MetadataWatcher(Protocol):
+    """Who is told of what is committed."""
+
+    def committed(self, before: ClusterImage, after: ClusterImage) -> None:
+        """The next image."""
+
+
+class Pending(NamedTuple):
+    """A batch that is not committed."""
+
+    records: tuple[MetadataRecord, ...]
+    last_offset: int
+    reply: Answer
+    response: Any
+
+
+def nobody(_value: Any) -> None:
+    """Takes an answer that interests nobody."""
+
+
+class ActiveController(Endpoint):
+    """A controller from its election until it knows that it was deposed."""
+
+    def __init__(self, node_id: int, quorum: Quorum) -> None:
+        super().__init__(node_id, quorum.world, quorum.net)
+        self.live()
+        self.quorum = quorum
+        self.history = ImageHistory()
+        if quorum.offset >= 0:
+            self.history.load_snapshot(list(snapshot(quorum.image)), quorum.offset)
+        self.log_end = quorum.offset + 2  # the quorum's own record of a new leader comes first
+        self.pending: deque[Pending] = deque()
+        self.sessions = Sessions(EMPTY_IMAGE, SESSION_MS, self.clock())
+        self._seen: ClusterImage | None = None
+        self._fences = False
+        self._busy_until = 0
+
+    def activate(self, inherited: list[Pending]) -> None:
+        """Commit what the last controller left, and begin."""
+        for batch in inherited:
+            if not batch.records:
+                continue
+            self.history.append(batch.records, self.log_end + len(batch.records) - 1)
+            self.log_end += len(batch.records)
+            self.quorum.publish(self.history.commit(self.log_end - 1))
+        self.run(self._bootstrap, nobody)
+        self.sessions = Sessions(self.history.latest, SESSION_MS, self.clock())
+        self.later(1, self._watch)
+        self.later(CONSTRAINTS_MS, self._follow_constraints)
+        self.later(self.quorum.rates.balance_ms, self._balance)
+
+    def _bootstrap(self, image: ClusterImage) -> Result[None]:
+        records = activation_records(image, self.quorum.context, in_transaction=self.history.in_transaction)
+        if records and not self.quorum.elr:
+            records = (*records, FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0))
+        return Result(records, None)
+
+    def run(self, operation: Operation, reply: Answer) -> None:
+        """Decide, append, and answer once that is committed."""
+        if not self.is_alive:
+            reply(None)
+            return
+        result = operation(self.history.latest)
+        if not result.records:
+            self._answer_from(result.response, reply)
+            return
+        self.log_end += len(result.records)
+        self.history.append(result.records, self.log_end - 1)
+        self.pending.append(Pending(result.records, self.log_end - 1, reply, result.response))
+        world = self.world
+        self._busy_until = max(self._busy_until, world.now + 1 + world.random.randrange(self.quorum.rates.commit_max))
+        world.after(self._busy_until - world.now, self._commit)
+
+    def _answer_from(self, response: Any, reply: Answer) -> None:
+        """An answer without records, from what is not all committed: it is true when that is."""
+        if self.pending:
+            self.pending.append(Pending((), self.log_end - 1, reply, response))
+        else:
+            reply(response)
+
+    def _commit(self) -> None:
+        if self.quorum.active is not self or not self.pending:
+            return
+        batch = self.pending.popleft()
+        self.quorum.publish(self.history.commit(batch.last_offset))
+        batch.reply(batch.response)
+        while self.pending and not self.pending[0].records:
+            answered = self.pending.popleft()
+            answered.reply(answered.response)
+
+    def learn_of_deposition(self) -> None:
+        """Another one is active, and now this one knows."""
+        self.die()
+        self.quorum.zombies.remove(self)
+        while self.pending:
+            self.pending.popleft().reply(None)
+
+    # -- requests ------------------------------------------------------------------------------------------------------------
+
+    def serve(self, request: Any, reply: Answer) -> None:
+        context = self.quorum.context
+        if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
+            self.run(
+                lambda image: decide_for_broker(image, request, context, self.sessions, self.log_end, self.clock()),
+                reply,
+            )
+        else:
+            self.run(lambda image: decide(image, request, context), reply)
+
+    def fence_dead(self, broker_id: int, epoch: int) -> None:
+        """The process of that registration is known to be dead."""
+        self.run(lambda image: fence_dead_broker(image, self.quorum.context, self.sessions, broker_id, epoch), nobody)
+
+    # -- unasked -------------------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Fence whoever is silent, one after another, each when the last is committed."""
+        now = self.clock()
+        if not self.sessions.expired(self.history.latest, now):
+            self.sessions.forget_silent(now)
+            deadline = self.sessions.deadline()
+            self.later(50 if deadline is None else max(deadline - now, 1), self._watch)
+            return
+        self.run(
+            lambda image: fence_silent_brokers(image, self.quorum.context, self.sessions, now),
+            lambda _: self.later(1, self._watch),
+        )
+
+    def _follow_constraints(self) -> None:
+        image = self.history.latest
+        if image is not self._seen:
+            self._seen = image
+            self.run(lambda image: follow_constraints(image, self.quorum.context), nobody)
+        self.later(CONSTRAINTS_MS, self._follow_constraints)
+
+    def _balance(self) -> None:
+        self.run(lambda image: balance_leaders(image, self.quorum.context), nobody)
+        self.later(self.quorum.rates.balance_ms, self._balance)
+
+
+class Quorum:
+    """What is committed, who is active, and who still believes to be."""
+
+    def __init__(self, world: World, net: Net, rates: Rates, *, elr: bool) -> None:
+        self.world = world
+        self.net = net
+        self.rates = rates
+        self.elr = elr
+        self.context = ControllerContext(NODE, CLUSTER_ID, Random(world.random.random()), self._new_id)
+        self.offset = -1
+        self.image = EMPTY_IMAGE
+        self.active: ActiveController | None = None
+        self.zombies: list[ActiveController] = []
+        self.watchers: list[MetadataWatcher] = []
+        self.brokers: dict[int, SimBroker] = {}
+        self._ids = 5_000
+        self._elect([])
+
+    def _new_id(self) -> UUID:
+        self._ids += 1
+        return UUID(int=self._ids)
+
+    def move(self) -> None:
+        """The active controller is deposed; the next one is elected a little later."""
+        deposed = self.active
+        if deposed is None:
+            return
+        world = self.world
+        self.active = None
+        self.zombies.append(deposed)
+        world.log(deposed.id, "is deposed as the controller")
+        deposed.later(world.random.randrange(500), deposed.learn_of_deposition)
+        inherited = list(deposed.pending)[: world.random.randrange(len(deposed.pending) + 1)]
+        world.after(1 + world.random.randrange(300), lambda: self._elect(inherited))
+
+    def _elect(self, inherited: list[Pending]) -> None:
+        random = self.world.random
+        controller = ActiveController(CONTROLLERS[random.randrange(len(CONTROLLERS))], self)
+        self.active = controller
+        self.world.log(controller.id, "is the active controller")
+        controller.activate(inherited)
+
+    def contact(self) -> ActiveController | None:
+        """Whom a broker takes for the active controller."""
+        known = [*self.zombies, *([] if self.active is None else [self.active])]
+        return known[self.world.random.randrange(len(known))] if known else None
+
+    def publish(self, published: Any) -> None:
+        """What is committed goes to every broker."""
+        if published is None:
+            return
+        before, self.image, self.offset = self.image, published.image, published.offset
+        for watcher in self.watchers:
+            watcher.committed(before, self.image)
+        for broker in self.brokers.values():
+            self.push(broker)
+
+    def push(self, broker: SimBroker) -> None:
+        """The newest image goes to a broker; one that is lost is made good with the next heartbeat."""
+        sender = self.active
+        if sender is not None and broker.is_alive:
+            offset, image = self.offset, self.image
+            self.net.send(sender.id, broker.id, lambda: broker.receive_image(offset, image))

@@ -1,0 +1,161 @@
+"""A log on a simulated disk: what the product's partition asks of a log, over a list of records.
+
+A record is (leader epoch, producer, sequence, number of its append); the last makes every append another one. A process that dies loses
+nothing of its log but the newest checkpoints of the high watermark; a machine that dies loses what was not synced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from types import SimpleNamespace
+from typing import Final, NamedTuple, Protocol
+
+from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.edge.disk.log import OffsetOutOfRange
+
+RECORD_BYTES: Final = 100
+Record = tuple[int, int, int, int]
+Key = str
+"""A topic: each has one partition."""
+
+
+class LogWatcher(Protocol):
+    """Who is told of what happens to logs."""
+
+    def appended(self, log: SimLog, first: int) -> None:
+        """The records from `first` on are new."""
+
+    def watermark_moved(self, log: SimLog, before: int, after: int) -> None:
+        """The high watermark is another one, by an append or a fetch."""
+
+    def cut(self, log: SimLog, end_offset: int) -> None:
+        """Everything from here on is about to be cut."""
+
+
+class SimSlice(NamedTuple):
+    """What a read found. It is read again when it is sent."""
+
+    segment: SimLog
+    position: int
+    size: int
+
+
+class SimLog:
+    """One replica's log."""
+
+    config = SimpleNamespace(leader_replication_throttled_replicas=(), follower_replication_throttled_replicas=())
+
+    def __init__(self, broker_id: int, topic: Key, watcher: LogWatcher) -> None:
+        self.broker_id = broker_id
+        self.topic = topic
+        self.records: list[Record] = []
+        self.base = 0
+        """Offset of the first record that is kept; what retention deletes is kept here, but not readable."""
+        self.log_start_offset = 0
+        self.epochs = EpochHistory()
+        self.synced = 0
+        self.checkpointed = 0
+        self._high_watermark = 0
+        self._watcher = watcher
+
+    @property
+    def end_offset(self) -> int:
+        return self.base + len(self.records)
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        before, self._high_watermark = self._high_watermark, offset
+        if offset != before:
+            self._watcher.watermark_moved(self, before, offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        if epoch > self.epochs.latest_epoch:
+            self.epochs.assign(epoch, self.end_offset)
+
+    # -- records -------------------------------------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record]) -> None:
+        first = self.end_offset
+        for offset, record in enumerate(records, first):
+            self.epochs.assign(record[0], offset)
+        self.records += records
+        self._watcher.appended(self, first)
+
+    def append_as_follower(self, records: Sequence[Record], leader_epoch: int, now_ms: int) -> None:
+        sound = [record for record in records if record[0] <= leader_epoch]
+        if len(sound) < len(records):
+            sound = list(records[: next(i for i, record in enumerate(records) if record[0] > leader_epoch)])
+        if sound:
+            self.append(sound)
+
+    def read(self, offset: int | float, max_bytes: int, upper: int = -1, *, at_least_one: bool = False) -> object:
+        """As a log: where the wanted records are. As a segment, with neither of the last two: the records."""
+        start = int(offset)
+        if upper < 0:
+            return self.records[start - self.base : start - self.base + max_bytes]
+        if start < self.log_start_offset or start > self.end_offset:
+            raise OffsetOutOfRange
+        count = min(max_bytes // RECORD_BYTES, upper - start)
+        if at_least_one and start < upper:
+            count = max(count, 1)
+        return SimSlice(self, start, max(count, 0))
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._high_watermark
+
+    def truncate_to(self, end_offset: int, now_ms: int) -> None:
+        if end_offset >= self.end_offset:
+            self.epochs.truncate_from_end(self.end_offset)
+            return
+        if end_offset < self.base:
+            self.restart_at(end_offset, now_ms)
+            return
+        self._watcher.cut(self, end_offset)
+        del self.records[end_offset - self.base :]
+        self._high_watermark = min(self._high_watermark, end_offset)
+        self.synced = min(self.synced, end_offset)
+        self.epochs.truncate_from_end(end_offset)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        self.records.clear()
+        self.base = self.log_start_offset = self._high_watermark = self.synced = offset
+        self.epochs = EpochHistory()
+
+    def raise_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def last_sequence(self, producer: int) -> tuple[int, int] | None:
+        """The newest record of a producer: its sequence and offset."""
+        for index in range(len(self.records) - 1, -1, -1):
+            if self.records[index][1] == producer:
+                return self.records[index][2], self.base + index
+        return None
+
+    # -- the disk ------------------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        self.synced = self.end_offset
+
+    def checkpoint(self) -> None:
+        self.checkpointed = self._high_watermark
+
+    def lose_unsynced(self, random: Random) -> bool:
+        """The machine stops: some of what was not synced had reached the disk, or all of it, or none; whether any was lost."""
+        low, before = max(self.synced, self.base), self.end_offset
+        del self.records[low + random.randrange(before - low + 1) - self.base :]
+        return self.end_offset < before
+
+    def reopen(self) -> None:
+        """As a new process finds it."""
+        self.synced = min(self.synced, self.end_offset)
+        self.log_start_offset = min(self.log_start_offset, self.end_offset)
+        self._high_watermark = max(self.log_start_offset, min(self.checkpointed, self.end_offset))
+        self.epochs.truncate_from_end(self.end_offset)
