@@ -44,10 +44,14 @@ class Ledger:
         wait_until(lambda: self.total() >= count or bool(self.failures), f"{count} acknowledged records")
         assert not self.failures, self.failures[:3]
 
-    def finish(self) -> None:
-        """Stop producing, and wait until everything sent is acknowledged."""
+    def stop(self) -> None:
+        """Send nothing more."""
         self._stop.set()
         self._thread.join()
+
+    def finish(self) -> None:
+        """Stop producing, and wait until everything sent is acknowledged."""
+        self.stop()
         assert self._producer.flush(WAIT_SECONDS) == 0
         assert not self.failures, self.failures[:3]
 

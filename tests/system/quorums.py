@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from isthmus_client.admin.cluster import Cluster as Described
@@ -15,6 +16,7 @@ from tests.node import Cluster
 
 T = TypeVar("T")
 DEADLINE_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.02
 
 
@@ -29,17 +31,24 @@ def ask(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
 
 
 def wait_for(bootstrap: str, look: Callable[[Client], Awaitable[T]], done: Callable[[T], bool]) -> T:
-    """Look until it is so."""
+    """Look until it is so, with another client when no answer comes: it may have asked a node that stands still or is cut off."""
 
-    async def looking(client: Client) -> T:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            found = await look(client)
-            while not done(found):
+    async def looking() -> T:
+        async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
+            while True:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    found = await look(client)
+                if done(found):
+                    return found
                 await asyncio.sleep(_PAUSE_SECONDS)
-                found = await look(client)
-        return found
 
-    return ask(bootstrap, looking)
+    async def insisting() -> T:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                with suppress(TimeoutError):
+                    return await looking()
+
+    return asyncio.run(insisting())
 
 
 def quorum(bootstrap: str) -> Quorum:

@@ -75,6 +75,9 @@ class Stretched:
         """SIGKILL at the same instant: none of them does anything about the death of another."""
         self.signal(signal.SIGSTOP, *nodes)
         self.signal(signal.SIGKILL, *nodes)
+        self.await_dead(*nodes)
+
+    def await_dead(self, *nodes: str) -> None:
         wait_until(lambda: all(self.site.state_of(node) == "dead" for node in nodes), f"{nodes} to be dead")
 
     def start(self) -> None:
