@@ -319,6 +319,9 @@ def test_observers_alone_are_no_assignment() -> None:
     cluster.put_topic("a", (1, 2), isr=(1,), observers=(2,))
     message = "Every replica of the assignment is an observer."
     assert reassigned(cluster, reassignment((0, (2,)))) == [(ErrorCode.invalid_replica_assignment, message)]
+    cluster.put_topic("b", (1, 2), isr=(1,), adding_replicas=(1,), observers=(2,))
+    cancelled = reassigned(cluster, reassignment((0, None), name="b"))
+    assert cancelled == [(ErrorCode.invalid_replica_assignment, message)]
 
 
 def test_an_election_may_complete_a_reassignment() -> None:

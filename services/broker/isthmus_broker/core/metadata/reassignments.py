@@ -97,15 +97,19 @@ def _reassign(
     if not may_resize and len(settled) != len(target):
         why = f"The replication factor is changed from {len(settled)} to {len(target)}"
         raise Refused(ErrorCode.invalid_replication_factor, why)
-    if set(target) <= set(partition.observers or ()):
-        # None of them would ever be in sync for the others to go.
-        raise Refused(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
+    _check_not_only_observers(partition, target)
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     change.replicas = (*target, *removing)
     # Who was being added and stays wanted still is; nobody is added and removed at once, or neither would ever be complete.
     still_adding = set(partition.adding_replicas) & set(target)
     change.removing = removing
     change.adding = tuple(sorted(still_adding | (set(target) - set(partition.replicas))))
+
+
+def _check_not_only_observers(partition: Partition, replicas: tuple[int, ...]) -> None:
+    """None of them would ever be in sync for the others to go."""
+    if set(replicas) <= set(partition.observers or ()):
+        raise Refused(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
 
 
 def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
@@ -117,6 +121,7 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
     if not replicas:
         why = "Invalid replica assignment: addingReplicas contains all replicas."
         raise Refused(ErrorCode.invalid_replica_assignment, why)
+    _check_not_only_observers(partition, replicas)
     if not isr and not unclean:
         why = f"Unable to revert partition assignment for {name}:{partition.partition_id}"
         why = f"{why} because it would require an unclean leader election."
