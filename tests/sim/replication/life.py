@@ -50,6 +50,8 @@ class ReplicationLife:
         self._quorum.brokers = self._brokers
         self._operators = Operators(self._plan, self._quorum, self._brokers, self.truth)
         self._producers: list[Producer] = []
+        self._acknowledged: list[int] = []
+        """By each producer, when the faults ended."""
         world.log(0, f"{self._plan}, {self._rates}, {self._net_rates}")
 
     # -- the phases ----------------------------------------------------------------------------------------------------------
