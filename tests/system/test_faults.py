@@ -25,6 +25,9 @@ RECORDS_A_ROUND: Final = 200
 PRODUCERS: Final = 2
 REPLICAS: Final = frozenset({1, 2, 3})
 REGIONS: Final = ("west", "east", "south")
+HOME: Final = "south"
+"""Where the clients are; it is never cut off, as they would be cut off with it."""
+AWAY: Final = ("west", "east")
 SESSION_SECONDS: Final = 3
 TOPOLOGY: Final = f"""
 regions = ["west", "east", "south"]
@@ -71,9 +74,9 @@ class Load:
         self.cluster = cluster
         self.topics = [f"ledger-{number}" for number in range(PRODUCERS)]
         cluster.make("west", *(NewTopic(topic, PARTITIONS, 3) for topic in self.topics))
-        everywhere = ",".join(cluster.bootstrap(region) for region in REGIONS)
-        self.ledgers = [Ledger(everywhere, topic) for topic in self.topics]
-        self.follower = Follower(everywhere, self.topics, PARTITIONS)
+        home = cluster.bootstrap(HOME)
+        self.ledgers = [Ledger(home, topic) for topic in self.topics]
+        self.follower = Follower(home, self.topics, PARTITIONS)
 
     def go_on(self) -> None:
         """Until every producer has had so many more records acknowledged."""
@@ -163,9 +166,9 @@ def test_a_leader_stands_still_for_longer_than_its_session_and_wakes_up_as_a_zom
 def test_two_regions_are_cut_off_from_each_other(cluster: Stretched, one_way: bool, reset: bool) -> None:
     with load(cluster) as running_load:
         for turn in range(ROUNDS):
-            near, far = REGIONS[turn % 3], REGIONS[(turn + 1) % 3]
+            near, far = AWAY[turn % 2], AWAY[(turn + 1) % 2]
             cluster.cut(near, far, one_way=one_way, reset=reset)
-            running_load.await_shrunk(REGIONS[(turn + 2) % 3])
+            running_load.await_shrunk(HOME)
             running_load.go_on()
             cluster.heal()
             running_load.await_whole()
@@ -174,11 +177,10 @@ def test_two_regions_are_cut_off_from_each_other(cluster: Stretched, one_way: bo
 def test_a_region_is_cut_off_from_all_others(cluster: Stretched) -> None:
     with load(cluster) as running_load:
         for turn in range(ROUNDS):
-            alone = REGIONS[(turn + 1) % 3]
-            others = [region for region in REGIONS if region != alone]
-            for other in others:
-                cluster.cut(alone, other)
-            cluster.await_brokers(others[0], fenced={cluster.ids[f"{alone}-1"]})
+            alone, other = AWAY[turn % 2], AWAY[(turn + 1) % 2]
+            cluster.cut(alone, other)
+            cluster.cut(alone, HOME)
+            cluster.await_brokers(HOME, fenced={cluster.ids[f"{alone}-1"]})
             running_load.go_on()
             cluster.heal()
             running_load.await_whole()
