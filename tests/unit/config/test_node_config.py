@@ -12,11 +12,11 @@ from isthmus_broker.core.config.listeners import Listener
 from isthmus_broker.core.config.node_config import (
     NodeConfig,
     NodeSettings,
-    region,
     resolve_node,
     with_embedded_defaults,
 )
 from isthmus_broker.core.config.values import ConfigRefused
+from isthmus_broker.core.regions import region_of
 
 BASE = {
     "process.roles": "broker,controller",
@@ -259,4 +259,4 @@ def test_voters_are_in_order_of_their_ids() -> None:
 
 @pytest.mark.parametrize(("rack", "expected"), [("eu-west/a", "eu-west"), ("eu-west", "eu-west"), (None, None)])
 def test_the_region_is_what_precedes_the_first_slash(rack: str | None, expected: str | None) -> None:
-    assert region(rack) == expected
+    assert region_of(rack) == expected
