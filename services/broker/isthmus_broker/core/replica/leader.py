@@ -51,8 +51,9 @@ class ReplicaLeader:
     """The leader's state for one leader epoch; another epoch makes another one.
 
     A leader that is the leader of the very next epoch too, as when a replica was taken away, goes on from what it knew (`before`). An
-    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them. Nor is it when a change of the partition was missed, though
-    the leader stayed: a replica that was taken away and added again in between begins with an empty log, in the same life.
+    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them. Nor is it when a
+    change of the partition was missed, though the leader stayed: a replica that was taken away and added again in between begins with an
+    empty log, in the same life.
     """
 
     def __init__(
