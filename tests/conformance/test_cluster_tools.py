@@ -1,7 +1,9 @@
-"""Apache Kafka's tools for clusters of several nodes: reassignment with throttles, elections, quorum, features, endpoints."""
+"""Apache Kafka's tools for clusters of several nodes: reassignment with throttles, elections, features, endpoints, verification."""
 
 import json
 import re
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conformance.clients.java import run
+from tests.kafka import HOME
 from tests.node import COMBINED, Cluster, running_cluster
 
 DEADLINE_SECONDS = 60.0
@@ -112,3 +115,22 @@ def test_endpoints_and_features(cluster: Cluster) -> None:
     assert all("unfenced" in row for row in rows)
     features = run("kafka-features", *at(cluster), "describe")
     assert any(re.match(r"Feature: metadata.version.*FinalizedVersionLevel: 4.3-IV0", line) for line in features)
+
+
+def test_replicas_are_verified(cluster: Cluster) -> None:
+    topic = "verified"
+    run("kafka-topics", *at(cluster), "--create", "--topic", topic, "--partitions", "2", "--replication-factor", "3")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(500):
+        producer.produce(topic, bytes(100), partition=number % 2)
+    producer.flush(DEADLINE_SECONDS)
+    options = ("--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "200")
+    command = [HOME / "bin" / "kafka-replica-verification.sh", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as verification:
+        give_up = threading.Timer(DEADLINE_SECONDS, verification.kill)
+        give_up.start()
+        assert verification.stdout is not None
+        reports = (line for line in verification.stdout if "max lag is" in line)
+        assert any(re.search(rf"max lag is 0 for partition {topic}-\d at offset 250 among 2", line) for line in reports)
+        give_up.cancel()
+        verification.kill()
