@@ -125,7 +125,7 @@ def test_replicas_are_verified(cluster: Cluster) -> None:
         producer.produce(topic, bytes(100), partition=number % 2)
     producer.flush(DEADLINE_SECONDS)
     options = ("--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "200")
-    command = [HOME / "bin" / "kafka-replica-verification.sh", *options]
+    command = [str(HOME / "bin" / "kafka-replica-verification.sh"), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as verification:
         give_up = threading.Timer(DEADLINE_SECONDS, verification.kill)
         give_up.start()
