@@ -103,3 +103,15 @@ def test_a_topic_that_goes_away_within_a_session_is_unknown_by_name_not_by_id() 
             (1, ErrorCode.unknown_topic_id.value),
             (0, ErrorCode.unknown_topic_or_partition.value),
         ]
+
+
+def test_who_asks_in_another_epoch_is_told_again_what_it_was_told_before() -> None:
+    """It took no answer to what it asked in the last epoch: without news it would never know the high watermark."""
+    sessions = FetchSessions(10, Random(1))
+    session_id = opened(sessions, [0])
+    asked = request(1, [], session_id)._replace(topics=[("t", [FetchPartition(0, 0, 1000, current_leader_epoch=4)])])
+    fetching = begun(sessions, asked)
+    _, told = sessions.finish(fetching, answers(fetching), 0)
+    assert [p.partition for _, group in told for p in group] == [0]
+    quiet = begun(sessions, request(2, [], session_id))
+    assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])

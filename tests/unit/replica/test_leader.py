@@ -400,3 +400,17 @@ def test_a_leader_that_missed_a_change_knows_nothing_of_its_followers(missed: in
     after = old._replace(leader_epoch=EPOCH + 1, partition_epoch=old.partition_epoch + 1 + missed, isr=(1, 2))
     leader = ReplicaLeader(1, after, before.rules, ACTIVE.get, log.end_offset, NOW, before)
     assert leader.progress[3].log_end == known
+
+
+def test_in_a_new_epoch_followers_are_told_everything_again() -> None:
+    """They took no answer to what they asked in the last one, though it was sent."""
+    log = ModelLog([EPOCH] * 10, high_watermark=10)
+    before = leads((1, 2, 3), log=log)
+    fetch(before, log, 3, 10)
+    before.told(3, log)
+    assert not before.owes_news(3, log)
+    old = before.leadership
+    after = old._replace(leader_epoch=EPOCH + 1, partition_epoch=old.partition_epoch + 1)
+    leader = ReplicaLeader(1, after, before.rules, ACTIVE.get, log.end_offset, NOW, before)
+    assert leader.progress[3].log_end == 10
+    assert leader.owes_news(3, log)

@@ -117,6 +117,8 @@ class FetchSessions:
                 if followed is None:
                     session.partitions[topic, wanted.partition] = _Followed(wanted)
                 else:
+                    if wanted.current_leader_epoch != followed.wanted.current_leader_epoch:
+                        followed.high_watermark = -1  # what it was told in another epoch came too late for it to take
                     followed.wanted = wanted
         for topic, indexes in request.forgotten:
             for index in indexes:

@@ -23,7 +23,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
 from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH, IsrRules, Leadership, LogView
-from isthmus_broker.core.replica.progress import LONG_AGO, Progress
+from isthmus_broker.core.replica.progress import LONG_AGO, UNKNOWN_OFFSET, Progress
 
 ActiveEpoch = Callable[[int], int | None]
 """The epoch of a broker that is registered, unfenced and not about to stop; None for any other."""
@@ -81,6 +81,8 @@ class ReplicaLeader:
             if replica != node_id:
                 progress = self.progress[replica] = known.get(replica) or Progress()
                 progress.caught_up_ms = now_ms if replica in leadership.isr else LONG_AGO
+                # A follower takes no answer to what it asked in an earlier epoch: it is told everything again.
+                progress.told_high_watermark = progress.told_log_start = UNKNOWN_OFFSET
         self.in_flight: IsrProposal | None = None
         self._node_id = node_id
         self._active = active
