@@ -156,3 +156,13 @@ def test_open_transactions_bound_the_last_stable_offset_and_aborts_are_indexed(t
     again, _ = reopened(log, clean=False)
     assert [tuple(row) for row in again.aborted_between(2, 5)] == [(5, 1, 4, 5)]
     assert again.producers.first_open_offset() is None
+
+
+def test_a_log_that_is_cut_below_its_start_begins_at_its_end(tmp_path: Path) -> None:
+    """As after records were deleted that a leader of an unclean election never had: it would be led by whom nobody can read from."""
+    log = new_log(tmp_path)
+    for _ in range(3):
+        append(log, [b"x"])
+    log.raise_start(2)
+    log.truncate_to(1, NOW)
+    assert (log.log_start_offset, log.end_offset) == (1, 1)

@@ -119,6 +119,7 @@ class SimLog:
         self._watcher.cut(self, end_offset)
         del self.records[end_offset - self.base :]
         self._high_watermark = min(self._high_watermark, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
         self.synced = min(self.synced, end_offset)
         self.epochs.truncate_from_end(end_offset)
 
