@@ -17,6 +17,8 @@ from isthmus_broker.edge.drive.controller_channel import ControllerChannel, Cont
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+WAIT_SECONDS: Final = 1.0
+"""How long a request waits for a topic that it needs, and with it all requests behind it."""
 
 
 class TopicCreation:
@@ -28,10 +30,17 @@ class TopicCreation:
         self._under_way: dict[str, asyncio.Task[ErrorCode]] = {}
 
     async def create(self, name: str) -> ErrorCode:
-        """Create the topic as its kind wants it; a topic that exists meanwhile is no error."""
+        """Create the topic as its kind wants it; a topic that exists meanwhile is no error.
+
+        Without an active controller it goes on in the background, as in Kafka: whoever asked comes again, and is not held up.
+        """
         if name not in self._under_way:
             self._under_way[name] = asyncio.get_running_loop().create_task(self._create(name))
-        return await asyncio.shield(self._under_way[name])
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await asyncio.shield(self._under_way[name])
+        except TimeoutError:
+            return ErrorCode.leader_not_available
 
     async def _create(self, name: str) -> ErrorCode:
         request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
