@@ -48,6 +48,7 @@ class LogManager:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDir] = {}
+        self._forgetting: set[LogDir] = set()
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self.on_directory_failed: Callable[[LogDir, list[TopicPartition]], None] = lambda _directory, _partitions: None
         self.on_all_failed: Callable[[NoDirectoryLeft], None] = lambda _error: None
@@ -176,7 +177,7 @@ class LogManager:
     def delete(self, key: TopicPartition) -> None:
         """Forget a log at once; its files go after the topic's file.delete.delay.ms."""
         log = self.logs.pop(key)
-        self.home.pop(key)
+        self._forget_offsets(self.home.pop(key))
         for segment in log.segments:
             segment.close()
         topic, partition = key
@@ -227,6 +228,17 @@ class LogManager:
             if directory.online:
                 watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
                 self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
+
+    def _forget_offsets(self, directory: LogDir) -> None:
+        """Write the checkpoints without the logs deleted in this turn of the loop: a topic made anew must not inherit from them."""
+        if directory not in self._forgetting:
+            self._forgetting.add(directory)
+            asyncio.get_running_loop().call_soon(self._forget_now, directory)
+
+    def _forget_now(self, directory: LogDir) -> None:
+        self._forgetting.discard(directory)
+        if directory.online:
+            self._in_worker(_write_checkpoints, directory, self._offsets(directory))
 
     def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
         """The checkpoint files of a directory, by name."""
