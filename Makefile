@@ -64,8 +64,9 @@ record: .tools/.ready ## ask Apache Kafka again and keep its answers
 system: .tools/.ready ## processes killed under load
 	$(BIN)/pytest tests/system
 
-soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load
+soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load, a tenth of that of every fault of a cluster
 	ISTHMUS_KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/system/test_sigkill.py --timeout 7200
+	ISTHMUS_FAULT_ROUNDS=$$(($(ROUNDS) / 10)) $(BIN)/pytest tests/system/test_faults.py --timeout 7200
 
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
