@@ -373,7 +373,8 @@ class Log:
         self._tail = None
         self.recovery_point = min(self.recovery_point, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
-        self.log_start_offset = min(self.log_start_offset, end_offset)  # a start beyond the end would admit no reader at all
+        # A start beyond the end would admit no reader at all.
+        self.log_start_offset = min(self.log_start_offset, end_offset)
         if self.epochs.truncate_from_end(end_offset):
             write_epochs(self.directory, self.epochs.entries)
         self.drop_producer_snapshots(above=end_offset)
