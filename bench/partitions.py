@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_client.connection import Connection
+from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode, WireError
@@ -129,7 +130,9 @@ class _Play:
 
     async def _create(self, names: list[str], partitions: int) -> None:
         topics = tuple(
-            CreatableTopic(name=name, num_partitions=partitions, replication_factor=3, assignments=(), configs=())  # type: ignore[arg-type]  # kio's nominal types
+            entity(
+                CreatableTopic, name=name, num_partitions=partitions, replication_factor=3, assignments=(), configs=()
+            )
             for name in names
         )
         request = CreateTopicsRequest(topics=topics, timeout=millis(60_000), validate_only=False)
@@ -145,10 +148,11 @@ class _Play:
 
     async def _beat(self, broker_id: int) -> bool:
         """Whether the broker is still fenced."""
-        request = BrokerHeartbeatRequest(
-            broker_id=broker_id,  # type: ignore[arg-type]  # kio's nominal types
-            broker_epoch=self._epochs[broker_id],  # type: ignore[arg-type]
-            current_metadata_offset=_FAR_AHEAD,  # type: ignore[arg-type]
+        request = entity(
+            BrokerHeartbeatRequest,
+            broker_id=broker_id,
+            broker_epoch=self._epochs[broker_id],
+            current_metadata_offset=_FAR_AHEAD,
             want_fence=False,
             want_shut_down=False,
         )
@@ -200,12 +204,13 @@ async def _listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 def _registration(broker_id: int, port: int) -> BrokerRegistrationRequest:
     features = tuple(
-        Feature(name=name, min_supported_version=lowest, max_supported_version=highest)  # type: ignore[arg-type]
+        entity(Feature, name=name, min_supported_version=lowest, max_supported_version=highest)
         for name, (lowest, highest) in sorted({**_PEERS_FEATURES, **SUPPORTED}.items())
     )
-    listener = Listener(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)  # type: ignore[arg-type]
-    return BrokerRegistrationRequest(
-        broker_id=broker_id,  # type: ignore[arg-type]
+    listener = entity(Listener, name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)
+    return entity(
+        BrokerRegistrationRequest,
+        broker_id=broker_id,
         cluster_id=CLUSTER_ID,
         incarnation_id=uuid4(),
         listeners=(listener,),
@@ -213,7 +218,7 @@ def _registration(broker_id: int, port: int) -> BrokerRegistrationRequest:
         rack=None,
         is_migrating_zk_broker=False,
         log_dirs=(uuid4(),),
-        previous_broker_epoch=-1,  # type: ignore[arg-type]
+        previous_broker_epoch=-1,
     )
 
 

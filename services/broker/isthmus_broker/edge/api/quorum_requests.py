@@ -1,13 +1,15 @@
 """What the handlers of raft's own requests share: whom they accept, and how they tell where the leader is."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.core.raft.messages import Response
 from isthmus_broker.edge.disk.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.drive.raft_requests import METADATA_TOPIC_ID, NOBODY
+from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import NodeServices
 
 
@@ -36,3 +38,41 @@ def leader_endpoints(node: NodeServices, kind: type, leader_id: int | None) -> t
     """Where the leader is, if that is known."""
     place = None if leader_id is None else node.quorum.addresses.find(leader_id)
     return () if place is None else (entity(kind, node_id=leader_id, host=place[0], port=place[1]),)
+
+
+class Kinds(NamedTuple):
+    """The classes that the answer of one API is made of."""
+
+    response: type
+    topic: type
+    partition: type
+    endpoint: type
+
+
+def accepted(node: NodeServices, request: Request, asked: Any, kinds: Kinds) -> Any:
+    """What is asked of the metadata log's partition; None when the request is refused, and answered so."""
+    error = refusal(node, asked.cluster_id, named(asked.topics))
+    if error is ErrorCode.none:
+        return asked.topics[0].partitions[0]
+    request.respond(entity(kinds.response, error_code=error, topics=()))
+    return None
+
+
+def respond(node: NodeServices, request: Request, kinds: Kinds, answer: Response, **more: Any) -> None:
+    """The core's answer, with where the leader is; `more` is what the partition tells beyond error, leader and epoch."""
+    result: Any = entity(
+        kinds.partition,
+        partition_index=0,
+        error_code=answer.error,
+        leader_id=node_id_or_none(answer.leader_id),
+        leader_epoch=answer.epoch,
+        **more,
+    )
+    request.respond(
+        entity(
+            kinds.response,
+            error_code=ErrorCode.none,
+            topics=(entity(kinds.topic, topic_name=METADATA_TOPIC, partitions=(result,)),),
+            node_endpoints=leader_endpoints(node, kinds.endpoint, answer.leader_id),
+        )
+    )
