@@ -148,7 +148,8 @@ class Fetcher:
                     )
                     self._failures += 1
                     await self._pause(backoff_ms / 1000)
-                except Exception:  # one partition's fault must not end the copying of all others from that broker, unseen
+                except Exception:
+                    # One partition's fault must not end the copying of all others from that broker, unseen.
                     logger.exception("the fetcher of broker %d fails", self._leader)
                     await self._pause(self._home.settings().backoff_ms / 1000)
         finally:
