@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Final
 
-from isthmus_wire import extensions
+from isthmus_wire.extensions import REQUESTS, links, mirrors, replicas
 
 
 class ApiKey(IntEnum):
@@ -62,7 +62,18 @@ class ApiKey(IntEnum):
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
-    DESCRIBE_REPLICAS = extensions.DESCRIBE_REPLICAS
+    DESCRIBE_REPLICAS = replicas.DESCRIBE_REPLICAS
+    CREATE_LINK = links.CREATE_LINK
+    DESCRIBE_LINKS = links.DESCRIBE_LINKS
+    ALTER_LINK = links.ALTER_LINK
+    DELETE_LINK = links.DELETE_LINK
+    REPORT_LINK = links.REPORT_LINK
+    CREATE_MIRROR = mirrors.CREATE_MIRROR
+    DESCRIBE_MIRRORS = mirrors.DESCRIBE_MIRRORS
+    ALTER_MIRRORS = mirrors.ALTER_MIRRORS
+    APPEND_MIRRORED = mirrors.APPEND_MIRRORED
+    DESCRIBE_MIRROR_PROGRESS = mirrors.DESCRIBE_MIRROR_PROGRESS
+    RAISE_LEADER_EPOCHS = mirrors.RAISE_LEADER_EPOCHS
 
 
 # What ApiVersions of an Apache Kafka 4.3.1 broker says. Produce below 3 is listed for old librdkafka and refused when used.
@@ -144,7 +155,7 @@ CONTROLLER_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
 }
 
 # What an Isthmus broker serves beyond Kafka.
-OWN_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {ApiKey.DESCRIBE_REPLICAS: (0, 0)}
+OWN_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {ApiKey(key): (0, 0) for key in REQUESTS}
 ALL_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {**CONTROLLER_VERSIONS, **KAFKA_VERSIONS, **OWN_VERSIONS}
 
 
@@ -203,5 +214,5 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.ADD_RAFT_VOTER: 0,
     ApiKey.REMOVE_RAFT_VOTER: 0,
     ApiKey.UPDATE_RAFT_VOTER: 0,
-    ApiKey.DESCRIBE_REPLICAS: 0,
+    **dict.fromkeys(OWN_VERSIONS, 0),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions import DescribedPartition, DescribeReplicasRequest, ReplicasOfTopic
+from isthmus_wire.extensions.replicas import DescribedPartition, DescribeReplicasRequest, ReplicasOfTopic
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection

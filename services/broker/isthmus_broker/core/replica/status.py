@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from isthmus_wire.extensions import DescribedReplica
+from isthmus_wire.extensions.replicas import DescribedReplica
 
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.leadership import LogView

@@ -2,7 +2,7 @@
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions import (
+from isthmus_wire.extensions.replicas import (
     DescribedPartition,
     DescribedTopic,
     DescribeReplicasRequest,

@@ -1,39 +1,19 @@
-"""Isthmus's own APIs, which Kafka does not have. Their keys begin at 20000, far above Kafka's, and every one stands in this table:
-
-| key | name | who answers | what for |
-|---|---|---|---|
-| 20000 | DescribeReplicas | the leader of each partition | how far every replica has come: leader, followers, observers |
-
-They are told in ApiVersions to clients that name themselves `isthmus` only, so that a listing stays what Kafka's tools know. All versions
-are flexible. The classes are made like kio's, and the same codec carries them.
-"""
+"""DescribeReplicas: how far every replica of a partition has come."""
 
 # No postponed annotations here: the codec reads the fields' types.
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-FIRST_OWN_KEY: Final = 20_000
+from isthmus_wire.extensions.message import Message, Nested
+
 DESCRIBE_REPLICAS: Final = 20_000
 
 
-class _Nested:
-    __slots__ = ()
-    __type__: ClassVar[EntityType] = EntityType.nested
-    __version__: ClassVar[int] = 0
-    __flexible__: ClassVar[bool] = True
-
-
-class _Message(_Nested):
-    __slots__ = ()
-    __api_key__: ClassVar[int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicasOfTopic(_Nested):
+class ReplicasOfTopic(Nested):
     """A topic that is asked about."""
 
     name: str = field(metadata={"kafka_type": "string"})
@@ -41,7 +21,7 @@ class ReplicasOfTopic(_Nested):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeReplicasRequest(_Message):
+class DescribeReplicasRequest(Message):
     """Which partitions; each is asked of its leader."""
 
     __type__: ClassVar[EntityType] = EntityType.request
@@ -50,7 +30,7 @@ class DescribeReplicasRequest(_Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedReplica(_Nested):
+class DescribedReplica(Nested):
     """One replica as its leader sees it; a time that is not known is -1, and so is an offset."""
 
     broker_id: int = field(metadata={"kafka_type": "int32"})
@@ -66,7 +46,7 @@ class DescribedReplica(_Nested):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedPartition(_Nested):
+class DescribedPartition(Nested):
     """A partition's replicas, or why they cannot be told."""
 
     index: int = field(metadata={"kafka_type": "int32"})
@@ -76,7 +56,7 @@ class DescribedPartition(_Nested):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedTopic(_Nested):
+class DescribedTopic(Nested):
     """A topic's partitions, as asked."""
 
     name: str = field(metadata={"kafka_type": "string"})
@@ -84,13 +64,9 @@ class DescribedTopic(_Nested):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeReplicasResponse(_Message):
+class DescribeReplicasResponse(Message):
     """In the order of the request."""
 
     __type__: ClassVar[EntityType] = EntityType.response
     __api_key__: ClassVar[int] = DESCRIBE_REPLICAS
     topics: tuple[DescribedTopic, ...] = field(metadata={})
-
-
-REQUESTS: Final[Mapping[int, type[_Message]]] = {DESCRIBE_REPLICAS: DescribeReplicasRequest}
-RESPONSES: Final[Mapping[int, type[_Message]]] = {DESCRIBE_REPLICAS: DescribeReplicasResponse}

@@ -1,0 +1,62 @@
+"""Samples of lag: how far a copy is behind what it copies. Links, mirrors, observers and followers all write the same schema.
+
+A sample is a record of the topic `__isthmus_lag` in the cluster that holds the copy: the key says which copy, the value is JSON with its version.
+So any Kafka client reads them, and Spark's own connector does.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Final
+
+LAG_TOPIC: Final = "__isthmus_lag"
+VERSION: Final = 1
+
+
+class CopyKind(StrEnum):
+    """What made the copy."""
+
+    LINK = "link"
+    MIRROR = "mirror"
+    OBSERVER = "observer"
+    FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample:
+    """One copy of one partition at one moment.
+
+    `lag_ms` is how long ago the copy last had all that its source had: what would be lost, had the source gone at `at_ms`, is what was
+    written in that time. It is 0 for a copy that has everything and -1 when that was never seen. `target_broker` is -1 for links and mirrors.
+    """
+
+    kind: CopyKind
+    link: str
+    """The name of the link or of the mirror's flow; empty for replicas of one cluster."""
+    source_cluster: str
+    target_cluster: str
+    source_region: str
+    target_region: str
+    source_topic: str
+    topic: str
+    partition: int
+    target_broker: int
+    source_end: int
+    target_end: int
+    """The offset of the source up to which the copy has records (for a mirror that translates offsets: not the target's own)."""
+    lag_ms: int
+    at_ms: int
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets that the copy does not have yet."""
+        return max(self.source_end - self.target_end, 0)
+
+    def key(self) -> bytes:
+        """The same for every sample of one copy, so that they lie in one partition, in order."""
+        return f"{self.kind}/{self.link}/{self.topic}/{self.partition}/{self.target_broker}".encode()
+
+    def value(self) -> bytes:
+        """The JSON of the record."""
+        told = {"version": VERSION, **asdict(self), "lag_records": self.lag_records}
+        return json.dumps(told, separators=(",", ":")).encode()

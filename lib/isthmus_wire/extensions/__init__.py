@@ -1,0 +1,45 @@
+"""Isthmus's own APIs, which Kafka does not have. Their keys begin at 20000, far above Kafka's, and every one stands in this table:
+
+| key | name | who answers | what for |
+|---|---|---|---|
+| 20000 | DescribeReplicas | the leader of each partition | how far every replica has come: leader, followers, observers |
+| 20001 | CreateLink | any broker, for the active controller | a link to a source cluster |
+| 20002 | DescribeLinks | any broker | links with settings, state and tasks |
+| 20003 | AlterLink | any broker, for the active controller | settings of a link |
+| 20004 | DeleteLink | any broker, for the active controller | the end of a link |
+| 20005 | ReportLink | any broker, for the active controller | what a linker's worker found of a link |
+| 20006 | CreateMirror | any broker, for the active controller | a mirror topic |
+| 20007 | DescribeMirrors | any broker | mirror topics with their states |
+| 20008 | AlterMirrors | any broker, for the active controller | pause, resume, promote, failover, and what workers report |
+| 20009 | AppendMirrored | the leader of each partition | batches of the source, at the offsets they have there |
+| 20010 | DescribeMirrorProgress | the leader of each partition | where the copy ends, and the source |
+| 20011 | RaiseLeaderEpochs | any broker, for the active controller | leader epochs that stay above the source's |
+
+They are told in ApiVersions to clients that name themselves `isthmus` only, so that a listing stays what Kafka's tools know. All versions
+are flexible. The classes are made like kio's, and the same codec carries them.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from isthmus_wire.extensions import links, mirrors, replicas
+from isthmus_wire.extensions.message import Message
+
+FIRST_OWN_KEY: Final = 20_000
+
+_PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
+    (replicas.DescribeReplicasRequest, replicas.DescribeReplicasResponse),
+    (links.CreateLinkRequest, links.CreateLinkResponse),
+    (links.DescribeLinksRequest, links.DescribeLinksResponse),
+    (links.AlterLinkRequest, links.AlterLinkResponse),
+    (links.DeleteLinkRequest, links.DeleteLinkResponse),
+    (links.ReportLinkRequest, links.ReportLinkResponse),
+    (mirrors.CreateMirrorRequest, mirrors.CreateMirrorResponse),
+    (mirrors.DescribeMirrorsRequest, mirrors.DescribeMirrorsResponse),
+    (mirrors.AlterMirrorsRequest, mirrors.AlterMirrorsResponse),
+    (mirrors.AppendMirroredRequest, mirrors.AppendMirroredResponse),
+    (mirrors.DescribeMirrorProgressRequest, mirrors.DescribeMirrorProgressResponse),
+    (mirrors.RaiseLeaderEpochsRequest, mirrors.RaiseLeaderEpochsResponse),
+)
+REQUESTS: Final[Mapping[int, type[Message]]] = {request.__api_key__: request for request, _ in _PAIRS}
+RESPONSES: Final[Mapping[int, type[Message]]] = {response.__api_key__: response for _, response in _PAIRS}

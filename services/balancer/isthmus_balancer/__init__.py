@@ -1,0 +1,1 @@
+"""The balancer: spreads load over the brokers of a cluster."""

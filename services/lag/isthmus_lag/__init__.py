@@ -1,0 +1,1 @@
+"""Lag analytics: Spark jobs over the samples that links, mirrors and replicas write."""

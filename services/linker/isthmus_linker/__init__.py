@@ -1,0 +1,1 @@
+"""The linker: copies topics between clusters with their offsets."""

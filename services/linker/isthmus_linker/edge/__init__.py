@@ -1,0 +1,1 @@
+"""Sockets, clocks and tasks around the core."""

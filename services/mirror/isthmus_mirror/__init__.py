@@ -1,0 +1,1 @@
+"""The mirror: copies topics between any two clusters and translates offsets exactly."""
