@@ -1,7 +1,7 @@
 """Samples of lag: how far a copy is behind what it copies. Links, mirrors, observers and followers all write the same schema.
 
-A sample is a record of the topic `__isthmus_lag` in the cluster that holds the copy: the key says which copy, the value is JSON with its version.
-So any Kafka client reads them, and Spark's own connector does.
+A sample is a record of the topic `__isthmus_lag` in the cluster that holds the copy: the key says which copy, the value is JSON with its
+version. So any Kafka client reads them, and Spark's own connector does.
 """
 
 import json
@@ -27,7 +27,8 @@ class LagSample:
     """One copy of one partition at one moment.
 
     `lag_ms` is how long ago the copy last had all that its source had: what would be lost, had the source gone at `at_ms`, is what was
-    written in that time. It is 0 for a copy that has everything and -1 when that was never seen. `target_broker` is -1 for links and mirrors.
+    written in that time. It is 0 for a copy that has everything and -1 when that was never seen. `target_broker` is -1 for links and
+    mirrors.
     """
 
     kind: CopyKind
