@@ -1,27 +1,14 @@
-"""Being a member of a classic consumer group: join, take over the assignment when elected, heartbeat, leave.
+"""Being a member of a classic consumer group.
 
 `partitions` is what the group gave this member in `generation`. When `lost` is set, the group is being divided anew: commit, then `join`
 again. The protocol is the eager one, with Kafka's range assignor, so everything is given up before a new division.
 """
 
-import asyncio
-import itertools
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
-from isthmus_wire.apis import ApiKey
-from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import millis
-from isthmus_wire.requests import LeaveGroupRequest
-from kio.schema.heartbeat.v4.request import HeartbeatRequest
-from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
-from kio.schema.leave_group.v5.request import MemberIdentity
-from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
-
+from isthmus_client.classic_member import ClassicMember, Terms
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
-from isthmus_client.errors import ClientError, Refused, check
-from isthmus_client.limits import HEARTBEAT_SECONDS, REBALANCE_TIMEOUT_MS, REQUEST_SECONDS, SESSION_TIMEOUT_MS
 from isthmus_client.membership import (
     PROTOCOL_TYPE,
     assign_range,
@@ -32,153 +19,32 @@ from isthmus_client.membership import (
 )
 from isthmus_client.metadata import TopicPartition
 
-_RANGE: Final = "range"
-_lanes: Final = itertools.count()
-_WAIT_SECONDS: Final = REBALANCE_TIMEOUT_MS / 1000 + REQUEST_SECONDS
-_JOIN_AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
-NO_GENERATION: Final = -1
+_TERMS: Final = Terms(PROTOCOL_TYPE, "range")
 
 
-class GroupMember:
+class GroupMember(ClassicMember):
     """One member; `join` before anything else and whenever `lost` is set, `leave` at the end."""
 
     keeps_partitions: Final = False
 
     def __init__(self, client: Client, group_id: str, topics: Collection[str]) -> None:
-        self.group_id = group_id
-        self.member_id = ""
-        self.generation = NO_GENERATION
+        super().__init__(client, group_id, _TERMS)
         self.partitions: tuple[TopicPartition, ...] = ()
-        self.lost = asyncio.Event()
-        self._client = client
         self._topics = tuple(sorted(topics))
-        self._lane = f"group {next(_lanes)}"  # joining waits for the other members, who may share the client
-        self._heartbeats: asyncio.Task[None] | None = None
 
     async def join(self) -> tuple[TopicPartition, ...]:
         """Become part of the next generation; returns what it gives this member."""
-        await self._stop_heartbeats()
-        while True:
-            try:
-                joined = await self._join()
-                self.partitions = await self._sync(joined)
-            except Refused as refused:
-                if not self._may_join_again(refused):
-                    raise
-                continue
-            break
-        self.lost.clear()
-        self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
+        self.partitions = decode_assignment(await self.enter())
         return self.partitions
 
-    def _may_join_again(self, refused: Refused) -> bool:
-        if refused.code is ErrorCode.unknown_member_id:
-            self.member_id, self.generation = "", NO_GENERATION
-            return True
-        return refused.code in _JOIN_AGAIN
+    def subscription(self) -> bytes:
+        """The topics."""
+        return encode_subscription(self._topics)
 
-    async def _join(self) -> Any:
-        try:
-            return await self._ask_join()
-        except Refused as refused:
-            if refused.code is not ErrorCode.member_id_required:
-                raise
-        return await self._ask_join()  # the refusal brought the id (KIP-394)
-
-    async def _ask_join(self) -> Any:
-        request = entity(
-            JoinGroupRequest,
-            group_id=self.group_id,
-            session_timeout=millis(SESSION_TIMEOUT_MS),
-            rebalance_timeout=millis(REBALANCE_TIMEOUT_MS),
-            member_id=self.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=(entity(JoinGroupRequestProtocol, name=_RANGE, metadata=encode_subscription(self._topics)),),
-        )
-
-        def told(response: Any) -> None:
-            if response.error_code is ErrorCode.member_id_required:
-                self.member_id = response.member_id
-            check(response.error_code, f"joining group {self.group_id}")
-
-        joined = await self._client.ask_coordinator(
-            self.group_id, ApiKey.JOIN_GROUP, request, told, lane=self._lane, seconds=_WAIT_SECONDS
-        )
-        self.member_id, self.generation = joined.member_id, joined.generation_id
-        return joined
-
-    async def _sync(self, joined: Any) -> tuple[TopicPartition, ...]:
-        leads = joined.leader == self.member_id and not joined.skip_assignment
-        request = entity(
-            SyncGroupRequest,
-            group_id=self.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=_RANGE,
-            assignments=await self._divide(joined) if leads else (),
-        )
-
-        def told(response: Any) -> None:
-            check(response.error_code, f"assignment of group {self.group_id}")
-
-        synced = await self._client.ask_coordinator(
-            self.group_id, ApiKey.SYNC_GROUP, request, told, lane=self._lane, seconds=_WAIT_SECONDS
-        )
-        return decode_assignment(synced.assignment)
-
-    async def _divide(self, joined: Any) -> tuple[SyncGroupRequestAssignment, ...]:
-        subscriptions = {member.member_id: decode_subscription(member.metadata) for member in joined.members}
-        topics = {topic for wanted in subscriptions.values() for topic in wanted}
+    async def divide(self, wanted: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """By Kafka's range assignor."""
+        subscriptions = {member: decode_subscription(metadata) for member, metadata in wanted.items()}
+        topics = {topic for names in subscriptions.values() for topic in names}
         view = await self._client.refresh(topics)
         counts = {name: len(view.topics[name].partitions) for name in topics if name in view.topics}
-        return tuple(
-            entity(SyncGroupRequestAssignment, member_id=member, assignment=encode_assignment(partitions))
-            for member, partitions in assign_range(subscriptions, counts).items()
-        )
-
-    async def _beat(self) -> None:
-        """Until the group is divided anew, or the coordinator does not know this member any more."""
-        request = entity(
-            HeartbeatRequest, group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
-        )
-
-        def told(response: Any) -> None:
-            check(response.error_code, f"heartbeat to group {self.group_id}")
-
-        while not self.lost.is_set():
-            try:
-                await self._client.ask_coordinator(self.group_id, ApiKey.HEARTBEAT, request, told, lane=self._lane)
-                await asyncio.sleep(HEARTBEAT_SECONDS)
-            except ClientError as error:
-                if isinstance(error, Refused) and error.code is ErrorCode.unknown_member_id:
-                    self.member_id = ""
-                self.lost.set()
-
-    async def _stop_heartbeats(self) -> None:
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            await asyncio.wait([self._heartbeats])
-            self._heartbeats = None
-
-    async def leave(self) -> None:
-        """Let the others have the partitions at once; raises ClientError, and then the session timeout does it."""
-        await self._stop_heartbeats()
-        try:
-            if self.member_id:
-                await self._leave()
-        finally:
-            self._client.close_lane(self._lane)
-
-    async def _leave(self) -> None:
-        request = LeaveGroupRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            members=(entity(MemberIdentity, member_id=self.member_id, reason="the consumer is closing"),),
-        )
-
-        def told(response: Any) -> None:
-            check(response.error_code, f"leaving group {self.group_id}")
-
-        self.member_id = ""
-        await self._client.ask_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, told, lane=self._lane)
+        return {member: encode_assignment(given) for member, given in assign_range(subscriptions, counts).items()}

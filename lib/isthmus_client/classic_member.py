@@ -1,0 +1,186 @@
+"""Being a member of a classic group of any protocol type: join, divide what there is when elected, heartbeat, leave.
+
+When `lost` is set, the group is being divided anew: `enter` again. What members want and get are bytes that only the protocol type
+understands; who inherits says what they mean.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import millis
+from isthmus_wire.requests import LeaveGroupRequest
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
+
+from isthmus_client.client import Client
+from isthmus_client.entities import entity
+from isthmus_client.errors import ClientError, Refused, check
+from isthmus_client.limits import HEARTBEAT_SECONDS, REBALANCE_TIMEOUT_MS, REQUEST_SECONDS, SESSION_TIMEOUT_MS
+
+_lanes: Final = itertools.count()
+_JOIN_AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
+NO_GENERATION: Final = -1
+
+
+class Terms(NamedTuple):
+    """What all members of a group agree on, and how soon a silent one is given up."""
+
+    protocol_type: str
+    protocol: str
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+
+
+class ClassicMember:
+    """One member; `enter` before anything else and whenever `lost` is set, `leave` at the end."""
+
+    def __init__(self, client: Client, group_id: str, terms: Terms) -> None:
+        self.group_id = group_id
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self.lost = asyncio.Event()
+        self._client = client
+        self._terms = terms
+        self._wait_seconds = terms.rebalance_timeout_ms / 1000 + REQUEST_SECONDS
+        self._lane = f"group {next(_lanes)}"  # joining waits for the other members, who may share the client
+        self._heartbeats: asyncio.Task[None] | None = None
+
+    def subscription(self) -> bytes:
+        """What this member wants."""
+        raise NotImplementedError
+
+    async def divide(self, wanted: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """What each member gets, from what each wants; asked of the member that the coordinator elects."""
+        raise NotImplementedError
+
+    async def enter(self) -> bytes:
+        """Become part of the next generation; returns what it gives this member."""
+        await self._stop_heartbeats()
+        while True:
+            try:
+                joined = await self._join()
+                given = await self._sync(joined)
+            except Refused as refused:
+                if not self._may_join_again(refused):
+                    raise
+                continue
+            break
+        self.lost.clear()
+        self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
+        return given
+
+    def _may_join_again(self, refused: Refused) -> bool:
+        if refused.code is ErrorCode.unknown_member_id:
+            self.member_id, self.generation = "", NO_GENERATION
+            return True
+        return refused.code in _JOIN_AGAIN
+
+    async def _join(self) -> Any:
+        try:
+            return await self._ask_join()
+        except Refused as refused:
+            if refused.code is not ErrorCode.member_id_required:
+                raise
+        return await self._ask_join()  # the refusal brought the id (KIP-394)
+
+    async def _ask_join(self) -> Any:
+        request = entity(
+            JoinGroupRequest,
+            group_id=self.group_id,
+            session_timeout=millis(self._terms.session_timeout_ms),
+            rebalance_timeout=millis(self._terms.rebalance_timeout_ms),
+            member_id=self.member_id,
+            protocol_type=self._terms.protocol_type,
+            protocols=(entity(JoinGroupRequestProtocol, name=self._terms.protocol, metadata=self.subscription()),),
+        )
+
+        def told(response: Any) -> None:
+            if response.error_code is ErrorCode.member_id_required:
+                self.member_id = response.member_id
+            check(response.error_code, f"joining group {self.group_id}")
+
+        joined = await self._client.ask_coordinator(
+            self.group_id, ApiKey.JOIN_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
+        )
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        return joined
+
+    async def _sync(self, joined: Any) -> bytes:
+        leads = joined.leader == self.member_id and not joined.skip_assignment
+        request = entity(
+            SyncGroupRequest,
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type=self._terms.protocol_type,
+            protocol_name=self._terms.protocol,
+            assignments=await self._assignments(joined) if leads else (),
+        )
+
+        def told(response: Any) -> None:
+            check(response.error_code, f"assignment of group {self.group_id}")
+
+        synced = await self._client.ask_coordinator(
+            self.group_id, ApiKey.SYNC_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
+        )
+        given: bytes = synced.assignment
+        return given
+
+    async def _assignments(self, joined: Any) -> tuple[SyncGroupRequestAssignment, ...]:
+        given = await self.divide({member.member_id: member.metadata for member in joined.members})
+        return tuple(
+            entity(SyncGroupRequestAssignment, member_id=member, assignment=share) for member, share in given.items()
+        )
+
+    async def _beat(self) -> None:
+        """Until the group is divided anew, or the coordinator does not know this member any more."""
+        request = entity(
+            HeartbeatRequest, group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
+        )
+
+        def told(response: Any) -> None:
+            check(response.error_code, f"heartbeat to group {self.group_id}")
+
+        while not self.lost.is_set():
+            try:
+                await self._client.ask_coordinator(self.group_id, ApiKey.HEARTBEAT, request, told, lane=self._lane)
+                await asyncio.sleep(self._terms.heartbeat_seconds)
+            except ClientError as error:
+                if isinstance(error, Refused) and error.code is ErrorCode.unknown_member_id:
+                    self.member_id = ""
+                self.lost.set()
+
+    async def _stop_heartbeats(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.wait([self._heartbeats])
+            self._heartbeats = None
+
+    async def leave(self) -> None:
+        """Let the others have the partitions at once; raises ClientError, and then the session timeout does it."""
+        await self._stop_heartbeats()
+        try:
+            if self.member_id:
+                await self._leave()
+        finally:
+            self._client.close_lane(self._lane)
+
+    async def _leave(self) -> None:
+        request = LeaveGroupRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            members=(entity(MemberIdentity, member_id=self.member_id, reason="the member is closing"),),
+        )
+
+        def told(response: Any) -> None:
+            check(response.error_code, f"leaving group {self.group_id}")
+
+        self.member_id = ""
+        await self._client.ask_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, told, lane=self._lane)
