@@ -23,6 +23,22 @@ APPEND_MIRRORED: Final = 20_009
 DESCRIBE_MIRROR_PROGRESS: Final = 20_010
 RAISE_LEADER_EPOCHS: Final = 20_011
 
+ALWAYS_SYNCED_CONFIGS: Final = ("cleanup.policy", "max.message.bytes", "message.timestamp.type")
+"""Topic configs that a mirror topic has as its source has them, whatever a link says."""
+CONFIGURABLE_CONFIGS: Final = (
+    "compression.type",
+    "delete.retention.ms",
+    "max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.ms",
+)
+"""Topic configs that follow the source when the link's `topic.config.sync.include` names them, as it does by default. All others are the
+mirror topic's own."""
+
 
 class MirrorState(StrEnum):
     """What a mirror topic is doing. Only a stopped one takes writes of clients."""
