@@ -217,6 +217,42 @@ def test_observers_behind_a_cut_are_not_promoted_though_the_controller_sees_ever
     assert cluster.read("east", "under-min-isr", 52) == [*BEFORE, b"not in the east", b"after"]
 
 
+def test_a_cut_between_two_regions_promotes_only_observers_that_the_leader_hears(cluster: Stretched) -> None:
+    """Both regions reach the controller, but not each other. Stopping the leader's side is the repair where it has no observer."""
+    even = {"west": 2, "east": 2}
+    topics = {"across": (1, 2, 4, 5, 6), "beside": (1, 2, 4, 5, 3, 6)}
+    observers = {"across": {"east": 1}, "beside": {"west": 1, "east": 1}}
+    for topic, replicas in topics.items():
+        constraints = placement("under-min-isr", even, observers[topic])
+        configs = {"isthmus.placement.constraints": constraints, "min.insync.replicas": "3"}
+        cluster.make("west", NewTopic(topic, assignments={0: replicas}, configs=configs))
+    cluster.await_led("west", dict.fromkeys(topics, Led(1, frozenset({1, 2, 4, 5}))))
+    for topic in topics:
+        assert cluster.produce("west", topic, BEFORE) == {""}
+    cluster.await_even("west", *topics)
+    cluster.cut("west", "east")
+    once = {"retries": 0, "request.timeout.ms": 2000}
+    assert "" not in cluster.produce("west", "across", [b"never acknowledged"], **once)
+    assert cluster.produce("west", "beside", [b"during"], **{"enable.idempotence": True}) == {""}
+    alone, with_observer = Led(1, frozenset({1, 2})), Led(1, frozenset({1, 2, 3}))
+    cluster.await_led("south", {"across": alone, "beside": with_observer})
+    assert cluster.refused("west", "across") == {"NOT_ENOUGH_REPLICAS"}
+    cluster.await_led("south", {"across": alone, "beside": with_observer})
+    cluster.kill("west-1", "west-2")
+    cluster.await_led(
+        "east", {"across": [Led(leader, frozenset({4, 5, 6})) for leader in (4, 5)], "beside": Led(3, frozenset({3}))}
+    )
+    assert cluster.produce("east", "across", [b"after"]) == {""}
+    cluster.heal()
+    cluster.start()
+    in_sync = frozenset({1, 2, 4, 5})
+    cluster.await_led("west", {"across": [Led(4, in_sync), Led(5, in_sync)], "beside": Led(3, in_sync | {3})})
+    assert elect(cluster, ElectionType.PREFERRED, *topics) == dict.fromkeys(topics, "")
+    cluster.await_led("west", dict.fromkeys(topics, Led(1, in_sync)))
+    assert cluster.read("east", "across", 51) == [*BEFORE, b"after"]
+    assert cluster.read("east", "beside", 51) == [*BEFORE, b"during"]
+
+
 def test_an_observer_that_lags_is_promoted_when_it_has_caught_up(cluster: Stretched) -> None:
     cluster.make("west", observed("under-min-isr"))
     cluster.await_led("west", {"under-min-isr": Led(2, SYNC)})
