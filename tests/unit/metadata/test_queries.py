@@ -33,6 +33,15 @@ def asking(*names: str | None, ids: tuple[UUID, ...] = (), everything: bool = Fa
     return entity(MetadataRequest, topics=None if everything else tuple(topics), **fields)
 
 
+def test_a_broker_fenced_a_moment_ago_is_listed_and_leads_nothing() -> None:
+    cluster = Cluster((1,))
+    cluster.add_broker(2, fenced=True)
+    listed = View(cluster.image, "PLAINTEXT", CLUSTER_ID, frozenset({2}))
+    assert [broker.node_id for broker in queries.metadata(listed, asking(), 13).brokers] == [1, 2]
+    assert [broker.node_id for broker in queries.metadata(view(cluster), asking(), 13).brokers] == [1]
+    assert not listed.alive(2)
+
+
 def test_the_whole_cluster() -> None:
     cluster = Cluster((1, 2))
     cluster.add_broker(3, rack="eu-west/a", fenced=True)

@@ -13,6 +13,8 @@ from isthmus_broker.core.metadata.delta import Changes, changes_between
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.replica.fetch_session import FetchSessions
+from isthmus_broker.edge.clock import monotonic_ms
+from isthmus_broker.edge.departed import Departed
 from isthmus_broker.edge.disk.checkpoints import TopicPartition
 from isthmus_broker.edge.disk.files import FilePool
 from isthmus_broker.edge.disk.log import Log
@@ -76,6 +78,7 @@ class Broker:
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
             replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch),
+            departed=Departed(monotonic_ms),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
             groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions),
             topics=TopicCreation(channel, self._context),
@@ -123,6 +126,7 @@ class Broker:
     def _spread(self, changes: Changes) -> None:
         services, follower = self.services, self._follower
         assert follower is not None
+        services.departed.changed(changes)
         services.replicas.apply(changes, services.config)
         if self._groups.follow(changes, follower.offset, services.config):
             services.groups.metadata_changed(self._groups.view)

@@ -12,6 +12,7 @@ from isthmus_broker.edge.drive.topic_creation import OFFSETS_TOPIC, TopicCreatio
 
 if TYPE_CHECKING:  # a node that is a controller alone has none of these
     from isthmus_broker.core.replica.fetch_session import FetchSessions
+    from isthmus_broker.edge.departed import Departed
     from isthmus_broker.edge.disk.log_manager import LogManager
     from isthmus_broker.edge.disk.log_mover import LogMover
     from isthmus_broker.edge.drive.groups import GroupCoordinators
@@ -42,6 +43,7 @@ class Services(NodeServices):
     logs: "LogManager"
     mover: "LogMover"
     replicas: "ReplicaManager"
+    departed: "Departed"
     sessions: "FetchSessions"
     groups: "GroupCoordinators"
     topics: TopicCreation

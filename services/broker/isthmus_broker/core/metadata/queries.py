@@ -64,6 +64,8 @@ class View:
     image: ClusterImage
     listener: str
     cluster_id: str
+    departed: frozenset[int] = frozenset()
+    """Brokers that are fenced, but so newly that Metadata still lists them."""
 
     def endpoint(self, broker: Broker | None) -> Endpoint | None:
         if broker is None:
@@ -156,7 +158,7 @@ def _refused_metadata(request: MetadataRequest, code: ErrorCode) -> MetadataResp
 def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
     for broker_id, broker in sorted(view.image.brokers.items()):
         endpoint = view.endpoint(broker)
-        if endpoint is not None and not broker.fenced:
+        if endpoint is not None and (not broker.fenced or broker_id in view.departed):
             yield entity(
                 MetadataResponseBroker, node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )

@@ -30,7 +30,7 @@ async def describe_metadata(node: Services, request: Request) -> None:
     creation = await _create_missing(node, asked, version)
     if node.replicas.lost_leaders:
         await node.replicas.lost_leaders.settled(_leaders(node.image, asked))
-    view = View(node.image, request.connection.listener_name, node.cluster_id)
+    view = View(node.image, request.connection.listener_name, node.cluster_id, node.departed.still_listed())
     try:
         request.respond(metadata(view, asked, version, creation))
     except Refused as refusal:
