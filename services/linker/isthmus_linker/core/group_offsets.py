@@ -1,0 +1,48 @@
+"""Which committed offsets of the source's groups to write at the destination.
+
+They are clamped to what exists there, so that a group never starts at records that were not copied yet, and they never go back by
+themselves.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """A committed offset."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+class Extent(NamedTuple):
+    """The offsets that a partition of the destination has: from `start` up to before `end`."""
+
+    start: int
+    end: int
+
+
+Partition = tuple[str, int]
+
+
+def offsets_to_write(
+    source: Mapping[Partition, Position], destination: Mapping[Partition, Position], extents: Mapping[Partition, Extent]
+) -> dict[Partition, Position]:
+    """Of one group, by the destination's partitions; a partition whose extent is not known is left for the next time."""
+    wanted: dict[Partition, Position] = {}
+    for partition, position in sorted(source.items()):
+        extent = extents.get(partition)
+        if extent is None:
+            continue
+        clamped = _clamped(position, extent)
+        known = destination.get(partition)
+        if known is None or known.offset < clamped.offset:
+            wanted[partition] = clamped
+    return wanted
+
+
+def _clamped(position: Position, extent: Extent) -> Position:
+    """The leader epoch is that of the record before the offset, so it goes when the offset moves."""
+    offset = max(extent.start, min(position.offset, extent.end))
+    return position if offset == position.offset else Position(offset, -1, position.metadata)
