@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any, Final
@@ -39,6 +40,8 @@ class Dispatcher:
         self._side = side
         self._versions: dict[int, tuple[int, int]] = {int(key): found for key, found in VERSIONS[side].items()}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.served: Counter[int] = Counter()
+        """Requests by API key."""
 
     def serve(self, request: Request) -> None:
         """Call the handler. An API nobody serves closes the connection, as Kafka does it."""
@@ -56,6 +59,7 @@ class Dispatcher:
             prefix = encode_response_prefix(key, 0, request.header.correlation_id, len(body))
             request.connection.send(prefix, (body,))
             return
+        self.served[key] += 1
         work = handler(self._services, request)
         if work is not None:
             task = asyncio.get_running_loop().create_task(self._finish(request, work))

@@ -124,10 +124,24 @@ class _Fetch:
 
     def _answer(self, result: ReadResult) -> None:
         session_id, topics = self._node.sessions.finish(self._fetching, result.answers, now_ms())
+        self._count(result)
         if self._replica is not None:
             self._replica.told(result)
         response: Any = FetchResponse(topics, 0, session_id, node_endpoints=self._leaders(topics))
         _respond(self._request, response)
+
+    def _count(self, result: ReadResult) -> None:
+        if not result.size:
+            return
+        for topic, answer in result.answers:
+            if answer.records:
+                partition = self._node.replicas.find(topic, answer.partition)
+                if isinstance(partition, Partition):
+                    size = sum(map(len, answer.records))
+                    if self._replica is None:
+                        partition.bytes_out += size
+                    else:
+                        partition.replicated_out += size
 
     def _leaders(self, topics: Any) -> tuple[tuple[int, str, int, str | None], ...]:
         """Where the leaders are that the answers to a consumer name."""

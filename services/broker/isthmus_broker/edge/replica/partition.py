@@ -26,7 +26,10 @@ NO_LEADER: Final = -1
 
 
 class Partition:
-    """A replica on this node: leader, follower, or neither. `log` is None while its directory is offline."""
+    """A replica on this node: leader, follower, or neither. `log` is None while its directory is offline.
+
+    It counts what came and went since it was made: bytes and records of producers, bytes to consumers and to other replicas.
+    """
 
     __slots__ = (
         "_active",
@@ -34,6 +37,8 @@ class Partition:
         "_node_id",
         "_rules",
         "_watchers",
+        "bytes_in",
+        "bytes_out",
         "follower",
         "index",
         "leader",
@@ -42,6 +47,8 @@ class Partition:
         "on_appended",
         "on_proposal",
         "on_truncated",
+        "records_in",
+        "replicated_out",
         "topic",
         "topic_id",
     )
@@ -54,6 +61,8 @@ class Partition:
         self.topic_id = topic_id
         self.leadership = NOBODY
         self.log = log
+        self.bytes_in = self.records_in = 0
+        self.bytes_out = self.replicated_out = 0
         self.leader: ReplicaLeader | None = None
         self.follower: ReplicaFollower | None = None
         self.on_appended: Callable[[Partition], None] | None = None
@@ -174,6 +183,8 @@ class Partition:
             stamp_append_time(batch, header, now_ms)
             header = header_at(batch)
         base_offset = self.log.append_as_leader(batch, header, self.leadership.leader_epoch, now_ms)
+        self.bytes_in += len(batch)
+        self.records_in += header.record_count
         self._appended(now_ms)
         append_time = now_ms if rules.append_time else -1
         return ProduceResult(self.index, 0, base_offset, append_time, self.log.log_start_offset)
