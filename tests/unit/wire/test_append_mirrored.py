@@ -5,6 +5,7 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
+from isthmus_client.entities import entity
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.extensions.append_mirrored import PartitionAppend, TopicAppend, encode_append_request
 from isthmus_wire.extensions.mirrors import AppendMirroredRequest, MirroredPartition, MirroredTopic
@@ -27,7 +28,9 @@ def test_chunks_are_the_codecs_bytes(link_id: UUID | None, timeout_ms: int, topi
             MirroredTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=tuple(MirroredPartition(**dict(zip(_FIELDS, p, strict=True))) for p in topic.partitions),
+                partitions=tuple(
+                    entity(MirroredPartition, **dict(zip(_FIELDS, p, strict=True))) for p in topic.partitions
+                ),
             )
             for topic in topics
         ),
