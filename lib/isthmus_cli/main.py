@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from isthmus_cli.api import api
 from isthmus_cli.cluster import cluster_app
 from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
@@ -19,6 +20,7 @@ from isthmus_cli.wan import wan_app
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
 app.command()(node)
+app.command()(api)
 app.add_typer(storage_app, name="storage")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")

@@ -1,0 +1,1 @@
+"""Samples of lag, read from every cluster and kept for a while."""

@@ -1,0 +1,107 @@
+"""The OpenAPI 3.1 document of the declared routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from isthmus_api.registry import JSON, Route
+
+_REF: Final = "#/components/schemas/{model}"
+Mode = Literal["validation", "serialization"]
+
+
+class ErrorDocument(BaseModel):
+    """Why a request was refused: a code whose first three digits are the status, and a sentence."""
+
+    error_code: int
+    message: str
+
+
+def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+    """What clients, the console's types and tests are made from."""
+    refs, definitions = _schemas(routes)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Isthmus",
+            "version": version,
+            "description": "The control plane: /kafka/v3 in the shapes of Confluent's REST v3, /api/v1 for what that does not know.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"adminKey": []}, {"session": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
+        "paths": paths,
+        "components": {
+            "schemas": definitions,
+            "securitySchemes": {
+                "adminKey": {"type": "http", "scheme": "basic", "description": "The user admin with the admin key."},
+                "session": {"type": "apiKey", "in": "cookie", "name": "isthmus_session"},
+            },
+        },
+    }
+
+
+def _schemas(routes: Iterable[Route]) -> tuple[dict[tuple[type[BaseModel], Mode], Any], dict[str, Any]]:
+    wanted: list[tuple[type[BaseModel], Mode]] = [(ErrorDocument, "serialization")]
+    for route in routes:
+        if "body" in route.models:
+            wanted.append((route.models["body"], "validation"))
+        if route.answer is not None:
+            wanted.append((route.answer, "serialization"))
+    refs, schema = models_json_schema(list(dict.fromkeys(wanted)), by_alias=True, ref_template=_REF)
+    return {(model, mode): ref for (model, mode), ref in refs.items() if issubclass(model, BaseModel)}, schema.get(
+        "$defs", {}
+    )
+
+
+def _operation(route: Route, refs: dict[tuple[type[BaseModel], Mode], Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "tags": [route.tag],
+        "summary": route.summary,
+        "parameters": _parameters(route),
+        "responses": _responses(route, refs),
+    }
+    if route.public:
+        operation["security"] = []
+    if "body" in route.models:
+        schema = refs[route.models["body"], "validation"]
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    return operation
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    parameters = []
+    for place in ("path", "query"):
+        model = route.models.get(place)
+        schema = model.model_json_schema(ref_template=_REF) if model is not None else {}
+        assert "$defs" not in schema, f"{route.name}: parameters are plain values"
+        for name, one in schema.get("properties", {}).items():
+            required = place == "path" or name in schema.get("required", ())
+            parameters.append({"name": name, "in": place, "required": required, "schema": one})
+    named = {parameter["name"] for parameter in parameters if parameter["in"] == "path"}
+    assert named == set(re.findall(r"{(\w+)}", route.path)), f"{route.name}: the path model does not fit {route.path}"
+    return parameters
+
+
+def _responses(route: Route, refs: dict[tuple[type[BaseModel], Mode], Any]) -> dict[str, Any]:
+    error = {JSON: {"schema": refs[ErrorDocument, "serialization"]}}
+    good: dict[str, Any] = {"description": route.summary}
+    if route.answer is not None:
+        good["content"] = {route.content_type: {"schema": refs[route.answer, "serialization"]}}
+    elif route.content_type != JSON:
+        good["content"] = {route.content_type: {"schema": {"type": "string"}}}
+    return {
+        str(route.status): good,
+        "4XX": {"description": "The request is refused", "content": error},
+        "5XX": {"description": "A cluster or the control plane cannot answer", "content": error},
+    }

@@ -1,0 +1,139 @@
+"""One process of the control plane: its parts, what it does by itself, and the listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from aiohttp import web
+from isthmus_client.connection import Address
+from prometheus_client import CollectorRegistry
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from isthmus_api.app import application
+from isthmus_api.call import Parts
+from isthmus_api.clusters import Clusters
+from isthmus_api.console import console_directory
+from isthmus_api.events import Hub
+from isthmus_api.lag.feed import LagFeed
+from isthmus_api.openapi import document
+from isthmus_api.registry import Route
+from isthmus_api.routes import all_routes
+from isthmus_api.security.admin_key import AdminKey, admin_key
+from isthmus_api.security.door import Door
+from isthmus_api.store.access import Access
+from isthmus_api.store.audit import Audit
+from isthmus_api.store.database import default_url, open_database
+from isthmus_api.store.inventory import Inventory
+from isthmus_api.store.work import Work
+from isthmus_api.tasks.runner import Runner
+from isthmus_api.watch import Watch
+
+logger = logging.getLogger(__name__)
+
+_SHUTDOWN_SECONDS = 2.0
+_RESTART_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where to listen, and where to keep what must be remembered."""
+
+    listen: Address
+    directory: Path
+    store: str | None = None
+    console: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process that serves."""
+
+    address: Address
+    made_key: str | None
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Running]:
+    """Serve within the block. Raises StoreRefused, SQLAlchemyError or OSError when it cannot begin."""
+    settings.directory.mkdir(parents=True, exist_ok=True)
+    engine = await open_database(settings.store or default_url(settings.directory))
+    try:
+        key = await admin_key(Access(engine), settings.directory)
+        routes = all_routes()
+        parts = _parts(engine, key, routes)
+        try:
+            async with _working(parts), _listening(settings, parts, routes) as address:
+                yield Running(address, key.made)
+        finally:
+            parts.clusters.close()
+    finally:
+        await engine.dispose()
+
+
+def now_ms() -> int:
+    """The time that everything here goes by."""
+    return time.time_ns() // 1_000_000
+
+
+def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
+    inventory, work, hub = Inventory(engine), Work(engine), Hub()
+    clusters = Clusters(inventory)
+    lag = LagFeed(inventory, clusters, now_ms)
+    return Parts(
+        inventory=inventory,
+        audit=Audit(engine),
+        work=work,
+        clusters=clusters,
+        door=Door(Access(engine), key.digest, now_ms),
+        hub=hub,
+        lag=lag,
+        watch=Watch(inventory, clusters, lag.ring, hub, now_ms),
+        runner=Runner(work, clusters, hub, now_ms),
+        now_ms=now_ms,
+        document=document(routes, version("isthmus")),
+    )
+
+
+@asynccontextmanager
+async def _working(parts: Parts) -> AsyncIterator[None]:
+    """What goes on beside the requests."""
+    loops = {"lag feed": parts.lag.run, "watch": parts.watch.run, "tasks": parts.runner.run}
+    working = [asyncio.create_task(_again(name, loop), name=name) for name, loop in loops.items()]
+    try:
+        yield
+    finally:
+        for one in working:
+            one.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _again(name: str, loop: object) -> None:
+    """A database that is away for a moment, or a mistake of ours, must not end a loop for good."""
+    assert callable(loop)
+    while True:
+        try:
+            await loop()
+        except Exception:
+            logger.exception("the %s stopped, and begins again", name)
+        await asyncio.sleep(_RESTART_SECONDS)
+
+
+@asynccontextmanager
+async def _listening(settings: Settings, parts: Parts, routes: list[Route]) -> AsyncIterator[Address]:
+    console = console_directory(settings.console)
+    app = application(parts, routes, console, CollectorRegistry(), lambda: "")
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, *settings.listen).start()
+        host, port = runner.addresses[0][:2]
+        yield host, port
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,53 @@
+"""Signing in and out, for the console: a session is a cookie that scripts cannot read and other sites' pages cannot send."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from pydantic import Field
+
+from isthmus_api.call import Call
+from isthmus_api.limits import SESSION_SECONDS
+from isthmus_api.models import Shape, Wanted
+from isthmus_api.registry import Routes
+from isthmus_api.security.door import ADMIN, COOKIE, remote_of
+
+routes = Routes("Session", "/api/v1")
+
+
+class SignIn(Wanted):
+    """The admin key."""
+
+    key: str = Field(max_length=200)
+
+
+class Session(Shape):
+    """Who is signed in."""
+
+    actor: str
+
+
+@routes.post("/session", public=True, answer=Session)
+async def sign_in(call: Call, body: SignIn) -> web.Response:
+    """Begin a session."""
+    call.parts.door.check_key(body.key, remote_of(call.request))
+    token = await call.parts.door.begin_session(ADMIN)
+    response = web.json_response(Session(actor=ADMIN).model_dump())
+    response.set_cookie(
+        COOKIE, token, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", secure=call.request.secure, path="/"
+    )
+    return response
+
+
+@routes.get("/session")
+async def get_session(call: Call) -> Session:
+    """Tell who is signed in."""
+    return Session(actor=call.actor)
+
+
+@routes.delete("/session", status=204)
+async def sign_out(call: Call) -> web.Response:
+    """End the session."""
+    await call.parts.door.end_session(call.request)
+    response = web.Response(status=204)
+    response.del_cookie(COOKIE, path="/")
+    return response

@@ -1,0 +1,167 @@
+"""Regions, clusters and services, as they were registered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Table, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from isthmus_api.limits import CLUSTERS_MAX, REGIONS_MAX, SERVICES_MAX
+from isthmus_api.problems import Problem
+from isthmus_api.store import tables
+
+
+class ClusterKind(StrEnum):
+    """What the brokers of a cluster are."""
+
+    ISTHMUS = "isthmus"
+    KAFKA = "kafka"
+
+
+class ServiceKind(StrEnum):
+    """What a registered process does."""
+
+    LINKER = "linker"
+    MIRROR = "mirror"
+    BALANCER = "balancer"
+    LAG = "lag"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A place on the map, under the name that brokers' racks begin with."""
+
+    name: str
+    title: str
+    latitude: float
+    longitude: float
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCluster:
+    """A cluster and where to begin to talk to it."""
+
+    cluster_id: str
+    name: str
+    bootstrap_servers: str
+    kind: ClusterKind
+    regions: tuple[str, ...]
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process that works on clusters, and where it tells its metrics."""
+
+    name: str
+    kind: ServiceKind
+    metrics_url: str
+    region: str | None
+    created_ms: int
+
+
+class Inventory:
+    """All of it in one database."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def regions(self) -> list[Region]:
+        """By name."""
+        return [Region(**row) for row in await self._rows(tables.regions, tables.regions.c.name)]
+
+    async def put_region(self, region: Region) -> None:
+        """Add it, or place it elsewhere."""
+        async with self._engine.begin() as connection:
+            where = tables.regions.c.name == region.name
+            known = await connection.execute(update(tables.regions).where(where).values(**asdict(region)))
+            if known.rowcount == 0:
+                await _bounded(connection, tables.regions, REGIONS_MAX, "regions")
+                await _insert(connection, tables.regions, asdict(region), f"Region {region.name} was added meanwhile.")
+
+    async def remove_region(self, name: str) -> bool:
+        """Whether it was there."""
+        return await self._remove(tables.regions, tables.regions.c.name == name)
+
+    async def clusters(self) -> list[RegisteredCluster]:
+        """By name."""
+        return [_cluster(row) for row in await self._rows(tables.clusters, tables.clusters.c.name)]
+
+    async def cluster(self, cluster_id: str) -> RegisteredCluster | None:
+        """By its id."""
+        async with self._engine.connect() as connection:
+            query = select(tables.clusters).where(tables.clusters.c.cluster_id == cluster_id)
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else _cluster(dict(row))
+
+    async def add_cluster(self, cluster: RegisteredCluster) -> None:
+        """Raises Problem when its name or its id is there already."""
+        async with self._engine.begin() as connection:
+            same = (tables.clusters.c.name == cluster.name) | (tables.clusters.c.cluster_id == cluster.cluster_id)
+            found = (await connection.execute(select(tables.clusters).where(same))).mappings().first()
+            if found is not None:
+                raise Problem(409, _duplicate(cluster, _cluster(dict(found))))
+            await _bounded(connection, tables.clusters, CLUSTERS_MAX, "clusters")
+            values = {**asdict(cluster), "regions": list(cluster.regions)}
+            await _insert(connection, tables.clusters, values, f"Cluster {cluster.name} was registered meanwhile.")
+
+    async def found_regions(self, cluster_id: str, regions: tuple[str, ...]) -> None:
+        """The brokers' racks name these regions now."""
+        async with self._engine.begin() as connection:
+            where = tables.clusters.c.cluster_id == cluster_id
+            await connection.execute(update(tables.clusters).where(where).values(regions=list(regions)))
+
+    async def remove_cluster(self, cluster_id: str) -> bool:
+        """Whether it was there."""
+        return await self._remove(tables.clusters, tables.clusters.c.cluster_id == cluster_id)
+
+    async def services(self) -> list[Service]:
+        """By name."""
+        rows = await self._rows(tables.services, tables.services.c.name)
+        return [Service(**{**row, "kind": ServiceKind(row["kind"])}) for row in rows]
+
+    async def add_service(self, service: Service) -> None:
+        """Raises Problem when its name is there already."""
+        async with self._engine.begin() as connection:
+            await _bounded(connection, tables.services, SERVICES_MAX, "services")
+            message = f"A service named {service.name} is registered already."
+            await _insert(connection, tables.services, asdict(service), message)
+
+    async def remove_service(self, name: str) -> bool:
+        """Whether it was there."""
+        return await self._remove(tables.services, tables.services.c.name == name)
+
+    async def _rows(self, table: Table, order: Any) -> list[dict[str, Any]]:
+        async with self._engine.connect() as connection:
+            return [dict(row) for row in (await connection.execute(select(table).order_by(order))).mappings()]
+
+    async def _remove(self, table: Table, where: Any) -> bool:
+        async with self._engine.begin() as connection:
+            return (await connection.execute(delete(table).where(where))).rowcount > 0
+
+
+def _cluster(row: dict[str, Any]) -> RegisteredCluster:
+    return RegisteredCluster(**{**row, "kind": ClusterKind(row["kind"]), "regions": tuple(row["regions"])})
+
+
+def _duplicate(new: RegisteredCluster, found: RegisteredCluster) -> str:
+    if new.cluster_id == found.cluster_id:
+        return f"This cluster ({found.cluster_id}) is registered already, as {found.name}."
+    return f"A cluster named {found.name} is registered already; its id is {found.cluster_id}."
+
+
+async def _bounded(connection: AsyncConnection, table: Table, most: int, what: str) -> None:
+    count = (await connection.execute(select(func.count()).select_from(table))).scalar_one()
+    if count >= most:
+        raise Problem(409, f"There are {most} {what}, and no more can be registered.")
+
+
+async def _insert(connection: AsyncConnection, table: Table, values: dict[str, Any], duplicate: str) -> None:
+    try:
+        await connection.execute(insert(table).values(**values))
+    except IntegrityError as error:
+        raise Problem(409, duplicate) from error

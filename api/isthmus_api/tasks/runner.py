@@ -1,0 +1,160 @@
+"""Does the open tasks. A process holds a task by renewing its lease; a task whose holder is gone is taken up where it was left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from isthmus_api.clusters import Clusters
+from isthmus_api.events import EventKind, Hub
+from isthmus_api.limits import TASK_LEASE_SECONDS, TASK_PAUSE_SECONDS, TASK_SECONDS_MAX, TASK_WIDTH
+from isthmus_api.problems import Problem
+from isthmus_api.store.work import Item, ItemState, Task, TaskState, Work
+from isthmus_api.tasks.kinds import CreateTaskRequest, Settings
+from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    outcome: Outcome
+    item: Item
+
+
+class Runner:
+    """The tasks that this process works on."""
+
+    def __init__(self, work: Work, clusters: Clusters, hub: Hub, now_ms: Callable[[], int]) -> None:
+        self._work = work
+        self._clusters = clusters
+        self._hub = hub
+        self._now_ms = now_ms
+        self._owner = str(uuid4())
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+
+    async def add(self, settings: Settings, actor: str) -> Task:
+        """A new task; raises Problem when its cluster is unknown or too many tasks are open."""
+        await self._clusters.registered(settings.cluster_id)
+        task_id = str(uuid4())
+        told = settings.model_dump(mode="json")
+        await self._work.add(task_id, settings.kind, actor, told, settings.items(), self._now_ms())
+        self._news.set()
+        return await self._tell(task_id)
+
+    async def cancel(self, task_id: str) -> Task:
+        """What is done stays done; raises Problem when there is no such task or it is finished."""
+        if await self._work.task(task_id) is None:
+            raise Problem(404, f"There is no task {task_id}.")
+        if not await self._work.finish(task_id, TaskState.CANCELLED, "cancelled", self._now_ms()):
+            raise Problem(409, f"Task {task_id} is finished already.")
+        running = self._running.get(task_id)
+        if running is not None:
+            running.cancel()
+        return await self._tell(task_id)
+
+    async def run(self) -> None:
+        """For ever: take up what is open and nobody holds."""
+        try:
+            while True:
+                for task in await self._work.open_tasks():
+                    if task.task_id not in self._running and await self._claim(task.task_id):
+                        self._start(task)
+                self._news.clear()
+                try:
+                    async with asyncio.timeout(TASK_PAUSE_SECONDS):
+                        await self._news.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for running in self._running.values():
+                running.cancel()
+
+    def _start(self, task: Task) -> None:
+        running = asyncio.create_task(self._hold(task))
+        self._running[task.task_id] = running
+
+        def ended(done: asyncio.Task[None]) -> None:
+            del self._running[task.task_id]
+            if not done.cancelled() and (error := done.exception()) is not None:
+                logger.error("task %s was interrupted, and will be taken up again", task.task_id, exc_info=error)
+
+        running.add_done_callback(ended)
+
+    async def _claim(self, task_id: str) -> bool:
+        now = self._now_ms()
+        return await self._work.claim(task_id, self._owner, now, now + int(TASK_LEASE_SECONDS * 1000))
+
+    async def _hold(self, task: Task) -> None:
+        """Work on a task as long as it is this process's own."""
+        worker = asyncio.create_task(self._do(task))
+        try:
+            while not worker.done() and await self._claim(task.task_id):
+                await asyncio.wait({worker}, timeout=TASK_LEASE_SECONDS / 4)
+            if worker.done():
+                worker.result()
+        finally:
+            worker.cancel()
+
+    async def _do(self, task: Task) -> None:
+        try:
+            settings = CreateTaskRequest.model_validate(task.input).root
+        except ValidationError:
+            await self._finish(task.task_id, TaskState.FAILED, "its settings are not those of a task of this version")
+            return
+        while pending := await self._work.items(task.task_id, ItemState.PENDING, most=TASK_WIDTH):
+            if self._now_ms() > task.created_ms + TASK_SECONDS_MAX * 1000:
+                await self._finish(task.task_id, TaskState.FAILED, f"not finished after {TASK_SECONDS_MAX} s")
+                return
+            settled = await asyncio.gather(*(self._step(settings, item) for item in pending))
+            if not await self._note(task.task_id, settled):
+                await asyncio.sleep(TASK_PAUSE_SECONDS)
+        counted = await self._work.task(task.task_id)
+        assert counted is not None
+        if counted.failed:
+            await self._finish(task.task_id, TaskState.FAILED, f"{counted.failed} of {counted.total} items failed")
+        else:
+            await self._finish(task.task_id, TaskState.DONE, "")
+
+    async def _step(self, settings: Settings, item: Item) -> _Settled:
+        try:
+            async with self._clusters.use(settings.cluster_id) as client:
+                return _Settled(await settings.step(client, dict(item.item)), item)
+        except Problem as problem:
+            # A cluster that is away comes back, and then the step is done again.
+            outcome = NotYet(problem.message) if problem.status >= 500 else Failed(problem.message)
+            return _Settled(outcome, item)
+
+    async def _note(self, task_id: str, settled: list[_Settled]) -> bool:
+        """Write down what has come of items; whether anything has."""
+        outcomes: dict[int, tuple[ItemState, str]] = {}
+        waiting = ""
+        for one in settled:
+            match one.outcome:
+                case Done(message):
+                    outcomes[one.item.position] = (ItemState.DONE, message)
+                case Failed(message):
+                    outcomes[one.item.position] = (ItemState.FAILED, message)
+                case NotYet(message):
+                    waiting = waiting or message
+        await self._work.note(task_id, outcomes, waiting, self._now_ms())
+        if outcomes:
+            await self._tell(task_id)
+        return bool(outcomes)
+
+    async def _finish(self, task_id: str, state: TaskState, message: str) -> None:
+        if await self._work.finish(task_id, state, message, self._now_ms()):
+            await self._tell(task_id)
+
+    async def _tell(self, task_id: str) -> Task:
+        task = await self._work.task(task_id)
+        assert task is not None
+        names = ("task_id", "kind", "state", "message", "total", "done", "failed")
+        self._hub.publish(EventKind.TASK, {name: getattr(task, name) for name in names})
+        return task

@@ -1,0 +1,119 @@
+"""Looks at every registered cluster again and again, so that the map can be shown at once, also while a cluster does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from isthmus_client.admin import cluster as cluster_admin
+from isthmus_client.admin import topics as topic_admin
+from isthmus_client.admin.replicas import PartitionStatus, replica_status
+from isthmus_client.client import Client
+from isthmus_client.metadata import Topic, TopicPartition
+
+from isthmus_api.clusters import Clusters
+from isthmus_api.events import EventKind, Hub
+from isthmus_api.lag.series import Ring
+from isthmus_api.limits import STATUS_PARTITIONS_MAX, WATCH_SECONDS, WATCH_TIMEOUT_SECONDS
+from isthmus_api.problems import Problem
+from isthmus_api.regions import region_of
+from isthmus_api.store.inventory import ClusterKind, Inventory, RegisteredCluster
+from isthmus_api.topology import ClusterSeen, ClusterState, TopologyDocument, topology
+
+logger = logging.getLogger(__name__)
+
+# Looking may take this part of the time, no more: a cluster of many partitions is looked at less often.
+_SHARE = 5
+_KEEP_MS = 10 * 60 * 1000
+
+
+class Watch:
+    """What was seen, and the news of it."""
+
+    def __init__(
+        self, inventory: Inventory, clusters: Clusters, ring: Ring, hub: Hub, now_ms: Callable[[], int]
+    ) -> None:
+        self._inventory = inventory
+        self._clusters = clusters
+        self._ring = ring
+        self._hub = hub
+        self._now_ms = now_ms
+        self._seen: dict[str, ClusterSeen] = {}
+        self._last: TopologyDocument | None = None
+
+    async def document(self) -> TopologyDocument:
+        """The topology as it is known now."""
+        regions, clusters = await self._inventory.regions(), await self._inventory.clusters()
+        now = self._now_ms()
+        return topology(now, regions, clusters, self._seen, self._ring.latest(now - _KEEP_MS))
+
+    async def run(self) -> None:
+        """For ever: look, and tell what is new."""
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            clusters = await self._inventory.clusters()
+            for gone in self._seen.keys() - {cluster.cluster_id for cluster in clusters}:
+                del self._seen[gone]
+            await asyncio.gather(*(self._look(cluster) for cluster in clusters))
+            self._tell(await self.document())
+            await asyncio.sleep(max(WATCH_SECONDS, (loop.time() - started) * _SHARE))
+
+    async def _look(self, cluster: RegisteredCluster) -> None:
+        before = self._seen.get(cluster.cluster_id, ClusterSeen())
+        try:
+            async with self._clusters.use(cluster.cluster_id, WATCH_TIMEOUT_SECONDS) as client:
+                seen = await _seen(client, cluster.kind, self._now_ms())
+        except Problem as problem:
+            if before.state is not ClusterState.AWAY:
+                logger.warning("cluster %s is away: %s", cluster.name, problem.message)
+            self._seen[cluster.cluster_id] = replace(before, state=ClusterState.AWAY, message=problem.message)
+            return
+        if before.state is ClusterState.AWAY:
+            logger.info("cluster %s answers again", cluster.name)
+        self._seen[cluster.cluster_id] = seen
+        assert seen.described is not None
+        regions = tuple(sorted({region for broker in seen.described.brokers if (region := region_of(broker.rack))}))
+        if regions and regions != cluster.regions:
+            await self._inventory.found_regions(cluster.cluster_id, regions)
+
+    def _tell(self, document: TopologyDocument) -> None:
+        lags = [flow.model_dump(mode="json") for flow in document.flows]
+        if lags:
+            self._hub.publish(EventKind.LAG, {"at_ms": document.at_ms, "flows": lags})
+        if self._last is None or _shape(document) != _shape(self._last):
+            self._hub.publish(EventKind.TOPOLOGY, document.model_dump(mode="json"))
+        self._last = document
+
+
+def _shape(document: TopologyDocument) -> object:
+    """All of it but what changes every moment."""
+    clusters = [cluster.model_copy(update={"seen_ms": 0}) for cluster in document.clusters]
+    still = {"lag_ms": 0, "lag_records": 0, "copies": 0}
+    return document.regions, clusters, [flow.model_copy(update=still) for flow in document.flows]
+
+
+async def _seen(client: Client, kind: ClusterKind, now_ms: int) -> ClusterSeen:
+    described = await cluster_admin.describe(client)
+    topics = await topic_admin.list_topics(client)
+    is_ours = kind is ClusterKind.ISTHMUS
+    return ClusterSeen(
+        state=ClusterState.UP,
+        seen_ms=now_ms,
+        described=described,
+        topics=topics,
+        replicas=await _replicas(client, topics) if is_ours else None,
+    )
+
+
+async def _replicas(client: Client, topics: Mapping[str, Topic]) -> dict[TopicPartition, PartitionStatus]:
+    led = [
+        TopicPartition(topic.name, partition.index)
+        for topic in topics.values()
+        for partition in topic.partitions.values()
+        if partition.leader >= 0
+    ]
+    told = await replica_status(client, led[:STATUS_PARTITIONS_MAX])
+    return {partition: status for partition, status in told.items() if isinstance(status, PartitionStatus)}
