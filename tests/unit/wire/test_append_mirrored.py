@@ -21,7 +21,7 @@ _TOPICS = st.builds(TopicAppend, st.text(max_size=20), _ID, st.lists(_PARTITIONS
 
 @given(link_id=_ID, timeout_ms=_INT32, topics=st.lists(_TOPICS, max_size=4))
 def test_chunks_are_the_codecs_bytes(link_id: UUID | None, timeout_ms: int, topics: list[TopicAppend]) -> None:
-    entity = AppendMirroredRequest(
+    request = AppendMirroredRequest(
         link_id=link_id,
         timeout_ms=timeout_ms,
         topics=tuple(
@@ -36,7 +36,7 @@ def test_chunks_are_the_codecs_bytes(link_id: UUID | None, timeout_ms: int, topi
         ),
     )
     chunks = encode_append_request(link_id, timeout_ms, topics)
-    assert b"".join(chunks) == encode_request(ApiKey.APPEND_MIRRORED, 0, entity)
+    assert b"".join(chunks) == encode_request(ApiKey.APPEND_MIRRORED, 0, request)
 
 
 def test_records_are_not_copied() -> None:
