@@ -89,10 +89,17 @@ class TopicConfig:
     segment_jitter_ms: int
     segment_ms: int
     unclean_leader_election_enable: bool
+    is_mirrored: bool = False
+    """No setting: the topic is, or was, the copy of another cluster's."""
 
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def leaves_gaps(self) -> bool:
+        """Whether offsets may be missing inside its logs: a copy has the gaps of its source."""
+        return self.compacts or self.is_mirrored
 
     @property
     def deletes(self) -> bool:
@@ -141,7 +148,8 @@ def resolve_topic(overrides: Mapping[str, str], defaults: Mapping[str, Value]) -
 
 
 def as_topic_config(values: Mapping[str, Any]) -> TopicConfig:
-    return TopicConfig(**{field.name: values[field.name.replace("_", ".")] for field in fields(TopicConfig)})
+    settings = (field.name for field in fields(TopicConfig) if field.name != "is_mirrored")
+    return TopicConfig(**{name: values[name.replace("_", ".")] for name in settings})
 
 
 def check_topic(overrides: Mapping[str, str], existing: Mapping[str, str], defaults: Mapping[str, Value]) -> None:

@@ -154,6 +154,10 @@ class ProducerState:
         """Where the oldest open transaction begins."""
         return min(self._open.values(), default=None)
 
+    def opened_before(self, offset: int) -> list[Producer]:
+        """Producers whose open transactions begin below that offset, by id."""
+        return [producer for producer in self.active() if self._open.get(producer.producer_id, offset) < offset]
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that wrote nothing for that long and have no transaction open."""
         gone = [

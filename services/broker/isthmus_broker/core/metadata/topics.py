@@ -24,6 +24,7 @@ from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_re
 from isthmus_broker.core.metadata.constrained_placement import Placed, observers_in, place_constrained
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
 from isthmus_broker.core.metadata.leading import leading_order, preference_of, topic_preference
+from isthmus_broker.core.metadata.links import no_mirror_records
 from isthmus_broker.core.metadata.names import METADATA_TOPIC, collision_key, why_invalid
 from isthmus_broker.core.metadata.partitions import default_directory
 from isthmus_broker.core.metadata.placement import place, usable_brokers
@@ -56,7 +57,7 @@ def create_topics(
     results = []
     for topic in single:
         try:
-            creation = _create(image, topic, context)
+            creation = create_topic(image, topic, context)
             records += creation.records
             results.append(creation.result)
         except Refused as refusal:
@@ -92,12 +93,15 @@ def _refused_topic(name: str, refusal: Refused) -> CreatableTopicResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Creation:
+class Creation:
+    """What makes a topic, and what is answered of it."""
+
     records: list[MetadataRecord]
     result: CreatableTopicResult
 
 
-def _create(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> _Creation:
+def create_topic(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> Creation:
+    """One topic; Refused when it may not be."""
     _check_name(image, topic.name)
     settings = _settings(topic)
     _inherit_constraints(topic, settings, context)
@@ -134,7 +138,7 @@ def _create(image: ClusterImage, topic: CreatableTopic, context: ControllerConte
             for entry in described
         ),
     )
-    return _Creation(records, result)
+    return Creation(records, result)
 
 
 def _check_name(image: ClusterImage, name: str) -> None:
@@ -326,10 +330,12 @@ def delete_topics(
             results.append(_deleted(name, topic.id, ErrorCode.invalid_request, why))
         else:
             doomed[topic.id] = topic
-    records = tuple(RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed)
+    records: list[MetadataRecord] = []
+    for topic_id, topic in doomed.items():
+        records += [RemoveTopicRecord(topic_id=topic_id), *no_mirror_records(image, topic.name)]
     check_size(records)
     results += [_deleted(topic.name, topic_id, ErrorCode.none, None) for topic_id, topic in doomed.items()]
-    return Result(records, entity(DeleteTopicsResponse, throttle_time=NO_THROTTLE, responses=tuple(results)))
+    return Result(tuple(records), entity(DeleteTopicsResponse, throttle_time=NO_THROTTLE, responses=tuple(results)))
 
 
 def _both_or_none(name: str | None) -> str:

@@ -104,6 +104,8 @@ def _delete(node: Services, topic: str, part: Any) -> _Outcome | _Deleting:
     log = partition.log
     if error is not None or log is None or partition.leader is None:
         return _NOTHING, error or ErrorCode.kafka_storage_error
+    if partition.is_copied:
+        return _NOTHING, ErrorCode.policy_violation
     if not log.config.deletes and log.config.cleanup_policy:
         return _NOTHING, ErrorCode.policy_violation
     offset = log.high_watermark if part.offset == HIGH_WATERMARK else part.offset

@@ -6,6 +6,7 @@ A broker asks the active controller wherever it is; a controller that is not the
 from typing import Any
 
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions import FIRST_OWN_KEY
 
 from isthmus_broker.core.metadata.controller import refused
 from isthmus_broker.core.metadata.result import Refused
@@ -42,6 +43,10 @@ async def decide_here(node: NodeServices, asked: Any) -> Any:
 
 
 def _refused(asked: Any, code: ErrorCode) -> Any:
+    if asked.__api_key__ >= FIRST_OWN_KEY:
+        from isthmus_broker.core.metadata import link_controller
+
+        return link_controller.refused(asked, Refused(code))
     if asked.__api_key__ in ABOUT_THE_QUORUM:
         from isthmus_broker.edge.drive import quorum_admin
 

@@ -29,9 +29,18 @@ class Side(Enum):
     CONTROLLER = "controller"
 
 
+_OWN_OF_CONTROLLERS: Final = (
+    ApiKey.CREATE_LINK,
+    ApiKey.ALTER_LINK,
+    ApiKey.DELETE_LINK,
+    ApiKey.REPORT_LINK,
+    ApiKey.CREATE_MIRROR,
+    ApiKey.ALTER_MIRRORS,
+    ApiKey.RAISE_LEADER_EPOCHS,
+)
 VERSIONS: Final[Mapping[Side, Mapping[ApiKey, tuple[int, int]]]] = {
     Side.BROKER: {**KAFKA_VERSIONS, **OWN_VERSIONS},
-    Side.CONTROLLER: CONTROLLER_VERSIONS,
+    Side.CONTROLLER: {**CONTROLLER_VERSIONS, **{key: OWN_VERSIONS[key] for key in _OWN_OF_CONTROLLERS}},
 }
 _FILE_NAME: Final = re.compile(r"(api|controller)_(\d+)_\w+")
 _handlers: Final[dict[tuple[str, int], Handler]] = {}  # by the beginning of the file's name, and the key

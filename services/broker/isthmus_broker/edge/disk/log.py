@@ -204,7 +204,9 @@ class Log:
         if not header.is_control:
             self.producers.appended(header)
             return
-        (marker,) = iterate_records(segment.read(position, header.size))
+        marker = next(iterate_records(segment.read(position, header.size)), None)
+        if marker is None:
+            return  # compaction emptied it, and so the whole transaction is gone
         committed = int.from_bytes((marker.key or b"")[2:4]) == _COMMIT_MARKER
         coordinator_epoch = int.from_bytes((marker.value or b"")[2:6], signed=True)
         aborted = self.producers.ended(header, committed=committed, coordinator_epoch=coordinator_epoch)

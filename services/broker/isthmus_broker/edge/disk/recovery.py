@@ -142,8 +142,8 @@ def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
         good_from, good_size = check_segment(log, segment, recovery_point)
         checked += good_size - good_from
         torn = segment.size - good_size
-        # Only compaction leaves gaps between segments; elsewhere one means that a file lost its end.
-        hole = next_base is not None and next_base != segment.next_offset and not log.config.compacts
+        # Compaction leaves gaps between segments; where nothing does, one means that a file lost its end.
+        hole = next_base is not None and next_base != segment.next_offset and not log.config.leaves_gaps
         if torn or hole:
             cut += torn + sum(later.size for later in segments[number + 1 :])
             log.pool.truncate(str(segment.path), good_size)
@@ -182,7 +182,7 @@ def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int,
     for position, header in segment.headers(begin):
         # The checksum does not cover the base offset, so it is held against its neighbour.
         gap = header.base_offset - expected
-        if gap < 0 or (gap > 0 and not log.config.compacts) or header.last_offset_delta < 0:
+        if gap < 0 or (gap > 0 and not log.config.leaves_gaps) or header.last_offset_delta < 0:
             break
         if not checksum_matches(segment.read(position, header.size), header):
             break

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.extensions import FIRST_OWN_KEY
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
@@ -15,7 +16,7 @@ from isthmus_broker.core.metadata.controller import decide, decide_for_broker
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
-from isthmus_broker.edge.clock import monotonic_ms
+from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.drive.controller import Controller, NotController
 from isthmus_broker.edge.drive.controller_upkeep import ControllerUpkeep
 from isthmus_broker.edge.drive.liveness import BrokerLiveness
@@ -78,6 +79,12 @@ class ActiveController:
 
             assert self._controller.raft is not None
             return await quorum_admin.answer(self._controller.raft, request, self._context())
+        if request.__api_key__ >= FIRST_OWN_KEY:
+            from isthmus_broker.core.metadata.link_controller import decide_about_links  # most clusters have no links
+
+            return await self._controller.run(
+                lambda image: decide_about_links(image, request, self._context(), now_ms())
+            )
         if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
             response = await self._controller.run(lambda image: self._for_broker(image, request, sessions))
             self._watch_sessions()

@@ -19,7 +19,7 @@ ASK_SECONDS: Final = 30.0
 """How long an active controller is looked for and waited for; then the asker is told that there is none."""
 _RETRY_SECONDS: Final = 0.05
 _LAST_WITH_NAMES: Final = 5
-_CLIENT_ID: Final = "isthmus-controller-channel"
+CLIENT_ID: Final = "isthmus-controller-channel"
 
 
 class ControllerUnreachable(Exception):
@@ -101,5 +101,5 @@ class ControllerChannel:
             connection = self._connection
             if connection is None or connection.closed or connection.address != place:
                 self.close()
-                connection = self._connection = await Connection.open(place, _CLIENT_ID)
+                connection = self._connection = await Connection.open(place, CLIENT_ID)
             return connection

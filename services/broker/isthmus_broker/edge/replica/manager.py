@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -13,8 +14,10 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
+from isthmus_broker.core.metadata.links import mirror_of, mirrors_touched
 from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
+from isthmus_broker.core.replica.mirroring import MirrorRole, mirror_role
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.disk.checkpoints import TopicPartition
 from isthmus_broker.edge.disk.files import DiskFailure
@@ -84,7 +87,8 @@ class ReplicaManager:
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The settings in force for a topic."""
-        return resolve_topic(self._image.config(ResourceType.TOPIC, topic), self._config.topic_defaults)
+        config = resolve_topic(self._image.config(ResourceType.TOPIC, topic), self._config.topic_defaults)
+        return config if mirror_of(self._image, topic) is None else replace(config, is_mirrored=True)
 
     # -- following the metadata ----------------------------------------------------------------------------------------------
 
@@ -111,15 +115,27 @@ class ReplicaManager:
             self.throttles.take_config(config)
         for topic_id in sorted(changes.topics_deleted):
             self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
+        self._take_roles(changes)  # before who leads: a leader begins otherwise where a link writes
         for topic_id, indexes in changes.partitions.items():
             topic = changes.after.topics.by_id[topic_id]
+            role = mirror_role(changes.after, topic.name)
             for index in sorted(indexes):
-                self._update(topic.name, topic_id, index, topic.partitions.get(index))
+                self._update(topic.name, topic_id, index, topic.partitions.get(index), role)
         changed = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
         for topic_name in self._by_name if defaults_changed else changed:
             self._reconfigure(topic_name)
 
-    def _update(self, topic: str, topic_id: UUID, index: int, record: PartitionRecord | None) -> None:
+    def _take_roles(self, changes: Changes) -> None:
+        """What the topics are to links now."""
+        touched = {topic for resource in changes.configs for topic in mirrors_touched(changes.after, resource)}
+        for topic in sorted(touched):
+            role = mirror_role(changes.after, topic)
+            for partition in self._by_name.get(topic, {}).values():
+                partition.mirror = role
+
+    def _update(
+        self, topic: str, topic_id: UUID, index: int, record: PartitionRecord | None, role: MirrorRole | None
+    ) -> None:
         node_id = self._config.node_id
         if record is None or node_id not in record.replicas:
             partition = self._by_name.get(topic, {}).pop(index, None)
@@ -135,6 +151,7 @@ class ReplicaManager:
             partition.on_truncated = self._truncated
             self._by_name.setdefault(topic, {})[index] = partition
             self._by_id.setdefault(topic_id.bytes, {})[index] = partition
+        partition.mirror = role
         backoff_ms = self._fetch_settings.backoff_ms
         try:
             partition.take_leadership(leadership_of(record), self._isr_rules(topic, partition), backoff_ms, now_ms())

@@ -16,7 +16,9 @@ from isthmus_broker.core.log.producer_state import Refusal, Remembered
 from isthmus_broker.core.replica.follower import Append, ReplicaFollower, RestartAt, Step, Truncate
 from isthmus_broker.core.replica.leader import ActiveEpoch, IsrProposal, ReplicaLeader
 from isthmus_broker.core.replica.leadership import NOBODY, IsrRules, Leadership
+from isthmus_broker.core.replica.mirroring import MirrorRole, SourceProgress
 from isthmus_broker.edge.disk.log import Log
+from isthmus_broker.edge.replica.open_transactions import abort_open_transactions
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +46,13 @@ class Partition:
         "leader",
         "leadership",
         "log",
+        "mirror",
         "on_appended",
         "on_proposal",
         "on_truncated",
         "records_in",
         "replicated_out",
+        "source",
         "topic",
         "topic_id",
     )
@@ -63,6 +67,8 @@ class Partition:
         self.log = log
         self.bytes_in = self.records_in = 0
         self.bytes_out = self.replicated_out = 0
+        self.mirror: MirrorRole | None = None
+        self.source = SourceProgress()
         self.leader: ReplicaLeader | None = None
         self.follower: ReplicaFollower | None = None
         self.on_appended: Callable[[Partition], None] | None = None
@@ -123,12 +129,34 @@ class Partition:
         """A leader notes where its epoch begins before the first record: readers and followers ask for it."""
         self.follower = None
         if begins or self.leader is None:
-            log.begin_epoch(leadership.leader_epoch)
+            if not self.is_copied:
+                log.begin_epoch(leadership.leader_epoch)
             before, end = self.leader, log.end_offset
             self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, end, now_ms, before)
+            self._leave_source(log, now_ms)
         else:
             self.leader.take(leadership)
         self.take_rules(rules, now_ms)
+
+    def _leave_source(self, log: Log, now_ms: int) -> None:
+        """What was heard of a source is a former leader's news; what a source that was left has open is ended."""
+        self.source = SourceProgress()
+        stop = None if self.mirror is None else self.mirror.stop
+        if stop is not None:
+            aborted = abort_open_transactions(log, self.index, stop, self.leadership.leader_epoch, now_ms)
+            if aborted:
+                told = "%s-%d: %d transactions left open by the source are aborted"
+                logger.warning(told, self.topic, self.index, aborted)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether this is a partition of a mirror topic, whose log is the source's, and no client's to change."""
+        return self.mirror is not None and not self.mirror.is_stopped
+
+    def why_copied(self) -> str:
+        """What to tell a client that wants to change it."""
+        assert self.mirror is not None
+        return f"Topic {self.topic} is a mirror topic of link '{self.mirror.link_name}': it is read-only until it is promoted."
 
     def take_rules(self, rules: IsrRules, now_ms: int) -> None:
         """Decide by these from now on who is in sync, if this node leads."""
@@ -160,6 +188,8 @@ class Partition:
         error = self.refuses()
         if error is None and acks == ALL_IN_SYNC and self.leader is not None and not self.leader.has_enough_in_sync:
             error = ErrorCode.not_enough_replicas
+        if error is None and self.is_copied:
+            return self._refused(Refusal(ErrorCode.policy_violation, self.why_copied()))
         if error is not None:
             moved = error is ErrorCode.not_leader_or_follower
             return ProduceResult(self.index, error.value, current_leader=self.leader_now if moved else None)
@@ -185,7 +215,7 @@ class Partition:
         base_offset = self.log.append_as_leader(batch, header, self.leadership.leader_epoch, now_ms)
         self.bytes_in += len(batch)
         self.records_in += header.record_count
-        self._appended(now_ms)
+        self.appended(now_ms)
         append_time = now_ms if rules.append_time else -1
         return ProduceResult(self.index, 0, base_offset, append_time, self.log.log_start_offset)
 
@@ -193,10 +223,11 @@ class Partition:
         """Append a batch of this node's own, such as a coordinator's; returns the last offset."""
         assert self.log is not None
         self.log.append_as_leader(batch, header_at(batch), self.leadership.leader_epoch, now_ms)
-        self._appended(now_ms)
+        self.appended(now_ms)
         return self.log.end_offset - 1
 
-    def _appended(self, now_ms: int) -> None:
+    def appended(self, now_ms: int) -> None:
+        """The log has grown: let followers fetch, and see what is committed by it."""
         if self._append_watchers:
             for wake in list(self._append_watchers):
                 wake()

@@ -1,0 +1,111 @@
+"""Mirror topics of a destination cluster: create, describe, and everything that may become of them. Isthmus clusters alone have them."""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.links import LinkConfig
+from isthmus_wire.extensions.mirrors import (
+    AlteredMirror,
+    AlterMirrorsRequest,
+    CreateMirrorRequest,
+    DescribedMirror,
+    DescribeMirrorsRequest,
+    EpochFloor,
+    FloorsOfTopic,
+    MirrorAction,
+    MirrorError,
+    RaiseLeaderEpochsRequest,
+)
+
+from isthmus_client.client import Client
+from isthmus_client.errors import Refused, check
+from isthmus_client.metadata import TopicPartition, by_topic
+
+
+async def create_mirror(
+    client: Client,
+    link: str,
+    source_topic: str,
+    *,
+    mirror_topic: str | None = None,
+    replication_factor: int = -1,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> tuple[str, UUID | None]:
+    """Make a mirror of a source topic; its name and its id, None when it was only checked. Raises Refused."""
+    request = CreateMirrorRequest(
+        link_name=link,
+        source_topic=source_topic,
+        mirror_topic=mirror_topic,
+        replication_factor=replication_factor,
+        configs=tuple(LinkConfig(name=name, value=value) for name, value in (configs or {}).items()),
+        source=None,
+        validate_only=validate_only,
+    )
+    response = await client.ask_controller(ApiKey.CREATE_MIRROR, request, lambda r: (r.error_code,))
+    check(response.error_code, f"mirror topic {response.topic}", response.error_message)
+    return response.topic, response.topic_id
+
+
+async def describe_mirrors(
+    client: Client, *, link: str | None = None, topics: Collection[str] | None = None
+) -> list[DescribedMirror]:
+    """Mirror topics of one link or of all; a topic that is named and is none raises Refused."""
+    request = DescribeMirrorsRequest(link_name=link, topics=None if topics is None else tuple(topics))
+    response = await client.ask_any(ApiKey.DESCRIBE_MIRRORS, request)
+    for mirror in response.mirrors:
+        of_link = "" if link is None else f" of link {link}"
+        check(mirror.error_code, f"topic {mirror.topic}", f"it is no mirror topic{of_link}")
+    return list(response.mirrors)
+
+
+async def alter_mirrors(
+    client: Client,
+    action: MirrorAction,
+    topics: Collection[str],
+    *,
+    error: MirrorError = MirrorError.NO_ERROR,
+    message: str = "",
+    validate_only: bool = False,
+) -> dict[str, AlteredMirror]:
+    """What became of each topic; `refusal` makes an error of one that was refused."""
+    request = AlterMirrorsRequest(
+        action=action,
+        topics=tuple(dict.fromkeys(topics)),
+        mirror_error=error,
+        mirror_error_message=message,
+        validate_only=validate_only,
+    )
+    response = await client.ask_controller(ApiKey.ALTER_MIRRORS, request, lambda r: [t.error_code for t in r.topics])
+    return {altered.topic: altered for altered in response.topics}
+
+
+def refusal(altered: AlteredMirror) -> Refused | None:
+    """Why a topic was not altered, if it was not."""
+    if altered.error_code is ErrorCode.none:
+        return None
+    return Refused(altered.error_code, f"mirror topic {altered.topic}", altered.error_message)
+
+
+async def raise_leader_epochs(client: Client, floors: Mapping[TopicPartition, int]) -> dict[str, Refused | None]:
+    """Make the leader epochs of mirror partitions at least these; None for each topic where they are, or why not."""
+    request = RaiseLeaderEpochsRequest(
+        topics=tuple(
+            FloorsOfTopic(
+                name=topic,
+                partitions=tuple(EpochFloor(index=i, at_least=floors[TopicPartition(topic, i)]) for i in indexes),
+            )
+            for topic, indexes in by_topic(floors).items()
+        )
+    )
+    response = await client.ask_controller(
+        ApiKey.RAISE_LEADER_EPOCHS, request, lambda r: [t.error_code for t in r.topics]
+    )
+    return {
+        t.name: None
+        if t.error_code is ErrorCode.none
+        else Refused(t.error_code, f"mirror topic {t.name}", t.error_message)
+        for t in response.topics
+    }
