@@ -9,6 +9,7 @@ from isthmus_cli.cluster import cluster_app
 from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
 from isthmus_cli.group import group_app
+from isthmus_cli.link import link_app
 from isthmus_cli.node import node
 from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
@@ -27,6 +28,7 @@ app.add_typer(topic_app, name="topic")
 app.add_typer(partition_app, name="partition")
 app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
+app.add_typer(link_app, name="link")
 app.command()(produce)
 app.command()(consume)
 for command in (up, status, kill, pause, resume, down):

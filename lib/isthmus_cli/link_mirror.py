@@ -1,0 +1,264 @@
+"""`isthmus link mirror`: the topics that links copy, and how they become topics of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption, complete_topics
+
+if TYPE_CHECKING:
+    from isthmus_client.client import Client
+    from isthmus_wire.extensions.mirrors import AlteredMirror, DescribedMirror, MirrorAction, PartitionProgress
+
+mirror_app = typer.Typer(help="Mirror topics: create, describe, pause, promote, fail over.", no_args_is_help=True)
+
+TopicsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TOPIC]...", autocompletion=complete_topics, help="Or --link for all of it."),
+]
+LinkOption = Annotated[str | None, typer.Option("--link", metavar="LINK", help="All mirror topics of this link.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only let the cluster check it.")]
+_COLUMNS = ("topic", "link", "source_topic", "state", "error", "partitions", "since_ms")
+_PARTITION_COLUMNS = ("partition", "lag", "log_end", "source_end", "heard_ms_ago", "caught_up_ms_ago", "leader_epoch")
+_LAG_COLUMNS = ("topic", "partition", "lag", "log_end")
+
+
+@mirror_app.command("create")
+def create_command(
+    link: Annotated[str, typer.Argument(metavar="LINK")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="As the source calls them.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    replication_factor: Annotated[
+        int, typer.Option("-r", "--replication-factor", help="By default the broker's default.")
+    ] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="What the source does not decide.")
+    ] = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Make mirrors of topics of the source, with as many partitions as there."""
+    from isthmus_client.errors import Refused
+
+    from isthmus_cli.session import exit_for, pairs, run
+
+    configs = pairs(config, "--config")
+
+    async def create(client: Client) -> dict[str, str | Exception]:
+        from isthmus_client.admin.mirrors import create_mirror
+
+        made: dict[str, str | Exception] = {}
+        for topic in topics:
+            try:
+                made[topic], _ = await create_mirror(
+                    client, link, topic, replication_factor=replication_factor, configs=configs, validate_only=dry_run
+                )
+            except Refused as refusal:
+                made[topic] = refusal
+        return made
+
+    answers = run(bootstrap, create)
+    for topic, made in answers.items():
+        if isinstance(made, str):
+            print(f"mirror topic {made} of {topic} {'can be created' if dry_run else 'created'}")
+    exit_for({topic: made if isinstance(made, Exception) else None for topic, made in answers.items()})
+
+
+@mirror_app.command("list")
+def list_command(
+    link: LinkOption = None, bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE
+) -> None:
+    """List the mirror topics."""
+    from isthmus_client.admin.mirrors import describe_mirrors
+
+    from isthmus_cli.output import show_rows
+    from isthmus_cli.session import run
+
+    mirrors = run(bootstrap, lambda client: describe_mirrors(client, link=link))
+    show_rows(output, _COLUMNS, [_facts(mirror) for mirror in mirrors])
+
+
+@mirror_app.command("describe")
+def describe_command(
+    topics: TopicsArgument = None,
+    link: LinkOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show mirror topics, and how far each partition is behind its source."""
+    from isthmus_cli.output import show_json, show_table
+    from isthmus_cli.session import run
+
+    described = run(bootstrap, lambda client: _described(client, topics or None, link))
+    if output is Output.JSON:
+        show_json(described)
+        return
+    for one in described:
+        show_table(_COLUMNS, [one])
+        show_table(_PARTITION_COLUMNS, one["lags"])
+
+
+@mirror_app.command("pause")
+def pause_command(
+    topics: TopicsArgument = None,
+    link: LinkOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Stop copying for a while. The topics stay read-only."""
+    _alter("pause", "paused", topics, link, bootstrap, output, dry_run=dry_run)
+
+
+@mirror_app.command("resume")
+def resume_command(
+    topics: TopicsArgument = None,
+    link: LinkOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Go on copying what was paused, or try again what has failed."""
+    _alter("resume", "resumed", topics, link, bootstrap, output, dry_run=dry_run)
+
+
+@mirror_app.command("promote")
+def promote_command(
+    topics: TopicsArgument = None,
+    link: LinkOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make topics of their own of mirrors that are level with their source, once a last look finds nothing more there."""
+    _alter("promote", "is being promoted", topics, link, bootstrap, output, dry_run=dry_run)
+
+
+@mirror_app.command("failover")
+def failover_command(
+    topics: TopicsArgument = None,
+    link: LinkOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make topics of their own of mirrors as they are, at once. Needs neither the source nor a linker; there is no way back."""
+    _alter("failover", "failed over", topics, link, bootstrap, output, dry_run=dry_run)
+
+
+def _alter(
+    action: str,
+    done: str,
+    topics: list[str] | None,
+    link: str | None,
+    bootstrap: str,
+    output: Output,
+    *,
+    dry_run: bool,
+) -> None:
+    from isthmus_client.admin.mirrors import refusal
+    from isthmus_wire.extensions.mirrors import MirrorAction
+
+    from isthmus_cli.output import show_json, show_table
+    from isthmus_cli.session import exit_for, run
+
+    if bool(topics) == (link is not None):
+        raise typer.BadParameter("name either topics, or the link with --link")
+    altered = run(bootstrap, lambda client: _ask(client, MirrorAction(action), topics, link, dry_run=dry_run))
+    refusals: dict[str, Exception | None] = {topic: refusal(one) for topic, one in altered.items()}
+    if output is Output.JSON:
+        show_json([_outcome(one, refusals[topic]) for topic, one in altered.items()])
+    else:
+        for topic, refused in refusals.items():
+            if refused is None:
+                print(f"mirror topic {topic} {f'can {action}' if dry_run else done}")
+        lags = [{"topic": topic, **_lag(lag)} for topic, one in altered.items() for lag in one.lags]
+        if lags:
+            show_table(_LAG_COLUMNS, lags)
+    exit_for(refusals)
+
+
+async def _ask(
+    client: Client, action: MirrorAction, topics: list[str] | None, link: str | None, *, dry_run: bool
+) -> dict[str, AlteredMirror]:
+    from isthmus_client.admin.links import describe_links
+    from isthmus_client.admin.mirrors import alter_mirrors, describe_mirrors
+    from isthmus_wire.extensions.mirrors import MirrorState
+
+    if topics is None or link is not None:
+        assert link is not None, "topics or a link are named"
+        await describe_links(client, [link])  # a link that does not exist is an error, not one without topics
+        mirrors = await describe_mirrors(client, link=link)
+        topics = [mirror.topic for mirror in mirrors if mirror.state != MirrorState.STOPPED]
+    return await alter_mirrors(client, action, topics, validate_only=dry_run)
+
+
+async def _described(client: Client, topics: list[str] | None, link: str | None) -> list[dict[str, Any]]:
+    from isthmus_client.admin.mirrors import describe_mirrors
+    from isthmus_client.errors import ClientError
+    from isthmus_client.metadata import TopicPartition
+    from isthmus_client.mirrored import progress
+
+    mirrors = await describe_mirrors(client, link=link, topics=topics)
+    told = await progress(client, [TopicPartition(m.topic, i) for m in mirrors for i in range(m.partitions)])
+    return [
+        {
+            **_facts(mirror),
+            "lags": [
+                _progress(index, None if isinstance(known, ClientError) else known)
+                for index in range(mirror.partitions)
+                for known in (told[TopicPartition(mirror.topic, index)],)
+            ],
+        }
+        for mirror in mirrors
+    ]
+
+
+def _facts(mirror: DescribedMirror) -> dict[str, Any]:
+    from isthmus_client.ids import uuid_text
+
+    return {
+        "topic": mirror.topic,
+        "link": mirror.link_name,
+        "source_topic": mirror.source_topic,
+        "state": mirror.state,
+        "error": mirror.mirror_error,
+        "error_message": mirror.mirror_error_message or None,
+        "partitions": mirror.partitions,
+        "since_ms": mirror.state_since_ms,
+        "id": None if mirror.topic_id is None else uuid_text(mirror.topic_id),
+    }
+
+
+def _progress(index: int, told: PartitionProgress | None) -> dict[str, Any]:
+    """What nobody knows is null."""
+    if told is None:
+        return {"partition": index, **dict.fromkeys(_PARTITION_COLUMNS[1:])}
+    knows = told.source_high_watermark >= 0
+    return {
+        "partition": index,
+        "lag": max(told.source_high_watermark - told.high_watermark, 0) if knows else None,
+        "log_end": told.log_end_offset,
+        "source_end": _known(told.source_high_watermark),
+        "heard_ms_ago": _known(told.last_heard_lag_ms),
+        "caught_up_ms_ago": _known(told.caught_up_lag_ms),
+        "leader_epoch": told.leader_epoch,
+    }
+
+
+def _outcome(altered: AlteredMirror, refused: Exception | None) -> dict[str, Any]:
+    return {
+        "topic": altered.topic,
+        "error": None if refused is None else altered.error_code.name,
+        "error_message": altered.error_message,
+        "lags": [_lag(lag) for lag in altered.lags],
+    }
+
+
+def _lag(lag: Any) -> dict[str, Any]:
+    return {"partition": lag.index, "lag": _known(lag.lag), "log_end": _known(lag.last_source_fetch_offset)}
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
