@@ -10,6 +10,7 @@ from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
 from isthmus_cli.group import group_app
 from isthmus_cli.link import link_app
+from isthmus_cli.linker import linker
 from isthmus_cli.node import node
 from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
@@ -22,6 +23,7 @@ from isthmus_cli.wan import wan_app
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
 app.command()(node)
 app.command()(api)
+app.command()(linker)
 app.add_typer(storage_app, name="storage")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")

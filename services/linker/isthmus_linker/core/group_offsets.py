@@ -5,7 +5,7 @@ themselves.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 
 class Position(NamedTuple):
@@ -23,14 +23,14 @@ class Extent(NamedTuple):
     end: int
 
 
-Partition = tuple[str, int]
+P = TypeVar("P", bound=tuple[str, int])
 
 
 def offsets_to_write(
-    source: Mapping[Partition, Position], destination: Mapping[Partition, Position], extents: Mapping[Partition, Extent]
-) -> dict[Partition, Position]:
+    source: Mapping[P, Position], destination: Mapping[P, Position], extents: Mapping[P, Extent]
+) -> dict[P, Position]:
     """Of one group, by the destination's partitions; a partition whose extent is not known is left for the next time."""
-    wanted: dict[Partition, Position] = {}
+    wanted: dict[P, Position] = {}
     for partition, position in sorted(source.items()):
         extent = extents.get(partition)
         if extent is None:

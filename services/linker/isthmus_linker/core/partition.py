@@ -80,6 +80,7 @@ class Chunk:
     first: int
     next: int
     last_epoch: int
+    size: int
     released: bool = False
 
     def release(self) -> None:
@@ -228,7 +229,7 @@ class PartitionCopy:
 
     def _took(self, chunk: Chunk) -> None:
         assert self._chunks[0] is chunk
-        self.counters.bytes += len(chunk.records)
+        self.counters.bytes += chunk.size
         self.counters.offsets += chunk.next - self.end if self._begin == UNKNOWN else chunk.next - chunk.first
         self._chunks.popleft().release()
         self.end, self._begin = chunk.next, UNKNOWN
@@ -317,7 +318,7 @@ class PartitionCopy:
             if found.error is not None:
                 self.fail(found.error, f"the batch at offset {self._position} of the source cannot be copied")
             return None
-        chunk = Chunk(news.records[found.begin : found.end], found.first, found.next, found.last_epoch)
+        chunk = Chunk(news.records[found.begin : found.end], found.first, found.next, found.last_epoch, found.size)
         self._chunks.append(chunk)
         self._position = found.next
         self._last_epoch = self._proof_epoch = found.last_epoch

@@ -1,0 +1,71 @@
+"""`isthmus linker`: a worker that copies the mirror topics of a cluster's links."""
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from isthmus_cli.options import DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from isthmus_client.connection import Address
+
+_FAILED = 1
+
+DestinationOption = Annotated[
+    str,
+    typer.Option(
+        "-b",
+        "--bootstrap",
+        envvar="ISTHMUS_BOOTSTRAP",
+        metavar="HOST:PORT,...",
+        help="The destination: the cluster that has the links.",
+    ),
+]
+HttpOption = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", help="Serve /metrics and /health here; port 0 takes any."),
+]
+
+
+def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = None) -> None:
+    """Copy what the destination's links say, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
+    from isthmus_client.client import parse_bootstrap
+    from isthmus_service.logs import set_up_logs
+
+    try:
+        destination = parse_bootstrap(bootstrap)
+        set_up_logs("linker")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    import uvloop
+
+    raise typer.Exit(uvloop.run(_run(destination, _address(http))))
+
+
+def _address(text: str | None) -> "Address | None":
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise typer.BadParameter(f"wants HOST:PORT, not '{text}'", param_hint="'--http'")
+    return host.strip("[]"), int(port)
+
+
+async def _run(destination: "Sequence[Address]", http: "Address | None") -> int:
+    from isthmus_linker.edge.main import run_linker
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        await run_linker(destination, http, stopping)
+    except OSError as error:
+        print(f"isthmus linker: {error}", file=sys.stderr)
+        return _FAILED
+    return 0

@@ -1,0 +1,401 @@
+"""Copying a link's partitions: fetches from the source's brokers on one side, appends to the destination's on the other.
+
+Each source broker has one fetch under way over a session of its own, each destination broker a few appends. What is fetched, appended or
+asked is decided by each partition's copy (`core/partition.py`); here the answers find their way. Batches stay views of what one socket
+received, all the way to the other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from isthmus_client.admin.mirrors import raise_leader_epochs
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError, Refused
+from isthmus_client.fetch_session import FetchSession
+from isthmus_client.metadata import Broker, TopicPartition
+from isthmus_client.mirrored import Batches, LogEnd, append_to, progress
+from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
+
+from isthmus_linker.core.epochs import epoch_floor
+from isthmus_linker.core.limits import APPEND_BYTES_MAX, APPEND_TIMEOUT_MS, APPENDS_MAX, SHORT_WAIT_MS
+from isthmus_linker.core.partition import Append, Chunk, EndOfLog, FetchAt, News, PartitionCopy, Stage
+from isthmus_linker.core.settings import LinkSettings
+from isthmus_linker.edge.budget import Budget
+from isthmus_linker.edge.signal import Signal
+from isthmus_linker.edge.source import source_ranges
+
+logger = logging.getLogger(__name__)
+
+_TICK_SECONDS: Final = 1.0
+"""How often leaders and epochs are looked at when nothing asks for it before."""
+_PAUSE_SECONDS: Final = 0.1
+"""Between two looks that were asked for, and for partitions that pause."""
+
+
+class Wanted(NamedTuple):
+    """A partition that this worker is to copy. It is another task when the topic is made anew, or its mirror taken up again."""
+
+    source: TopicPartition
+    destination: TopicPartition
+    topic_id: UUID | None
+    since_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A partition that is copied."""
+
+    wanted: Wanted
+    copy: PartitionCopy
+    is_asking: bool = False
+
+
+class LinkCopier:
+    """Of one link. `assign` says what to copy, `run` copies it."""
+
+    def __init__(self, name: str, link_id: UUID, source: Client, destination: Client, budget: Budget) -> None:
+        self.targets: dict[TopicPartition, Target] = {}
+        """By the destination's partition."""
+        self._name = name
+        self._link_id = link_id
+        self._source = source
+        self._destination = destination
+        self._budget = budget
+        self._settings: LinkSettings | None = None
+        self._leads_source: dict[TopicPartition, int] = {}
+        self._leads_destination: dict[TopicPartition, int] = {}
+        self._fetching: set[int] = set()
+        self._appending: set[int] = set()
+        self._changed = Signal()  # leaders, or what a copy asks for
+        self._room = Signal()  # something can be fetched again
+        self._work = Signal()  # something can be appended
+
+    def assign(self, wanted: Collection[Wanted], settings: LinkSettings) -> None:
+        """Copy exactly these from now on."""
+        self._settings = settings
+        keep = {one.destination: one for one in wanted}
+        for partition, target in list(self.targets.items()):
+            if keep.get(partition) != target.wanted:
+                target.copy.stop()
+                del self.targets[partition]
+        for partition, one in keep.items():
+            if partition not in self.targets:
+                copy = PartitionCopy(settings.retry_timeout_ms, settings.backoff_max_ms)
+                self.targets[partition] = Target(one, copy)
+                self._changed.ring()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_epochs())
+                while True:
+                    await self._find_leaders()
+                    self._start_loops(group)
+                    self._start_questions(group)
+                    await self._changed.wait(_TICK_SECONDS if not self._has_questions() else _PAUSE_SECONDS)
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            self.assign_nothing()
+
+    def assign_nothing(self) -> None:
+        """Let go of every partition."""
+        for target in self.targets.values():
+            target.copy.stop()
+        self.targets.clear()
+
+    # -- who leads -----------------------------------------------------------------------------------------------------------
+
+    async def _find_leaders(self) -> None:
+        sources = [target.wanted.source for target in self.targets.values()]
+        self._leads_source = await self._leaders(self._source, sources, "source")
+        self._leads_destination = await self._leaders(self._destination, list(self.targets), "destination")
+
+    async def _leaders(self, client: Client, partitions: list[TopicPartition], side: str) -> dict[TopicPartition, int]:
+        try:
+            found = await client.leaders(partitions)
+        except ClientError as error:
+            logger.debug("link %s: leaders of the %s are not known: %s", self._name, side, error)
+            return {}
+        for refused in found.values():
+            if isinstance(refused, Refused):
+                client.suspect(refused)
+        return {partition: leader.node_id for partition, leader in found.items() if isinstance(leader, Broker)}
+
+    def _start_loops(self, group: asyncio.TaskGroup) -> None:
+        for broker in sorted(set(self._leads_source.values()) - self._fetching):
+            self._fetching.add(broker)
+            group.create_task(self._fetch_loop(broker))
+        for broker in sorted(set(self._leads_destination.values()) - self._appending):
+            self._appending.add(broker)
+            group.create_task(self._append_loop(group, broker))
+
+    # -- fetching ------------------------------------------------------------------------------------------------------------
+
+    async def _fetch_loop(self, broker: int) -> None:
+        """While this broker leads anything."""
+        session = FetchSession()
+        held: list[list[Chunk]] = []
+        failures = 0
+        self._budget.enter()
+        try:
+            while targets := self._led_by(broker):
+                held = [chunks for chunks in held if not all(chunk.released for chunk in chunks)]
+                wanted = self._fetchable(targets)
+                limits = self._limits(targets)
+                if not wanted or _bytes_of(held) > limits.max_bytes:
+                    await self._room.wait(_PAUSE_SECONDS)
+                    continue
+                try:
+                    held.append(await self._fetch(broker, wanted, limits, session))
+                    failures = 0
+                except ClientError as error:
+                    failures += 1
+                    level = logging.WARNING if failures == 1 else logging.DEBUG
+                    logger.log(level, "link %s: fetching from broker %d of the source: %s", self._name, broker, error)
+                    self._changed.ring()
+                    await asyncio.sleep(self._source.pause(failures))
+        finally:
+            self._budget.leave()
+            self._fetching.discard(broker)
+
+    def _led_by(self, broker: int) -> list[Target]:
+        return [target for target in self.targets.values() if self._leads_source.get(target.wanted.source) == broker]
+
+    def _fetchable(self, targets: Sequence[Target]) -> list[tuple[Target, FetchAt]]:
+        now = now_ms()
+        return [(target, at) for target in targets if (at := target.copy.fetch_at(now)) is not None]
+
+    def _limits(self, targets: Sequence[Target]) -> FetchLimits:
+        """A fetch does not wait long while a partition is left out that may have room again at any moment."""
+        settings = self._settings
+        assert settings is not None, "there are targets, so they were assigned"
+        soon = any(target.copy.is_full for target in targets)
+        return FetchLimits(
+            wait_ms=min(SHORT_WAIT_MS, settings.fetch_wait_ms) if soon else settings.fetch_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=self._budget.share(settings.fetch_bytes),
+        )
+
+    async def _fetch(
+        self, broker: int, wanted: Sequence[tuple[Target, FetchAt]], limits: FetchLimits, session: FetchSession
+    ) -> list[Chunk]:
+        """One fetch; the chunks it brought."""
+        assert self._settings is not None
+        at = {
+            target.wanted.source: FetchFrom(
+                place.offset,
+                self._settings.partition_bytes,
+                _epoch(self._source, target.wanted.source),
+                place.last_epoch,
+            )
+            for target, place in wanted
+        }
+        answer = await fetch_from(
+            self._source, broker, at, limits, session=session, lane=f"fetch for link {self._name}"
+        )
+        now = now_ms()
+        chunks = [
+            chunk
+            for target, place in wanted
+            if (chunk := self._fetched(target, place, answer.get(target.wanted.source), now)) is not None
+        ]
+        if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
+            self._changed.ring()
+        self._work.ring()
+        return chunks
+
+    def _fetched(self, target: Target, place: FetchAt, got: Fetched | Refused | None, now: int) -> Chunk | None:
+        if got is None:
+            target.copy.no_news(now)
+            return None
+        if isinstance(got, Refused):
+            target.copy.fetch_refused(place, got.code, now)
+            self._changed.ring()
+            return None
+        news = News(
+            memoryview(got.records), got.high_watermark, got.log_start_offset, got.leader_epoch, got.diverging_epoch
+        )
+        return target.copy.fetched(place, news, now)
+
+    # -- appending -----------------------------------------------------------------------------------------------------------
+
+    async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
+        """While this broker leads anything."""
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            while self._has_appends_for(broker) or under_way:
+                if len(under_way) < APPENDS_MAX and (batch := self._appendable(broker)):
+                    task = group.create_task(self._append(broker, batch))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                    continue
+                await self._work.wait(_PAUSE_SECONDS)
+        finally:
+            self._appending.discard(broker)
+
+    def _has_appends_for(self, broker: int) -> bool:
+        return any(self._leads_destination.get(partition) == broker for partition in self.targets)
+
+    def _appendable(self, broker: int) -> list[tuple[Target, Append]]:
+        """What can be sent now; what would make the request too long waits for the next."""
+        now, size = now_ms(), 0
+        batch: list[tuple[Target, Append]] = []
+        for partition, target in self.targets.items():
+            if self._leads_destination.get(partition) != broker:
+                continue
+            wanted = target.copy.next_append(now)
+            if wanted is None:
+                continue
+            batch.append((target, wanted))
+            size += 0 if wanted.chunk is None else len(wanted.chunk.records)
+            if size >= APPEND_BYTES_MAX:
+                break
+        return batch
+
+    async def _append(self, broker: int, batch: Sequence[tuple[Target, Append]]) -> None:
+        wanted = {
+            target.wanted.destination: _batches(sent) for target, sent in batch if self._is_same_topic(target.wanted)
+        }
+        answers: dict[TopicPartition, LogEnd] = {}
+        try:
+            answers = await append_to(self._destination, broker, self._link_id, wanted, timeout_ms=APPEND_TIMEOUT_MS)
+        except ClientError as error:
+            logger.warning("link %s: appending at broker %d: %s", self._name, broker, error)
+            self._changed.ring()
+        now = now_ms()
+        for target, sent in batch:
+            answer = answers.get(target.wanted.destination)
+            if answer is None:
+                target.copy.append_lost(sent, now)
+            else:
+                self._answered(target, sent, answer, now)
+        self._work.ring()
+        self._room.ring()
+
+    def _is_same_topic(self, wanted: Wanted) -> bool:
+        """Whether the id that goes along with an append is that of the topic this worker was told of."""
+        known = self._destination.view.topics.get(wanted.destination.topic)
+        return known is not None and known.topic_id == wanted.topic_id
+
+    def _answered(self, target: Target, sent: Append, answer: LogEnd, now: int) -> None:
+        log = EndOfLog(answer.log_end, answer.last_epoch)
+        if answer.refused is None:
+            target.copy.appended(sent, log)
+            return
+        logger.debug("link %s: append: %s", self._name, answer.refused)
+        target.copy.append_refused(sent, answer.refused.code, log, now)
+        self._changed.ring()
+
+    # -- questions -----------------------------------------------------------------------------------------------------------
+
+    def _has_questions(self) -> bool:
+        return any(target.copy.stage in (Stage.ASK_DESTINATION, Stage.ASK_SOURCE) for target in self.targets.values())
+
+    def _start_questions(self, group: asyncio.TaskGroup) -> None:
+        """Each for the partitions that have it now, so that one without a leader holds up nobody who asks later."""
+        if asking := self._claim(Stage.ASK_DESTINATION):
+            group.create_task(self._ask_destination(asking))
+        if asking := self._claim(Stage.ASK_SOURCE):
+            group.create_task(self._ask_source(asking))
+
+    def _claim(self, stage: Stage) -> list[Target]:
+        now = now_ms()
+        claimed = [t for t in self.targets.values() if not t.is_asking and t.copy.asks(stage, now)]
+        for target in claimed:
+            target.is_asking = True
+        return claimed
+
+    async def _ask_destination(self, targets: Sequence[Target]) -> None:
+        answers = await progress(self._destination, [target.wanted.destination for target in targets])
+        now = now_ms()
+        for target in targets:
+            target.is_asking = False
+            answer = answers[target.wanted.destination]
+            if isinstance(answer, ClientError):
+                logger.debug("link %s: %s", self._name, answer)
+                target.copy.asking_failed(now)
+            else:
+                target.copy.destination_ends(EndOfLog(answer.log_end_offset, answer.last_epoch))
+        self._changed.ring()
+        self._room.ring()
+
+    async def _ask_source(self, targets: Sequence[Target]) -> None:
+        assert self._settings is not None
+        wanted = [target.wanted.source for target in targets]
+        answers = await source_ranges(self._source, wanted, self._settings.start)
+        now = now_ms()
+        for target in targets:
+            target.is_asking = False
+            answer = answers[target.wanted.source]
+            if isinstance(answer, ClientError):
+                logger.debug("link %s: %s", self._name, answer)
+                target.copy.asking_failed(now)
+                continue
+            lost = target.copy.counters.gap_offsets
+            target.copy.source_has(answer, now)
+            lost = target.copy.counters.gap_offsets - lost
+            if lost:
+                logger.warning(
+                    "link %s: partition %s goes on at offset %d: the source's retention took %d offsets before they were copied",
+                    self._name, target.wanted.destination, answer.start, lost,
+                )  # fmt: skip
+        self._room.ring()
+
+    # -- leader epochs -------------------------------------------------------------------------------------------------------
+
+    async def _keep_epochs(self) -> None:
+        """The destination's leader epochs stay above the source's, before batches need it."""
+        while True:
+            floors = self._floors()
+            if floors:
+                await self._raise(floors)
+            await self._changed.wait(_TICK_SECONDS)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _floors(self) -> dict[TopicPartition, int]:
+        floors: dict[TopicPartition, int] = {}
+        for partition, target in self.targets.items():
+            source = max(
+                _epoch(self._source, target.wanted.source), target.copy.source_epoch, target.copy.needs_epoch_above
+            )
+            own = self._destination.view.leader(partition)
+            floor = epoch_floor(source, own.leader_epoch) if own is not None else None
+            if floor is not None:
+                floors[partition] = floor
+        return floors
+
+    async def _raise(self, floors: Mapping[TopicPartition, int]) -> None:
+        try:
+            outcomes = await raise_leader_epochs(self._destination, floors)
+            await self._destination.refresh({partition.topic for partition in floors})
+        except ClientError as error:
+            logger.warning("link %s: leader epochs are not raised: %s", self._name, error)
+            return
+        for refused in outcomes.values():
+            if refused is not None:
+                logger.warning("link %s: %s", self._name, refused)
+
+
+def now_ms() -> int:
+    """A clock that never goes back."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _epoch(client: Client, partition: TopicPartition) -> int:
+    known = client.view.leader(partition)
+    return -1 if known is None else known.leader_epoch
+
+
+def _bytes_of(held: Sequence[Sequence[Chunk]]) -> int:
+    """A chunk is a view of the whole answer, so that is what is held until the last of them is appended."""
+    return sum(chunk.size for chunks in held for chunk in chunks)
+
+
+def _batches(sent: Append) -> Batches:
+    records = None if sent.chunk is None else sent.chunk.records
+    return Batches(sent.expected_end, records, sent.high_watermark, sent.source_epoch, sent.start_offset)

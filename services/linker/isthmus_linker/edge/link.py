@@ -1,0 +1,307 @@
+"""One link at work: is its source there, what is copied, and what is reported of it.
+
+Every worker copies its share of the partitions. What is done once for a link (checks, tasks, reports, the end of a promotion) is done by
+the worker that owns it; two that think so for a moment do the same twice, which changes nothing.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from isthmus_client.admin import topics
+from isthmus_client.admin.links import report_link
+from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.mirrors import alter_mirrors, refusal
+from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.errors import ClientError, RequestTimedOut
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.mirrored import progress
+from isthmus_client.work_sharing import Share
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, LinkTask, TaskState
+from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress
+
+from isthmus_linker.core.link_health import Health, LinkHealth
+from isthmus_linker.core.partition import Failure
+from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
+from isthmus_linker.edge.budget import Budget
+from isthmus_linker.edge.copier import LinkCopier, now_ms
+from isthmus_linker.edge.offset_sync import sync_group_offsets
+from isthmus_linker.edge.outcome import FINE, INTERNAL_ERROR, Outcome
+from isthmus_linker.edge.plan import LinkPlan
+from isthmus_linker.edge.topic_sync import create_mirrors, sync_topic_configs
+
+logger = logging.getLogger(__name__)
+
+CLIENT_ID: Final = "isthmus-linker"
+"""Both clusters know a worker by it; mirror topics take more partitions from nobody else."""
+OPERATION_SECONDS: Final = 5.0
+"""A question that is not answered for so long is asked again from the start."""
+_RECHECK_MS: Final = 1_000
+"""How soon a source that did not answer is asked again; each `availability.check.ms` counts one failure."""
+_WATCH_SECONDS: Final = 2.0
+"""How often topics of the source are looked at, and failures and ends of promotions reported."""
+_CREATE_SECONDS: Final = 10.0
+_UNKNOWN_TOPIC: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
+
+
+class LinkRunner:
+    """`update` says what the link is now and which share this worker has; `run` does it."""
+
+    def __init__(self, plan: LinkPlan, share: Share, destination: Client, budget: Budget) -> None:
+        self.plan = plan
+        self.health = LinkHealth()
+        self.outcomes: dict[LinkTask, Outcome] = {}
+        self.source = Client(
+            parse_bootstrap(plan.settings.bootstrap), client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS
+        )
+        self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget)
+        self._share = share
+        self._destination = destination
+        self._watches: dict[str, SourceWatch] = {}
+        self._is_known = False  # the source answered, and is the cluster that the link is to
+
+    @property
+    def owns(self) -> bool:
+        """Whether this worker does what is done once for the link."""
+        return self._share.holds(str(self.plan.link_id))
+
+    def update(self, plan: LinkPlan, share: Share) -> None:
+        """What the destination says of the link now."""
+        self.plan, self._share = plan, share
+        self.copier.assign(plan.wanted(share) if self._is_known else [], plan.settings)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._check_source())
+                group.create_task(self.copier.run())
+                group.create_task(self._every(lambda: _WATCH_SECONDS, self._watch))
+                group.create_task(self._every(self._seconds_of("sync_offsets_ms"), self._sync_offsets))
+                group.create_task(self._every(self._seconds_of("sync_configs_ms"), self._sync_configs))
+                group.create_task(self._every(lambda: _CREATE_SECONDS, self._create_mirrors))
+        finally:
+            self.source.close()
+
+    def _seconds_of(self, setting: str) -> Callable[[], float]:
+        return lambda: float(getattr(self.plan.settings, setting)) / 1000
+
+    async def _every(self, seconds: Callable[[], float], work: Callable[[], Awaitable[None]]) -> None:
+        """What fails because a cluster cannot be asked is done the next time."""
+        while True:
+            try:
+                await work()
+            except ClientError as error:
+                logger.warning("link %s: %s", self.plan.name, error)
+            await asyncio.sleep(seconds())
+
+    # -- the source ----------------------------------------------------------------------------------------------------------
+
+    async def _check_source(self) -> None:
+        counted_ms = -self.plan.settings.availability_check_ms
+        while True:
+            period = self.plan.settings.availability_check_ms
+            failed = await self._try_source()
+            if failed is None:
+                await asyncio.sleep(period / 1000)
+                continue
+            if now_ms() - counted_ms >= period:
+                counted_ms = now_ms()
+                self.health.missed(*failed, self.plan.settings.availability_failures)
+                logger.warning("link %s: the source does not answer: %s", self.plan.name, failed[1])
+            await asyncio.sleep(min(period, _RECHECK_MS) / 1000)
+
+    async def _try_source(self) -> tuple[LinkError, str] | None:
+        """Why the source did not answer; None when it did."""
+        try:
+            view = await self.source.refresh({mirror.source_topic for mirror in self.plan.watched})
+        except ClientError as error:
+            return await self._named(error), str(error)
+        expected = self.plan.source_cluster_id
+        if expected and view.cluster_id != expected:
+            self._is_known = False
+            self.health.wrong_source(f"the source is cluster {view.cluster_id}, and the link is to {expected}")
+            return None
+        self._is_known = True
+        self.health.reached()
+        return None
+
+    async def _named(self, error: ClientError) -> LinkError:
+        if isinstance(error, RequestTimedOut):
+            return LinkError.TIMEOUT_ERROR
+        loop = asyncio.get_running_loop()
+        for host, port in parse_bootstrap(self.plan.settings.bootstrap):
+            try:
+                await loop.getaddrinfo(host, port)
+            except socket.gaierror:
+                continue
+            return LinkError.BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR
+        return LinkError.UNRESOLVABLE_BOOTSTRAP_ERROR
+
+    @property
+    def _state(self) -> LinkState:
+        return LinkState.PAUSED if self.plan.settings.paused else self.health.now.state
+
+    # -- reports -------------------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """What is wrong with single topics, what has become of the link, which promotions are done."""
+        await self._report_failures()
+        if not self.owns:
+            return
+        await self._report_link()
+        await self._report_availability()
+        if self._state is LinkState.ACTIVE and self._is_known:
+            await self._look_at_topics()
+            await self._finish_promotions()
+
+    async def _report_failures(self) -> None:
+        """Of partitions that this worker copies: each ends its topic's mirror."""
+        failures = {
+            partition.topic: target.copy.failure
+            for partition, target in self.copier.targets.items()
+            if target.copy.failure is not None
+        }
+        for topic, failure in failures.items():
+            await self._fail(topic, failure)
+
+    async def _fail(self, topic: str, failure: Failure) -> None:
+        logger.error("link %s: mirror topic %s fails: %s: %s", self.plan.name, topic, failure.error, failure.message)
+        answers = await alter_mirrors(
+            self._destination, MirrorAction.FAIL, [topic], error=failure.error, message=failure.message
+        )
+        for altered in answers.values():
+            if (refused := refusal(altered)) is not None:
+                logger.warning("link %s: %s", self.plan.name, refused)
+
+    async def _report_link(self) -> None:
+        """Only what differs from what the destination knows."""
+        health, tasks = self.health.now, self._tasks()
+        known = Health(LinkState(self.plan.state), LinkError(self.plan.error), self.plan.error_message)
+        if (health == known or self.plan.settings.paused) and set(tasks) == set(self.plan.tasks):
+            return
+        await report_link(self._destination, self.plan.link_id, health.state, health.error, health.message, tasks)
+
+    def _tasks(self) -> list[DescribedTask]:
+        settings = self.plan.settings
+        return [
+            self._task(LinkTask.CONSUMER_OFFSET_SYNC, is_on=settings.sync_offsets),
+            self._task(LinkTask.TOPIC_CONFIGS_SYNC, is_on=True),
+            self._task(LinkTask.AUTO_CREATE_MIRROR, is_on=settings.create_mirrors),
+        ]
+
+    def _task(self, task: LinkTask, *, is_on: bool) -> DescribedTask:
+        outcome = self.outcomes.get(task, FINE) if is_on else FINE
+        state = TaskState.NOT_CONFIGURED
+        if is_on:
+            state = _TASK_STATES.get(self._state, TaskState.ACTIVE if outcome == FINE else TaskState.IN_ERROR)
+        return DescribedTask(name=task, state=state, error=outcome.error, error_message=outcome.message)
+
+    async def _report_availability(self) -> None:
+        if self.health.is_unavailable:
+            action, names = MirrorAction.SOURCE_LOST, self.plan.in_state(MirrorState.ACTIVE)
+        elif self._is_known:
+            action, names = MirrorAction.SOURCE_FOUND, self.plan.in_state(MirrorState.SOURCE_UNAVAILABLE)
+        else:
+            return
+        if names and not self.plan.settings.paused:
+            await alter_mirrors(self._destination, action, names)
+
+    # -- topics --------------------------------------------------------------------------------------------------------------
+
+    async def _look_at_topics(self) -> None:
+        watched = self.plan.watched
+        view = await self.source.refresh({mirror.source_topic for mirror in watched})
+        self._watches = {m.topic: self._watches.get(m.topic) or SourceWatch() for m in watched}
+        for mirror in watched:
+            if view.refused.get(mirror.source_topic, ErrorCode.unknown_topic_id) not in _UNKNOWN_TOPIC:
+                continue  # the source cannot say now
+            known = view.topics.get(mirror.source_topic)
+            found = None if known is None else SourceTopic(known.topic_id, len(known.partitions))
+            mirrored = SourceTopic(mirror.source_topic_id, mirror.partitions)
+            verdict = self._watches[mirror.topic].seen(found, mirrored, now_ms(), self.plan.settings.retry_timeout_ms)
+            if verdict.failure is not None:
+                await self._fail(mirror.topic, verdict.failure)
+            elif verdict.grow_to is not None:
+                await self._grow(mirror.topic, verdict.grow_to)
+
+    async def _grow(self, topic: str, partitions: int) -> None:
+        logger.info("link %s: mirror topic %s gets %d partitions, as its source has", self.plan.name, topic, partitions)
+        refused = (await topics.create_partitions(self._destination, {topic: partitions}))[topic]
+        if refused is not None:
+            logger.warning("link %s: %s", self.plan.name, refused)
+
+    async def _finish_promotions(self) -> None:
+        pending = [mirror for mirror in self.plan.mirrors if mirror.state == MirrorState.PENDING_STOPPED]
+        drained = [mirror for mirror in pending if await self._has_drained(mirror)]
+        if not drained:
+            return
+        names = {mirror.source_topic: mirror.topic for mirror in drained}
+        await sync_topic_configs(self.source, self._destination, self.plan.settings, names)
+        if self.plan.settings.sync_offsets:
+            await sync_group_offsets(self.source, self._destination, self.plan.settings, names)
+        answers = await alter_mirrors(self._destination, MirrorAction.FINISH_PROMOTION, list(names.values()))
+        for altered in answers.values():
+            refused = refusal(altered)
+            if refused is not None:
+                logger.warning("link %s: %s", self.plan.name, refused)
+            else:
+                logger.info("link %s: topic %s is promoted: it takes writes now", self.plan.name, altered.topic)
+
+    async def _has_drained(self, mirror: DescribedMirror) -> bool:
+        """Whether the copy has, on every in-sync replica, all that the source has."""
+        indexes = range(mirror.partitions)
+        ends = await list_offsets(self.source, {TopicPartition(mirror.source_topic, i): At.LATEST for i in indexes})
+        copies = await progress(self._destination, [TopicPartition(mirror.topic, i) for i in indexes])
+        return all(
+            isinstance(end := ends[TopicPartition(mirror.source_topic, i)], FoundOffset)
+            and isinstance(copy := copies[TopicPartition(mirror.topic, i)], PartitionProgress)
+            and copy.high_watermark >= end.offset
+            for i in indexes
+        )
+
+    # -- tasks ---------------------------------------------------------------------------------------------------------------
+
+    async def _sync_offsets(self) -> None:
+        settings = self.plan.settings
+        if settings.sync_offsets:
+            await self._task_of(
+                LinkTask.CONSUMER_OFFSET_SYNC,
+                lambda: sync_group_offsets(self.source, self._destination, settings, self._mirror_names()),
+            )
+
+    async def _sync_configs(self) -> None:
+        await self._task_of(
+            LinkTask.TOPIC_CONFIGS_SYNC,
+            lambda: sync_topic_configs(self.source, self._destination, self.plan.settings, self._mirror_names()),
+        )
+
+    async def _create_mirrors(self) -> None:
+        settings = self.plan.settings
+        if settings.create_mirrors:
+            await self._task_of(
+                LinkTask.AUTO_CREATE_MIRROR,
+                lambda: create_mirrors(self.source, self._destination, settings, self.plan.name),
+            )
+
+    def _mirror_names(self) -> dict[str, str]:
+        """By the source topic's name."""
+        return {mirror.source_topic: mirror.topic for mirror in self.plan.copied}
+
+    async def _task_of(self, task: LinkTask, work: Callable[[], Awaitable[Outcome]]) -> None:
+        if not self.owns or not self._is_known or self._state is not LinkState.ACTIVE:
+            return
+        try:
+            self.outcomes[task] = await work()
+        except ClientError as error:
+            self.outcomes[task] = Outcome(INTERNAL_ERROR, str(error))
+
+
+_TASK_STATES: Final = {
+    LinkState.PAUSED: TaskState.LINK_PAUSED,
+    LinkState.UNAVAILABLE: TaskState.LINK_UNAVAILABLE,
+    LinkState.FAILED: TaskState.LINK_FAILED,
+}

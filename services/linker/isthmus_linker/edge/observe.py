@@ -1,0 +1,107 @@
+"""What a worker tells of its work: metrics as they are when asked, and samples of lag."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+from isthmus_client.client import Client
+from isthmus_client.metadata import TopicPartition
+from isthmus_service.lag import CopyKind, LagSample
+from isthmus_wire.extensions.links import LinkState
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from isthmus_linker.edge.copier import Target, now_ms
+from isthmus_linker.edge.link import LinkRunner
+
+_BY_PARTITION: Final = ("link", "topic", "partition")
+
+
+class LinkCollector(Collector):
+    """Every link and partition of this worker; those it no longer has are not told any more."""
+
+    def __init__(self, runners: Callable[[], Collection[LinkRunner]]) -> None:
+        self._runners = runners
+
+    def collect(self) -> Iterator[Metric]:
+        """For Prometheus."""
+        runners = self._runners()
+        up = GaugeMetricFamily("isthmus_link_up", "1 while the source of the link answers", labels=("link",))
+        for runner in runners:
+            up.add_metric((runner.plan.name,), float(runner.health.now.state is LinkState.ACTIVE))
+        yield up
+        targets = [(runner.plan.name, target) for runner in runners for target in runner.copier.targets.values()]
+        yield from _gauges(targets)
+        yield from _counters(targets)
+
+
+def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
+    records = GaugeMetricFamily(
+        "isthmus_link_lag_records", "Offsets that the copy does not have yet", labels=_BY_PARTITION
+    )
+    seconds = GaugeMetricFamily(
+        "isthmus_link_lag_seconds", "How long ago the copy had all that its source had", labels=_BY_PARTITION
+    )
+    now = now_ms()
+    for link, target in targets:
+        labels, copy = _labels(link, target), target.copy
+        if copy.end >= 0 and copy.high_watermark >= 0:
+            records.add_metric(labels, max(copy.high_watermark - copy.end, 0))
+        lag_ms = copy.lag_ms(now)
+        if lag_ms >= 0:
+            seconds.add_metric(labels, lag_ms / 1000)
+    yield records
+    yield seconds
+
+
+def _counters(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
+    told = {
+        "bytes": CounterMetricFamily("isthmus_link_bytes", "Bytes of batches that were copied", labels=_BY_PARTITION),
+        "offsets": CounterMetricFamily("isthmus_link_offsets", "Offsets that were copied", labels=_BY_PARTITION),
+        "errors": CounterMetricFamily("isthmus_link_errors", "Refused or lost requests", labels=_BY_PARTITION),
+        "gap_offsets": CounterMetricFamily(
+            "isthmus_link_gap_offsets", "Offsets that the source's retention took before", labels=_BY_PARTITION
+        ),
+    }
+    for link, target in targets:
+        for name, family in told.items():
+            family.add_metric(_labels(link, target), getattr(target.copy.counters, name))
+    yield from told.values()
+
+
+def _labels(link: str, target: Target) -> tuple[str, str, str]:
+    partition = target.wanted.destination
+    return link, partition.topic, str(partition.partition)
+
+
+def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
+    """One for each partition of which both ends are known."""
+    now, at = now_ms(), int(time.time() * 1000)
+    for partition, target in runner.copier.targets.items():
+        copy, source = target.copy, target.wanted.source
+        if copy.end < 0 or copy.high_watermark < 0:
+            continue
+        yield LagSample(
+            kind=CopyKind.LINK,
+            link=runner.plan.name,
+            source_cluster=runner.source.view.cluster_id or runner.plan.source_cluster_id,
+            target_cluster=destination.view.cluster_id or "",
+            source_region=_region(runner.source, source),
+            target_region=_region(destination, partition),
+            source_topic=source.topic,
+            topic=partition.topic,
+            partition=partition.partition,
+            target_broker=-1,
+            source_end=copy.high_watermark,
+            target_end=copy.end,
+            lag_ms=copy.lag_ms(now),
+            at_ms=at,
+        )
+
+
+def _region(client: Client, partition: TopicPartition) -> str:
+    """Of the partition's leader: what stands before the first slash of its rack."""
+    known = client.view.leader(partition)
+    broker = None if known is None else client.view.brokers.get(known.leader)
+    return "" if broker is None or broker.rack is None else broker.rack.partition("/")[0]

@@ -1,0 +1,49 @@
+"""What a worker asks of a link's source, beside records."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError
+from isthmus_client.metadata import TopicPartition
+
+from isthmus_linker.core.partition import SourceRange
+from isthmus_linker.core.settings import EARLIEST, LATEST
+
+
+async def source_ranges(
+    client: Client, partitions: Collection[TopicPartition], start: str
+) -> dict[TopicPartition, SourceRange | ClientError]:
+    """Which offsets the source has of each, and where a new copy begins; or why that is not known."""
+    earliest = await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST))
+    begins = earliest if start == EARLIEST else await _begins(client, partitions, start)
+    return {tp: _range(client, tp, earliest[tp], begins[tp]) for tp in partitions}
+
+
+async def _begins(
+    client: Client, partitions: Collection[TopicPartition], start: str
+) -> dict[TopicPartition, FoundOffset | ClientError]:
+    """A time after the last record means the end."""
+    latest = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
+    if start == LATEST:
+        return latest
+    found = await list_offsets(client, dict.fromkeys(partitions, _millis(start)))
+    return {tp: latest[tp] if isinstance(one, FoundOffset) and one.offset < 0 else one for tp, one in found.items()}
+
+
+def _range(
+    client: Client, partition: TopicPartition, earliest: FoundOffset | ClientError, begin: FoundOffset | ClientError
+) -> SourceRange | ClientError:
+    if isinstance(earliest, ClientError):
+        return earliest
+    if isinstance(begin, ClientError):
+        return begin
+    known = client.view.leader(partition)
+    return SourceRange(earliest.offset, max(begin.offset, earliest.offset), -1 if known is None else known.leader_epoch)
+
+
+def _millis(text: str) -> int:
+    """A time without a zone is UTC."""
+    time = datetime.fromisoformat(text)
+    return int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,133 @@
+"""A worker: reads what the destination wants, shares it with the other workers, and runs its links.
+
+It keeps nothing. Killed at any moment, it leaves behind a share that the others take over, and appends that name their offset.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from typing import Final
+from uuid import UUID
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Address
+from isthmus_client.errors import ClientError
+from isthmus_client.work_sharing import Share, SharingMember
+from isthmus_service.lag import LAG_TOPIC
+from isthmus_service.samples import SampleTopic
+
+from isthmus_linker.edge.budget import Budget
+from isthmus_linker.edge.link import CLIENT_ID, OPERATION_SECONDS, LinkRunner
+from isthmus_linker.edge.observe import lag_samples
+from isthmus_linker.edge.plan import LinkPlan, read_plans
+
+logger = logging.getLogger(__name__)
+
+GROUP_ID: Final = "__isthmus_linker"
+PROTOCOL_TYPE: Final = "isthmus-linker"
+_POLL_SECONDS: Final = 1.0
+_LAG_SECONDS: Final = 5.0
+_LEAVE_SECONDS: Final = 2.0
+
+
+class Worker:
+    """`run` it; it copies until it is cancelled."""
+
+    def __init__(self, destination: Sequence[Address]) -> None:
+        self._destination = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
+        self._samples = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
+        self._member = SharingMember(self._destination, GROUP_ID, PROTOCOL_TYPE)
+        self._share: Share | None = None
+        self._budget = Budget()
+        self._runners: dict[UUID, tuple[LinkRunner, asyncio.Task[None]]] = {}
+        self._problem = "it has not read its links yet"
+
+    @property
+    def runners(self) -> Collection[LinkRunner]:
+        """The links at work."""
+        return [runner for runner, _ in self._runners.values()]
+
+    def not_ready(self) -> str:
+        """Why it cannot copy now; empty when it can."""
+        if self._share is None:
+            return "it has no share of the work yet"
+        return self._problem
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._share_work())
+                group.create_task(self._follow_plans())
+                group.create_task(self._write_lag())
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        tasks = [task for _, task in self._runners.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._member.leave()
+        except (ClientError, TimeoutError) as error:
+            logger.info("the group of workers will notice by itself that this one is gone: %s", error)
+        self._destination.close()
+        self._samples.close()
+
+    async def _share_work(self) -> None:
+        """While the group divides anew, a worker goes on with what it had: work done twice does no harm."""
+        failures = 0
+        while True:
+            try:
+                self._share = await self._member.join()
+            except ClientError as error:
+                failures += 1
+                logger.warning("the destination does not say which share of the work is this worker's: %s", error)
+                await asyncio.sleep(self._destination.pause(failures))
+                continue
+            failures = 0
+            logger.info("this is worker %d of %d", self._share.number + 1, self._share.members)
+            await self._member.lost.wait()
+
+    # -- links ---------------------------------------------------------------------------------------------------------------
+
+    async def _follow_plans(self) -> None:
+        while True:
+            try:
+                plans = await read_plans(self._destination)
+            except ClientError as error:
+                self._problem = f"the destination does not tell its links: {error}"
+                logger.warning("%s", self._problem)
+            else:
+                self._problem = ""
+                if self._share is not None:
+                    self._follow(plans, self._share)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _follow(self, plans: dict[UUID, LinkPlan], share: Share) -> None:
+        for link_id, (runner, task) in list(self._runners.items()):
+            plan = plans.get(link_id)
+            if task.done():
+                del self._runners[link_id]
+                logger.error("link %s stopped by a fault and begins anew", runner.plan.name, exc_info=task.exception())
+            elif plan is None or plan.settings.bootstrap != runner.plan.settings.bootstrap:
+                del self._runners[link_id]
+                task.cancel()
+        for link_id, plan in plans.items():
+            if link_id not in self._runners:
+                runner = LinkRunner(plan, share, self._destination, self._budget)
+                self._runners[link_id] = runner, asyncio.get_running_loop().create_task(runner.run())
+            self._runners[link_id][0].update(plan, share)
+
+    # -- lag -----------------------------------------------------------------------------------------------------------------
+
+    async def _write_lag(self) -> None:
+        """Samples have a client of their own: they are records, and must not wait behind appends."""
+        topic = SampleTopic(self._samples, LAG_TOPIC)
+        while True:
+            await asyncio.sleep(_LAG_SECONDS)
+            samples = [sample for runner in self.runners for sample in lag_samples(runner, self._destination)]
+            if samples:
+                await topic.write((sample.key(), sample.value()) for sample in samples)
