@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import random
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
@@ -21,6 +22,7 @@ from isthmus_broker.edge.format import directories_of, identify, random_uuid
 from isthmus_broker.edge.net.admission import Admission, connection_limits
 from isthmus_broker.edge.net.budget import Budget
 from isthmus_broker.edge.net.listener import Listener, ListenerSettings
+from isthmus_broker.edge.observe.observation import Observation, Watched
 from isthmus_broker.edge.quorum import Quorum
 from isthmus_broker.edge.services import NodeServices
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from isthmus_broker.edge.broker import Broker
 
 logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 
 class Node:
@@ -45,6 +50,9 @@ class Node:
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._listeners: list[Listener] = []
         self._admissions: list[Admission] = []
+        self._dispatchers: dict[Side, Dispatcher] = {}
+        self._observation = Observation(config)
+        self._serves = False
         context = ControllerContext(config, identity.cluster_id, random.SystemRandom(), random_uuid)
         self._quorum = Quorum(
             config,
@@ -82,6 +90,7 @@ class Node:
         """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
         await self._bind()
         self._quorum.start(self._pool)
+        await self._observation.serve(self._watched(), self._not_ready)
         await self._accept(self._of_controllers(self._listeners))
         if self._broker is not None:
             ports = {listener.listener_name: listener.port for listener in self._listeners}
@@ -89,6 +98,8 @@ class Node:
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
             self._broker.begin_upkeep()
+            self._observation.sample(self._broker.services, self._own_address())
+        self._serves = True
 
     async def _bind(self) -> None:
         settings, listeners = self._config.settings, self._config.listeners
@@ -102,14 +113,14 @@ class Node:
         brokers = Admission(limits, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
         controllers = Admission(limits)
         self._admissions = [brokers, controllers]
-        serve = {side: Dispatcher(self._services, side).serve for side in Side}
+        self._dispatchers = {side: Dispatcher(self._services, side) for side in Side}
         budget = Budget()
         for entry in listeners.bound:
             if entry.name in listeners.controller_names:
-                listener = Listener(entry.name, fixed, controllers, budget, serve[Side.CONTROLLER])
+                listener = Listener(entry.name, fixed, controllers, budget, self._dispatchers[Side.CONTROLLER].serve)
                 listener.on_closed = self._quorum.active.liveness.closed
             else:
-                listener = Listener(entry.name, fixed, brokers, budget, serve[Side.BROKER])
+                listener = Listener(entry.name, fixed, brokers, budget, self._dispatchers[Side.BROKER].serve)
             await listener.bind(entry.host, entry.port)
             self._listeners.append(listener)
 
@@ -140,6 +151,7 @@ class Node:
 
     async def stop(self) -> None:
         """Hand over, close connections, and leave the disks clean. Controllers are talked to as long as there is something to say."""
+        await self._observation.stop()
         if self._broker is not None and not self._failed.done():
             await self._broker.leave()
         controllers = self._of_controllers(self._listeners)
@@ -153,6 +165,37 @@ class Node:
             await listener.stop()
         for directory in self._directories:
             directory.release()
+
+    # -- what the node tells -------------------------------------------------------------------------------------------------
+
+    def _watched(self) -> Watched:
+        broker = self._broker
+        return Watched(
+            node_id=self._config.node_id,
+            quorum=self._quorum,
+            listeners=self._listeners,
+            served=lambda: sum((dispatcher.served for dispatcher in self._dispatchers.values()), Counter()),
+            image=lambda: self._services.image,
+            replicas=None if broker is None else broker.services.replicas,
+        )
+
+    def _not_ready(self) -> str:
+        if not self._serves:
+            return "the node has not started yet"
+        if not self._quorum.is_settled:
+            return "no active controller is in reach"
+        own = self._services.image.brokers.get(self._config.node_id)
+        return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
+
+    def _own_address(self) -> tuple[str, int]:
+        """Where this broker reaches itself: the listener that brokers talk by."""
+        named = self._config.listeners.inter_broker
+        entry, listener = next(
+            (entry, made)
+            for entry, made in zip(self._config.listeners.bound, self._listeners, strict=True)
+            if entry.name == named
+        )
+        return (LOOPBACK if entry.host in ANY_ADDRESS else entry.host), listener.port
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 

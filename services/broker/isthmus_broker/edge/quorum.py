@@ -17,6 +17,7 @@ from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.result import ControllerContext, entity
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
+from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
 from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.disk.files import FilePool
@@ -133,6 +134,11 @@ class Quorum:
     def leader_id(self) -> int | None:
         """Who leads, as far as this node knows."""
         return self._raft.core.leader_id
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this node leads, or follows a leader that it hears of."""
+        return self._raft.core.role in (Follower, Leader)
 
     @property
     def kraft_version(self) -> int:

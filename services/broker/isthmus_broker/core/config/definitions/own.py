@@ -9,6 +9,8 @@ from isthmus_broker.core.config.values import Type
 
 LEADER_PREFERENCE = "isthmus.leader.preference"
 PLACEMENT_MOVES = "isthmus.placement.moves.max"
+HTTP_LISTEN = "isthmus.http.listen"
+SAMPLES_INTERVAL = "isthmus.samples.interval.ms"
 
 _PREFERENCE_DOC = "Regions in which partitions should be led, the best first."
 
@@ -29,6 +31,24 @@ OWN_TOPIC = (
 )
 
 OWN_BROKER = (
+    Definition(
+        HTTP_LISTEN,
+        Type.STRING,
+        "",
+        None,
+        Importance.LOW,
+        doc="HOST:PORT where metrics and health are told over HTTP; nowhere when empty.",
+        internal=True,
+    ),
+    Definition(
+        SAMPLES_INTERVAL,
+        Type.INT,
+        0,
+        Range(0),
+        Importance.LOW,
+        doc="How often a broker writes the lag of replicas to __isthmus_lag and its load to __isthmus_metrics; never when 0.",
+        internal=True,
+    ),
     *(
         Definition(
             key,

@@ -1,0 +1,152 @@
+"""A node's metrics, under the names that dashboards made for Kafka's JMX exporter look for.
+
+They are read when somebody asks: on the way of a request nothing is counted but what partitions and dispatchers count anyhow.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from isthmus_wire.apis import ApiKey
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from isthmus_broker.edge.observe.observation import Watched
+from isthmus_broker.edge.replica.partition import Partition
+
+NO_LEADER: Final = -1
+_TOPIC: Final = ("topic",)
+_PARTITION: Final = ("topic", "partition")
+
+
+class NodeMetrics(Collector):
+    """Reads a node when it is scraped."""
+
+    def __init__(self, node: Watched) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, each once."""
+        yield from self._network()
+        yield from self._quorum()
+        if self._node.replicas is not None:
+            partitions = list(self._node.replicas.partitions())
+            yield from _broker(partitions)
+            yield from _topics(partitions)
+            yield from _logs(partitions)
+            yield from _replication(partitions)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing in advance: asking would read the node before it has started."""
+        return iter(())
+
+    def _network(self) -> Iterator[Metric]:
+        connections = GaugeMetricFamily(
+            "kafka_server_socket_server_metrics_connection_count", "Open connections.", labels=("listener",)
+        )
+        for listener in self._node.listeners:
+            connections.add_metric((listener.listener_name,), len(listener.open()))
+        requests = CounterMetricFamily("kafka_network_requestmetrics_requests", "Requests served.", labels=("request",))
+        for key, count in sorted(self._node.served().items()):
+            requests.add_metric((ApiKey(key).name.lower(),), count)
+        return iter((connections, requests))
+
+    def _quorum(self) -> Iterator[Metric]:
+        raft = self._node.quorum.controller.raft
+        leads = self._node.quorum.leader_id == self._node.node_id
+        yield GaugeMetricFamily(
+            "kafka_controller_kafkacontroller_activecontrollercount", "1 on the active controller.", value=int(leads)
+        )
+        if leads:
+            image = self._node.image()
+            partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
+            offline = sum(partition.leader == NO_LEADER for partition in partitions)
+            fenced = sum(broker.fenced for broker in image.brokers.values())
+            for name, told, value in (
+                ("offlinepartitionscount", "Partitions without a leader.", offline),
+                ("globaltopiccount", "Topics.", len(image.topics.by_id)),
+                ("globalpartitioncount", "Partitions.", len(partitions)),
+                ("fencedbrokercount", "Registered brokers that do not serve.", fenced),
+                ("activebrokercount", "Brokers that serve.", len(image.brokers) - fenced),
+            ):
+                yield GaugeMetricFamily(f"kafka_controller_kafkacontroller_{name}", told, value=value)
+        if raft is not None:
+            core = raft.core
+            leader = core.leader_id
+            for name, told, value in (
+                ("current_leader", "Who leads the quorum, -1 if nobody is known to.", -1 if leader is None else leader),
+                ("current_epoch", "The quorum's epoch.", core.epoch),
+                ("log_end_offset", "The end of this node's metadata log.", core.log_end),
+                ("high_watermark", "Metadata records below this offset are committed.", core.high_watermark),
+            ):
+                yield GaugeMetricFamily(f"kafka_server_raftmetrics_{name}", told, value=value)
+
+
+def _broker(partitions: Sequence[Partition]) -> Iterator[Metric]:
+    led = [partition for partition in partitions if partition.leader is not None]
+    in_sync = [(len(p.leadership.isr), p.leader.rules.min_isr) for p in led if p.leader is not None]
+    lagging = sum(len(p.leadership.isr) < len(p.leadership.replicas) - len(p.leadership.observers) for p in led)
+    for name, told, value in (
+        ("leadercount", "Partitions led here.", len(led)),
+        ("partitioncount", "Replicas held here.", len(partitions)),
+        ("offlinereplicacount", "Replicas whose log cannot be used.", sum(p.log is None for p in partitions)),
+        ("underreplicatedpartitions", "Led here, with fewer in sync than sync replicas.", lagging),
+        ("underminisrpartitioncount", "Led here, with too few in sync.", sum(isr < least for isr, least in in_sync)),
+        ("atminisrpartitioncount", "Led here, with just enough in sync.", sum(isr == least for isr, least in in_sync)),
+    ):
+        yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", told, value=value)
+
+
+def _topics(partitions: Sequence[Partition]) -> Iterator[Metric]:
+    counted: dict[str, list[int]] = {}
+    for partition in partitions:
+        sums = counted.setdefault(partition.topic, [0, 0, 0, 0])
+        counts = (partition.bytes_in, partition.records_in, partition.bytes_out, partition.replicated_out)
+        for place, count in enumerate(counts):
+            sums[place] += count
+    for place, (name, told) in enumerate(
+        (
+            ("bytesin", "Bytes from producers and links."),
+            ("messagesin", "Records from producers."),
+            ("bytesout", "Bytes to consumers."),
+            ("replicationbytesout", "Bytes to other replicas."),
+        )
+    ):
+        family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", told, labels=_TOPIC)
+        for topic, sums in sorted(counted.items()):
+            family.add_metric((topic,), sums[place])
+        yield family
+
+
+def _logs(partitions: Sequence[Partition]) -> Iterator[Metric]:
+    families = [
+        GaugeMetricFamily(f"kafka_log_log_{name}", told, labels=_PARTITION)
+        for name, told in (
+            ("size", "Bytes of a log."),
+            ("logstartoffset", "The first offset of a log."),
+            ("logendoffset", "The offset that the next record gets."),
+        )
+    ]
+    for partition in partitions:
+        if partition.log is not None:
+            labels, log = (partition.topic, str(partition.index)), partition.log
+            for family, value in zip(families, (log.size, log.log_start_offset, log.end_offset), strict=True):
+                family.add_metric(labels, value)
+    return iter(families)
+
+
+def _replication(partitions: Sequence[Partition]) -> Iterator[Metric]:
+    families = [
+        GaugeMetricFamily(f"kafka_cluster_partition_{name}", told, labels=_PARTITION)
+        for name, told in (
+            ("replicascount", "Replicas of a partition led here."),
+            ("insyncreplicascount", "Those in sync."),
+            ("observersinisrcount", "Observers among those in sync."),
+        )
+    ]
+    for partition in partitions:
+        if partition.leader is not None:
+            leadership = partition.leadership
+            promoted = sum(replica in leadership.observers for replica in leadership.isr)
+            for family, value in zip(families, (len(leadership.replicas), len(leadership.isr), promoted), strict=True):
+                family.add_metric((partition.topic, str(partition.index)), value)
+    return iter(families)

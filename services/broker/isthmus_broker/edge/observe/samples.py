@@ -1,0 +1,123 @@
+"""Samples that a broker writes into its own cluster: the load of its replicas, and the lag of all replicas that follow it."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Address
+from isthmus_client.errors import ClientError
+from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
+from isthmus_service.load import LOAD_TOPIC, ReplicaLoad, load_samples
+from isthmus_service.samples import SampleTopic
+
+from isthmus_broker.core.regions import region_of
+from isthmus_broker.core.replica.status import replica_statuses
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.services import INTERNAL_TOPICS, Services
+
+logger = logging.getLogger(__name__)
+
+OWN_PREFIX: Final = "__isthmus_"
+"""Topics of samples are no subject of samples: they would keep themselves growing."""
+_LOAD_KEPT_MS: Final = 24 * 3600 * 1000
+_Counted = tuple[int, int, int]
+
+
+class Sampler:
+    """Writes every `interval_ms` until it is stopped. It talks to its own broker as any client does."""
+
+    def __init__(self, services: Services, address: Address, interval_ms: int) -> None:
+        self._services = services
+        self._address = address
+        self._interval = interval_ms / 1000
+        self._before: dict[tuple[str, int], _Counted] = {}
+        self._before_ms = now_ms()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; the first samples come after an interval."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """No more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with Client([self._address], client_id="isthmus-sampler") as client:
+                    await self._write_with(client)
+            except ClientError as error:
+                logger.warning("samples cannot be written: %s", error)
+            await asyncio.sleep(self._interval)
+
+    async def _write_with(self, client: Client) -> None:
+        load = SampleTopic(client, LOAD_TOPIC, retention_ms=_LOAD_KEPT_MS)
+        lag = SampleTopic(client, LAG_TOPIC)
+        while True:
+            await asyncio.sleep(self._interval)
+            now = now_ms()
+            config = self._services.config
+            replicas = list(self._loads(now))
+            rack = config.settings.broker_rack or ""
+            await load.write((s.key(), s.value()) for s in load_samples(config.node_id, rack, now, replicas))
+            await lag.write((s.key(), s.value()) for s in self._lags(now))
+
+    def _partitions(self) -> Iterator[Partition]:
+        for partition in self._services.replicas.partitions():
+            if partition.log is not None and not partition.topic.startswith(OWN_PREFIX):
+                yield partition
+
+    def _loads(self, now: int) -> Iterator[ReplicaLoad]:
+        seconds = max(now - self._before_ms, 1) / 1000
+        counted: dict[tuple[str, int], _Counted] = {}
+        for partition in self._partitions():
+            assert partition.log is not None
+            key = (partition.topic, partition.index)
+            counted[key] = (partition.bytes_in, partition.bytes_out, partition.replicated_out)
+            before = self._before.get(key, (0, 0, 0))
+            rates = [max(new - old, 0) / seconds for new, old in zip(counted[key], before, strict=True)]
+            yield ReplicaLoad(
+                topic=partition.topic,
+                partition=partition.index,
+                is_leader=partition.is_led_here,
+                size=partition.log.size,
+                bytes_in=rates[0],
+                bytes_out=rates[1],
+                replicated_out=rates[2],
+            )
+        self._before, self._before_ms = counted, now
+
+    def _lags(self, now: int) -> Iterator[LagSample]:
+        """Of the partitions that this broker leads: every other replica's."""
+        services = self._services
+        racks = {broker_id: broker.rack for broker_id, broker in services.image.brokers.items()}
+        own_region = region_of(services.config.settings.broker_rack) or ""
+        for partition in self._partitions():
+            if partition.leader is None or partition.log is None or partition.topic in INTERNAL_TOPICS:
+                continue
+            for replica in replica_statuses(partition.leader, partition.log, now):
+                if replica.is_leader:
+                    continue
+                level = replica.log_end_offset >= partition.log.end_offset
+                yield LagSample(
+                    kind=CopyKind.OBSERVER if replica.is_observer else CopyKind.FOLLOWER,
+                    link="",
+                    source_cluster=services.cluster_id,
+                    target_cluster=services.cluster_id,
+                    source_region=own_region,
+                    target_region=region_of(racks.get(replica.broker_id)) or "",
+                    source_topic=partition.topic,
+                    topic=partition.topic,
+                    partition=partition.index,
+                    target_broker=replica.broker_id,
+                    source_end=partition.log.end_offset,
+                    target_end=max(replica.log_end_offset, 0),
+                    lag_ms=0 if level else replica.last_caught_up_lag_ms,
+                    at_ms=now,
+                )
