@@ -16,14 +16,15 @@ from isthmus_broker.edge.replica.partition import Partition
 def append_mirrored(
     partition: Partition, link_id: UUID | None, asked: MirroredPartition, now_ms: int
 ) -> Refusal | None:
-    """Append the source's batches as they are, or say why not; raises DiskFailure. Without batches it only hears of the source."""
+    """Append the source's batches as they are, or say why not; raises DiskFailure. Without batches it hears of the source, and an
+    empty log begins where a source begins that has no records: offsets that groups committed there must exist here."""
     log = partition.log
     refusal = _refuses(partition, link_id, asked)
     if refusal is not None:
         return refusal
     assert log is not None
-    if asked.records:
-        refusal = _append(partition, log, asked, memoryview(asked.records), now_ms)
+    if asked.records or _begins(log, asked):
+        refusal = _append(partition, log, asked, memoryview(asked.records or b""), now_ms)
     if refusal is None:
         partition.source.heard(asked.source_high_watermark, log.end_offset, now_ms)
     return refusal
@@ -50,18 +51,19 @@ def _refuses(partition: Partition, link_id: UUID | None, asked: MirroredPartitio
 def _append(
     partition: Partition, log: Log, asked: MirroredPartition, records: memoryview, now_ms: int
 ) -> Refusal | None:
-    end, begins = log.end_offset, asked.start_offset > log.end_offset == log.log_start_offset
+    end, begins = log.end_offset, _begins(log, asked)
     if asked.expected_end_offset != end:
         why = f"The log ends at {end}, not at {asked.expected_end_offset}."
         return Refusal(ErrorCode.offset_out_of_range, why)
     # A copy that begins in the middle of a batch has the whole batch, and its log starts inside it.
-    first = max(end, min(asked.start_offset, _base_offset(records))) if begins else end
+    first = max(end, min(asked.start_offset, _base_offset(records, asked.start_offset))) if begins else end
     refusal = check_mirrored(records, first, log.epochs.latest_epoch, partition.leadership.leader_epoch)
     if refusal is not None:
         return refusal
     if begins:
         log.restart_at(first, now_ms)
-    log.append_as_given(records, now_ms)
+    if records:
+        log.append_as_given(records, now_ms)
     if begins:
         log.raise_start(min(asked.start_offset, log.end_offset))
     partition.bytes_in += len(records)
@@ -70,8 +72,12 @@ def _append(
     return None
 
 
-def _base_offset(records: memoryview) -> int:
-    return int.from_bytes(records[:8], signed=True)
+def _begins(log: Log, asked: MirroredPartition) -> bool:
+    return asked.start_offset > log.end_offset == log.log_start_offset
+
+
+def _base_offset(records: memoryview, otherwise: int) -> int:
+    return int.from_bytes(records[:8], signed=True) if records else otherwise
 
 
 def appended(partition: Partition | None, index: int, refusal: Refusal | None) -> AppendedPartition:
