@@ -2,10 +2,31 @@
 
 from isthmus_api.registry import Route, in_order
 from isthmus_api.routes.v1 import audit, events, inventory, session, tasks, topology
-from isthmus_api.routes.v3 import clusters, topics
+from isthmus_api.routes.v3 import (
+    brokers,
+    cluster_configs,
+    clusters,
+    groups,
+    lags,
+    partitions,
+    replica_status,
+    topic_configs,
+    topics,
+)
 
 
 def all_routes() -> list[Route]:
     """In the order in which they are tried."""
-    groups = (session, inventory, topology, tasks, audit, events, clusters, topics)
-    return in_order(group.routes for group in groups)
+    ours = (session, inventory, topology, tasks, audit, events)
+    v3 = (
+        clusters,
+        cluster_configs,
+        brokers,
+        topics,
+        topic_configs,
+        partitions,
+        replica_status,
+        groups,
+        lags,
+    )
+    return in_order(group.routes for group in (*ours, *v3))
