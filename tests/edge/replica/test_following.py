@@ -9,7 +9,18 @@ from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.fetch import FetchPartition
 
 from tests.edge.disk.logs import NOW
-from tests.edge.replica.nodes import ask, batch, become, fetch, leadership, offsets, partition, produce, stored
+from tests.edge.replica.nodes import (
+    ask,
+    batch,
+    become,
+    fetch,
+    fetch_as_one,
+    leadership,
+    offsets,
+    partition,
+    produce,
+    stored,
+)
 
 
 def pair(directory: Path) -> tuple[Partition, Partition]:
@@ -55,13 +66,6 @@ def test_a_former_leader_loses_what_it_never_committed(tmp_path: Path) -> None:
     assert stored(one) == stored(two)
     assert one.log is not None
     assert one.log.epochs.entries == [(4, 0), (5, 1)]
-
-
-def fetch_as_one(leader: Partition, follower: Partition) -> object:
-    """Node 1 asks; the reader does not mind that it says to be node 2, as long as the leader has such a replica."""
-    assert leader.leader is not None
-    leader.leader.progress[2] = leader.leader.progress[1]
-    return fetch(leader, follower)
 
 
 def test_a_former_leader_that_wrote_nothing_forgets_its_epoch(tmp_path: Path) -> None:
