@@ -14,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from isthmus_broker.core.config.node_config import NodeConfig
     from isthmus_broker.edge.node import Node
+    from isthmus_linker.edge.main import LinkerRole
 
 _OPERATING_ERROR: Final = 1
 # Young objects on the way of a request die by themselves; the collector looks for cycles only now and then.
@@ -75,15 +76,27 @@ async def _serve(config: "NodeConfig") -> int:
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
+    linker = _linker_of(running) if config.is_linker else None
     print(f"ready {running.addresses}", flush=True)
     await asyncio.wait((fault, stop), return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
     fault.cancel()
+    if linker is not None:
+        await linker.stop()
     await running.stop()
     if running.fault is not None:
         print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
         return _OPERATING_ERROR
     return 0
+
+
+def _linker_of(running: "Node") -> "LinkerRole":
+    """A worker for the links of the node's cluster, which it talks to as any other client."""
+    from isthmus_linker.edge.main import LinkerRole
+
+    role = LinkerRole(running.own_address())
+    running.observation.also_tell(role.collector)
+    return role
 
 
 def _ended_early(running: "Node") -> int:

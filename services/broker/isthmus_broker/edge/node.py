@@ -51,7 +51,7 @@ class Node:
         self._listeners: list[Listener] = []
         self._admissions: list[Admission] = []
         self._dispatchers: dict[Side, Dispatcher] = {}
-        self._observation = Observation(config)
+        self.observation = Observation(config)
         self._serves = False
         context = ControllerContext(config, identity.cluster_id, random.SystemRandom(), random_uuid)
         self._quorum = Quorum(
@@ -90,7 +90,7 @@ class Node:
         """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
         await self._bind()
         self._quorum.start(self._pool)
-        await self._observation.serve(self._watched(), self._not_ready)
+        await self.observation.serve(self._watched(), self._not_ready)
         await self._accept(self._of_controllers(self._listeners))
         if self._broker is not None:
             ports = {listener.listener_name: listener.port for listener in self._listeners}
@@ -98,7 +98,7 @@ class Node:
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
             self._broker.begin_upkeep()
-            self._observation.sample(self._broker.services, self._own_address())
+            self.observation.sample(self._broker.services, self.own_address())
         self._serves = True
 
     async def _bind(self) -> None:
@@ -151,7 +151,7 @@ class Node:
 
     async def stop(self) -> None:
         """Hand over, close connections, and leave the disks clean. Controllers are talked to as long as there is something to say."""
-        await self._observation.stop()
+        await self.observation.stop()
         if self._broker is not None and not self._failed.done():
             await self._broker.leave()
         controllers = self._of_controllers(self._listeners)
@@ -187,7 +187,7 @@ class Node:
         own = self._services.image.brokers.get(self._config.node_id)
         return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
 
-    def _own_address(self) -> tuple[str, int]:
+    def own_address(self) -> tuple[str, int]:
         """Where this broker reaches itself: the listener that brokers talk by."""
         named = self._config.listeners.inter_broker
         entry, listener = next(

@@ -184,9 +184,7 @@ class PartitionCopy:
         if chunk is None and not self._owes_telling(now_ms):
             return None
         self._told_ms, self._told_watermark = now_ms, self.high_watermark
-        start = UNKNOWN
-        if self._begin > 0:
-            start = self._begin if chunk is None else min(self._begin, chunk.first)
+        start = self._begin if self._begin > 0 else UNKNOWN
         self._appending = Append(chunk, self.end, start, self.source_epoch, self.high_watermark)
         return self._appending
 

@@ -1,8 +1,10 @@
-"""The process: a worker, its metrics and its health."""
+"""What runs a worker: a process of its own, with metrics and health, or a node."""
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
+from typing import Final
 
 from isthmus_client.connection import Address
 from isthmus_service.http import observed
@@ -10,6 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from isthmus_linker.edge.observe import LinkCollector
 from isthmus_linker.edge.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS: Final = 5.0
 
 
 async def run_linker(destination: Sequence[Address], http: Address | None, stopping: asyncio.Event) -> None:
@@ -30,3 +36,28 @@ async def run_linker(destination: Sequence[Address], http: Address | None, stopp
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
+
+
+class LinkerRole:
+    """A worker inside a node. A fault of it is told and survived: the node has clients of its own to serve."""
+
+    def __init__(self, destination: Address) -> None:
+        self._destination = destination
+        self._worker: Worker | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.collector = LinkCollector(lambda: self._worker.runners if self._worker is not None else ())
+
+    async def _run(self) -> None:
+        while True:
+            self._worker = Worker([self._destination])
+            try:
+                await self._worker.run()
+            except Exception:
+                logger.exception("the linker of this node stopped by a fault and begins anew")
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def stop(self) -> None:
+        """Let others have its share."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task

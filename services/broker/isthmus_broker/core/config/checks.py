@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from isthmus_broker.core.config.addresses import Voter
+from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE
 from isthmus_broker.core.config.listeners import WILDCARD, Listeners
 from isthmus_broker.core.config.topic_config import HOUR_MS, MINUTE_MS
 from isthmus_broker.core.config.values import ConfigRefused, Value
@@ -68,6 +69,7 @@ def check_node(
     _check_log(typed)
     _check_replication(typed)
     roles = typed.texts("process.roles")
+    require(LINKER_ROLE not in roles or "broker" in roles, "The linker role of process.roles needs the broker role.")
     _check_quorum(typed, node_id, roles, listeners, voters)
     if "broker" in roles:
         _check_advertised(listeners)

@@ -16,6 +16,7 @@ from isthmus_broker.core.config.addresses import (
 )
 from isthmus_broker.core.config.checks import check_node
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
+from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.listeners import Listeners, resolve_listeners
 from isthmus_broker.core.config.topic_config import topic_defaults
@@ -141,6 +142,10 @@ class NodeConfig:
     @property
     def is_controller(self) -> bool:
         return "controller" in self.roles
+
+    @property
+    def is_linker(self) -> bool:
+        return LINKER_ROLE in self.roles
 
 
 def resolve_node(layers: BrokerLayers) -> NodeConfig:

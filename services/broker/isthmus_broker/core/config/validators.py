@@ -70,6 +70,8 @@ class ListOf:
     choices: tuple[str, ...] = ()
     may_be_empty: bool = False
     may_be_null: bool = False
+    own: tuple[str, ...] = ()
+    """Choices that Kafka does not have: taken, and not told, since what is told are Kafka's words."""
 
     @property
     def text(self) -> str:
@@ -90,7 +92,7 @@ class ListOf:
         for entry in value:
             if not entry:
                 raise ConfigRefused(f"Configuration '{name}' values must not be empty.")
-            if self.choices:
+            if self.choices and entry not in self.own:
                 OneOf(self.choices).check(name, entry)
 
 

@@ -1,9 +1,11 @@
 """What a node's settings ask it to tell, begun and ended with the node. Its libraries are imported only when something is asked for."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from isthmus_client.client import parse_bootstrap
 from isthmus_client.connection import Address
@@ -15,6 +17,10 @@ from isthmus_broker.edge.net.listener import Listener
 from isthmus_broker.edge.quorum import Quorum
 from isthmus_broker.edge.replica.manager import ReplicaManager
 from isthmus_broker.edge.services import Services
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
 
 
 class Watched(NamedTuple):
@@ -34,6 +40,7 @@ class Observation:
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._open = AsyncExitStack()
+        self._registry: CollectorRegistry | None = None
 
     async def serve(self, watched: Watched, not_ready: Callable[[], str]) -> None:
         """Answer over HTTP where the settings say; raises OSError when the port is taken."""
@@ -46,9 +53,14 @@ class Observation:
 
         from isthmus_broker.edge.observe.metrics import NodeMetrics
 
-        registry = CollectorRegistry()
-        registry.register(NodeMetrics(watched))
-        await self._open.enter_async_context(observed(parse_bootstrap(listen)[0], registry, not_ready))
+        self._registry = CollectorRegistry()
+        self._registry.register(NodeMetrics(watched))
+        await self._open.enter_async_context(observed(parse_bootstrap(listen)[0], self._registry, not_ready))
+
+    def also_tell(self, collector: Collector) -> None:
+        """Metrics of another role of this node, where any are told."""
+        if self._registry is not None:
+            self._registry.register(collector)
 
     def sample(self, services: Services, address: Address) -> None:
         """Write samples as often as the settings say, through this address of the node itself."""

@@ -6,6 +6,9 @@ from isthmus_broker.core.config.definition import REQUIRED, Definition, Importan
 from isthmus_broker.core.config.validators import BootstrapServers, ListOf, QuorumVoters, Range
 from isthmus_broker.core.config.values import MAX_LONG, Type
 
+LINKER_ROLE = "linker"
+"""Ours: the process also copies for the links of its cluster."""
+
 QUORUM = (
     Definition(
         "broker.heartbeat.interval.ms",
@@ -202,9 +205,9 @@ QUORUM = (
         "process.roles",
         Type.LIST,
         REQUIRED,
-        ListOf(("broker", "controller")),
+        ListOf(("broker", "controller"), own=(LINKER_ROLE,)),
         Importance.HIGH,
-        doc="What the node is: broker, controller, or both.",
+        doc="What the node is: broker, controller, or both. A broker may be a linker as well: it copies for the cluster's links.",
     ),
     Definition(
         "server.max.startup.time.ms",
