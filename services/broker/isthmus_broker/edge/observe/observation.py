@@ -7,9 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from isthmus_client.client import parse_bootstrap
-from isthmus_client.connection import Address
-
 from isthmus_broker.core.config.definitions.own import HTTP_LISTEN, SAMPLES_INTERVAL
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import ClusterImage
@@ -19,6 +16,7 @@ from isthmus_broker.edge.replica.manager import ReplicaManager
 from isthmus_broker.edge.services import Services
 
 if TYPE_CHECKING:
+    from isthmus_client.connection import Address
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
@@ -48,6 +46,7 @@ class Observation:
         assert isinstance(listen, str)
         if not listen:
             return
+        from isthmus_client.client import parse_bootstrap
         from isthmus_service.http import observed
         from prometheus_client import CollectorRegistry
 
