@@ -5,6 +5,7 @@ from typing import Any, Final
 from isthmus_client.connection import Connection
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from isthmus_broker.core.metadata.result import entity
@@ -31,6 +32,7 @@ async def leader_offsets(
             replica_id=node_id,
             isolation_level=0,
             topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(asked,)),),
+            timeout=NO_THROTTLE,  # how long remote storage may be asked, and there is none
         )
         response: Any = await connection.ask(ApiKey.LIST_OFFSETS, request)
         answer = response.topics[0].partitions[0]
