@@ -13,6 +13,7 @@ from isthmus_api.registry import JSON, Route
 
 _REF: Final = "#/components/schemas/{model}"
 Mode = Literal["validation", "serialization"]
+_PLACES: Final = ("path", "query")
 
 
 class ErrorDocument(BaseModel):
@@ -25,9 +26,11 @@ class ErrorDocument(BaseModel):
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """What clients, the console's types and tests are made from."""
     refs, definitions = _schemas(routes)
+    # Models of paths and queries are told as parameters, one by one.
+    plain = {model: definitions.pop(refs[model, "validation"]["$ref"].rsplit("/", 1)[1]) for model in _plain(routes)}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, plain)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,9 +53,14 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     }
 
 
+def _plain(routes: Iterable[Route]) -> set[type[BaseModel]]:
+    return {route.models[place] for route in routes for place in _PLACES if place in route.models}
+
+
 def _schemas(routes: Iterable[Route]) -> tuple[dict[tuple[type[BaseModel], Mode], Any], dict[str, Any]]:
     wanted: list[tuple[type[BaseModel], Mode]] = [(ErrorDocument, "serialization")]
     for route in routes:
+        wanted.extend((route.models[place], "validation") for place in _PLACES if place in route.models)
         if "body" in route.models:
             wanted.append((route.models["body"], "validation"))
         if route.answer is not None:
@@ -63,12 +71,14 @@ def _schemas(routes: Iterable[Route]) -> tuple[dict[tuple[type[BaseModel], Mode]
     )
 
 
-def _operation(route: Route, refs: dict[tuple[type[BaseModel], Mode], Any]) -> dict[str, Any]:
+def _operation(
+    route: Route, refs: dict[tuple[type[BaseModel], Mode], Any], plain: dict[type[BaseModel], Any]
+) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.tag],
         "summary": route.summary,
-        "parameters": _parameters(route),
+        "parameters": _parameters(route, plain),
         "responses": _responses(route, refs),
     }
     if route.public:
@@ -79,12 +89,11 @@ def _operation(route: Route, refs: dict[tuple[type[BaseModel], Mode], Any]) -> d
     return operation
 
 
-def _parameters(route: Route) -> list[dict[str, Any]]:
+def _parameters(route: Route, plain: dict[type[BaseModel], Any]) -> list[dict[str, Any]]:
     parameters = []
-    for place in ("path", "query"):
+    for place in _PLACES:
         model = route.models.get(place)
-        schema = model.model_json_schema(ref_template=_REF) if model is not None else {}
-        assert "$defs" not in schema, f"{route.name}: parameters are plain values"
+        schema = plain[model] if model is not None else {}
         for name, one in schema.get("properties", {}).items():
             required = place == "path" or name in schema.get("required", ())
             parameters.append({"name": name, "in": place, "required": required, "schema": one})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from isthmus_client.admin import cluster as cluster_admin
+from isthmus_client.admin import links as link_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.replicas import PartitionStatus, replica_status
 from isthmus_client.client import Client
@@ -20,7 +21,7 @@ from isthmus_api.limits import STATUS_PARTITIONS_MAX, WATCH_SECONDS, WATCH_TIMEO
 from isthmus_api.problems import Problem
 from isthmus_api.regions import region_of
 from isthmus_api.store.inventory import ClusterKind, Inventory, RegisteredCluster
-from isthmus_api.topology import ClusterSeen, ClusterState, TopologyDocument, topology
+from isthmus_api.topology import ClusterSeen, ClusterState, LinkSeen, TopologyDocument, topology
 
 logger = logging.getLogger(__name__)
 
@@ -99,12 +100,17 @@ async def _seen(client: Client, kind: ClusterKind, now_ms: int) -> ClusterSeen:
     described = await cluster_admin.describe(client)
     topics = await topic_admin.list_topics(client)
     is_ours = kind is ClusterKind.ISTHMUS
+    links = await link_admin.describe_links(client) if is_ours else []
     return ClusterSeen(
         state=ClusterState.UP,
         seen_ms=now_ms,
         described=described,
         topics=topics,
         replicas=await _replicas(client, topics) if is_ours else None,
+        links=[
+            LinkSeen(link.name, link.source_cluster_id, link.state, link.link_error_message, len(link.mirror_topics))
+            for link in links
+        ],
     )
 
 

@@ -1,13 +1,15 @@
 """Every resource, a file each: `v3` in the shapes of Confluent's REST v3, `v1` our own."""
 
 from isthmus_api.registry import Route, in_order
-from isthmus_api.routes.v1 import audit, events, inventory, session, tasks, topology
+from isthmus_api.routes.v1 import audit, events, inventory, lag, session, tasks, topology
 from isthmus_api.routes.v3 import (
     brokers,
     cluster_configs,
     clusters,
     groups,
     lags,
+    links,
+    mirrors,
     partitions,
     replica_status,
     topic_configs,
@@ -17,7 +19,7 @@ from isthmus_api.routes.v3 import (
 
 def all_routes() -> list[Route]:
     """In the order in which they are tried."""
-    ours = (session, inventory, topology, tasks, audit, events)
+    ours = (session, inventory, topology, lag, tasks, audit, events)
     v3 = (
         clusters,
         cluster_configs,
@@ -28,5 +30,7 @@ def all_routes() -> list[Route]:
         replica_status,
         groups,
         lags,
+        links,
+        mirrors,
     )
     return in_order(group.routes for group in (*ours, *v3))

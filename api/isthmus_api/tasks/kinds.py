@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from isthmus_client.admin import mirrors as mirror_admin
 from isthmus_client.admin import partitions as partition_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState
 from pydantic import Field, RootModel, model_validator
 
 from isthmus_api.limits import TASK_ITEMS_MAX
@@ -105,7 +107,34 @@ def _target(move: partition_admin.Move) -> tuple[int, ...]:
     return tuple(replica for replica in move.replicas if replica not in move.removing)
 
 
-Settings = CreateTopics | Reassign
+class AlterMirrors(Wanted):
+    """Promote mirror topics, or fail them over, and wait until clients can write to them."""
+
+    kind: Literal["alter-mirrors"]
+    cluster_id: str
+    action: Literal["promote", "failover"]
+    topics: list[str] = Field(min_length=1, max_length=TASK_ITEMS_MAX)
+
+    def items(self) -> list[dict[str, Any]]:
+        """A topic each."""
+        return [{"topic_name": topic} for topic in dict.fromkeys(self.topics)]
+
+    async def step(self, client: Client, item: dict[str, Any]) -> Outcome:
+        """Ask for it, unless it was asked for, and see whether the topic is open."""
+        topic = str(item["topic_name"])
+        (mirror,) = await mirror_admin.describe_mirrors(client, topics=[topic])
+        if mirror.state == MirrorState.STOPPED:
+            return Done()
+        if mirror.state == MirrorState.PENDING_STOPPED and self.action == "promote":
+            return NotYet(f"{topic} is being promoted")
+        altered = (await mirror_admin.alter_mirrors(client, MirrorAction(self.action), [topic]))[topic]
+        refused = mirror_admin.refusal(altered)
+        if refused is not None:
+            raise refused
+        return NotYet(f"{topic} was asked to {self.action}")
+
+
+Settings = CreateTopics | Reassign | AlterMirrors
 
 
 class CreateTaskRequest(RootModel[Annotated[Settings, Field(discriminator="kind")]]):

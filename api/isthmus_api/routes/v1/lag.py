@@ -1,0 +1,91 @@
+"""Lag over time, of links, mirrors, observers and followers, as `__isthmus_lag` of every cluster has it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isthmus_service.lag import CopyKind
+from pydantic import BaseModel, Field
+
+from isthmus_api.call import Call
+from isthmus_api.lag.series import By, Copy, buckets
+from isthmus_api.limits import LAG_WINDOW_MS
+from isthmus_api.models import Shape
+from isthmus_api.registry import Routes
+
+routes = Routes("Lag", "/api/v1")
+_TOPIC_MAX = 249
+
+
+class LagQuery(BaseModel):
+    """Which samples, and what to put together; what is left out is not asked for."""
+
+    by: By = Field(By.LINK, description="What samples are put together by.")
+    kind: CopyKind | Literal[""] = ""
+    link: str = Field("", max_length=_TOPIC_MAX)
+    cluster_id: str = Field("", max_length=255, description="The cluster that holds the copy.")
+    topic: str = Field("", max_length=_TOPIC_MAX)
+    since_ms: int = Field(0, ge=0, le=2**53)
+    step_ms: int = Field(5000, ge=1000, le=LAG_WINDOW_MS)
+
+
+class LagPoint(Shape):
+    """The worst within one step; `lag_ms` is -1 when no copy was ever seen with everything, `lag_records` the sum over the copies."""
+
+    at_ms: int
+    copies: int
+    lag_ms: int
+    lag_records: int
+
+
+class LagSeries(Shape):
+    """What is put together has empty names, partition -1 and broker -1 where it spans several."""
+
+    kind: CopyKind
+    link: str
+    source_cluster: str
+    target_cluster: str
+    source_region: str
+    target_region: str
+    source_topic: str
+    topic: str
+    partition: int
+    target_broker: int
+    points: list[LagPoint]
+
+
+class LagDocument(Shape):
+    """Every series that was asked for."""
+
+    by: By
+    step_ms: int
+    series: list[LagSeries]
+
+
+@routes.get("/lag")
+async def get_lag(call: Call, query: LagQuery) -> LagDocument:
+    """Get series of lag."""
+    since = max(query.since_ms, call.parts.now_ms() - LAG_WINDOW_MS)
+    chosen = (
+        (copy, [point for point in points if point.at_ms >= since])
+        for copy, points in call.parts.lag.ring.items()
+        if _is_asked_for(copy, query)
+    )
+    found = buckets(((copy, points) for copy, points in chosen if points), query.by, query.step_ms)
+    series = [
+        LagSeries(
+            **copy._asdict(),
+            points=[LagPoint.model_validate(bucket, from_attributes=True) for bucket in found[copy]],
+        )
+        for copy in sorted(found)
+    ]
+    return LagDocument(by=query.by, step_ms=query.step_ms, series=series)
+
+
+def _is_asked_for(copy: Copy, query: LagQuery) -> bool:
+    return (
+        query.kind in ("", copy.kind)
+        and query.link in ("", copy.link)
+        and query.cluster_id in ("", copy.target_cluster)
+        and query.topic in ("", copy.topic)
+    )

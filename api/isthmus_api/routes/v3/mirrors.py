@@ -1,0 +1,292 @@
+"""Mirror topics of a destination cluster, and everything that can be asked of them. Isthmus clusters alone have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from isthmus_client.admin import mirrors as mirror_admin
+from isthmus_client.admin.mirrors import refusal
+from isthmus_client.client import Client
+from isthmus_client.errors import Refused
+from isthmus_wire.extensions.mirrors import AlteredMirror, DescribedMirror, MirrorAction, MirrorState, PartitionLag
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from isthmus_api.call import Call
+from isthmus_api.mirror_progress import mirror_lags
+from isthmus_api.models import Shape, Wanted
+from isthmus_api.problems import Problem, problem_of
+from isthmus_api.registry import Routes
+from isthmus_api.routes.v3.links import LinkPath, ValidateQuery, found_link
+from isthmus_api.routes.v3.shapes import (
+    CLUSTER,
+    INT16_MAX,
+    ClusterPath,
+    KafkaList,
+    NewConfig,
+    Resource,
+    listed,
+    metadata,
+)
+
+routes = Routes("Mirror topics", CLUSTER)
+_PATTERN_MAX = 1000
+_TOPICS_MAX = 10_000
+
+
+class MirrorPath(LinkPath):
+    """One mirror topic of a link."""
+
+    mirror_topic_name: str = Field(min_length=1)
+
+
+class ListMirrorsQuery(BaseModel):
+    """Which mirror topics."""
+
+    mirror_status: MirrorState | Literal[""] = ""
+
+
+class DescribeMirrorQuery(BaseModel):
+    """Whether to tell why a mirror topic has failed."""
+
+    include_state_transition_errors: bool = False
+
+
+class CreateMirrorTopicRequest(Wanted):
+    """A mirror of a topic of the link's source. Its name is that of the source topic, behind the link's prefix."""
+
+    source_topic_name: str = Field(min_length=1, max_length=249)
+    mirror_topic_name: str | None = Field(None, min_length=1, max_length=249)
+    replication_factor: int | None = Field(None, ge=1, le=INT16_MAX)
+    configs: list[NewConfig] = Field(default_factory=list, max_length=1000)
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from error
+    return pattern
+
+
+class AlterMirrorsRequest(Wanted):
+    """Which mirror topics: by name, or all whose whole name fits a regular expression."""
+
+    mirror_topic_names: list[str] = Field(default_factory=list, max_length=_TOPICS_MAX)
+    mirror_topic_name_pattern: Annotated[str, AfterValidator(_compiles)] = Field("", max_length=_PATTERN_MAX)
+
+    @model_validator(mode="after")
+    def _names_or_a_pattern(self) -> AlterMirrorsRequest:
+        if bool(self.mirror_topic_names) == bool(self.mirror_topic_name_pattern):
+            raise ValueError("give mirror_topic_names or mirror_topic_name_pattern, one of the two")
+        return self
+
+
+class MirrorLag(Shape):
+    """How far a partition is behind its source; -1 when no linker has told it yet."""
+
+    partition: int
+    lag: int
+    last_source_fetch_offset: int
+
+
+class StateTransitionError(Shape):
+    """Why a mirror topic is in a state that nobody asked for."""
+
+    error_code: str
+    error_message: str
+
+
+class MirrorData(Resource):
+    """A mirror topic."""
+
+    kind: Literal["KafkaMirrorData"] = "KafkaMirrorData"
+    link_name: str
+    mirror_topic_name: str
+    source_topic_name: str
+    num_partitions: int
+    mirror_lags: list[MirrorLag]
+    mirror_status: str
+    mirror_topic_error: str
+    state_time_ms: int
+    mirror_state_transition_errors: list[StateTransitionError] | None
+
+
+class MirrorDataList(KafkaList[MirrorData]):
+    """Mirror topics."""
+
+    kind: Literal["KafkaMirrorDataList"] = "KafkaMirrorDataList"
+
+
+class AlteredMirrorData(Resource):
+    """What became of one mirror topic; without an error it is done."""
+
+    kind: Literal["KafkaAlterMirrorStatusResponseData"] = "KafkaAlterMirrorStatusResponseData"
+    mirror_topic_name: str
+    error_code: int | None
+    error_message: str | None
+    mirror_lags: list[MirrorLag]
+
+
+class AlteredMirrorDataList(KafkaList[AlteredMirrorData]):
+    """What became of each."""
+
+    kind: Literal["KafkaAlterMirrorStatusResponseDataList"] = "KafkaAlterMirrorStatusResponseDataList"
+
+
+@routes.get("/links/-/mirrors")
+async def list_kafka_mirror_topics(call: Call, path: ClusterPath, query: ListMirrorsQuery) -> MirrorDataList:
+    """List the mirror topics of a cluster."""
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        return await _list(call, path.cluster_id, client, None, query)
+
+
+@routes.get("/links/{link_name}/mirrors")
+async def list_kafka_mirror_topics_under_link(call: Call, path: LinkPath, query: ListMirrorsQuery) -> MirrorDataList:
+    """List the mirror topics of a link."""
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        await found_link(client, path.link_name)
+        return await _list(call, path.cluster_id, client, path.link_name, query)
+
+
+@routes.post("/links/{link_name}/mirrors")
+async def create_kafka_mirror_topic(call: Call, path: LinkPath, body: CreateMirrorTopicRequest) -> None:
+    """Create a mirror of a topic of the link's source."""
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        await found_link(client, path.link_name)
+        await mirror_admin.create_mirror(
+            client,
+            path.link_name,
+            body.source_topic_name,
+            mirror_topic=body.mirror_topic_name,
+            replication_factor=body.replication_factor or -1,
+            configs={config.name: config.value or "" for config in body.configs},
+        )
+
+
+@routes.get("/links/{link_name}/mirrors/{mirror_topic_name}")
+async def read_kafka_mirror_topic(call: Call, path: MirrorPath, query: DescribeMirrorQuery) -> MirrorData:
+    """Get a mirror topic."""
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        link = None if path.link_name == "-" else path.link_name
+        if link is not None:
+            await found_link(client, link)
+        try:
+            (mirror,) = await mirror_admin.describe_mirrors(client, link=link, topics=[path.mirror_topic_name])
+        except Refused as refused:
+            raise Problem(404, f"Mirror topic {path.mirror_topic_name} cannot be found.") from refused
+        lags = await mirror_lags(client, [mirror])
+    return _mirror(call, path.cluster_id, mirror, lags[mirror.topic], query.include_state_transition_errors)
+
+
+@routes.post("/links/{link_name}/mirrors:pause")
+async def update_kafka_mirror_topics_pause(
+    call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
+) -> AlteredMirrorDataList:
+    """Stop copying into mirror topics; they stay closed to clients."""
+    return await _alter(call, path, MirrorAction.PAUSE, query, body)
+
+
+@routes.post("/links/{link_name}/mirrors:resume")
+async def update_kafka_mirror_topics_resume(
+    call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
+) -> AlteredMirrorDataList:
+    """Go on copying into mirror topics."""
+    return await _alter(call, path, MirrorAction.RESUME, query, body)
+
+
+@routes.post("/links/{link_name}/mirrors:promote")
+async def update_kafka_mirror_topics_promote(
+    call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
+) -> AlteredMirrorDataList:
+    """Open mirror topics to clients once they have everything; refused while they lag."""
+    return await _alter(call, path, MirrorAction.PROMOTE, query, body)
+
+
+@routes.post("/links/{link_name}/mirrors:failover")
+async def update_kafka_mirror_topics_failover(
+    call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
+) -> AlteredMirrorDataList:
+    """Open mirror topics to clients at once, with what they have."""
+    return await _alter(call, path, MirrorAction.FAILOVER, query, body)
+
+
+async def _list(
+    call: Call, cluster_id: str, client: Client, link: str | None, query: ListMirrorsQuery
+) -> MirrorDataList:
+    found = [
+        mirror
+        for mirror in await mirror_admin.describe_mirrors(client, link=link)
+        if query.mirror_status in ("", mirror.state)
+    ]
+    lags = await mirror_lags(client, found)
+    data = [_mirror(call, cluster_id, mirror, lags[mirror.topic], False) for mirror in found]
+    return MirrorDataList(metadata=listed(call), data=data)
+
+
+async def _alter(
+    call: Call, path: LinkPath, action: MirrorAction, query: ValidateQuery, body: AlterMirrorsRequest
+) -> AlteredMirrorDataList:
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        await found_link(client, path.link_name)
+        of_link = [mirror.topic for mirror in await mirror_admin.describe_mirrors(client, link=path.link_name)]
+        known = set(of_link)
+        if body.mirror_topic_name_pattern:
+            pattern = re.compile(body.mirror_topic_name_pattern)
+            wanted = [topic for topic in of_link if pattern.fullmatch(topic)]
+        else:
+            wanted = list(dict.fromkeys(body.mirror_topic_names))
+        asked = [topic for topic in wanted if topic in known]
+        altered = (
+            await mirror_admin.alter_mirrors(client, action, asked, validate_only=query.validate_only) if asked else {}
+        )
+    data = [_altered(call, path, topic, altered.get(topic)) for topic in wanted]
+    return AlteredMirrorDataList(metadata=listed(call), data=data)
+
+
+def _altered(call: Call, path: LinkPath, topic: str, altered: AlteredMirror | None) -> AlteredMirrorData:
+    code: int | None = None
+    message: str | None = None
+    if altered is None:
+        code, message = 404, f"Topic '{topic}' is no mirror topic of link '{path.link_name}'."
+    elif (refused := refusal(altered)) is not None:
+        problem = problem_of(refused, path.cluster_id)
+        code, message = problem.code, problem.message
+    here = ("clusters", path.cluster_id, "links", path.link_name, "mirrors", topic)
+    return AlteredMirrorData(
+        metadata=metadata(call, here, ("kafka", path.cluster_id, "link", path.link_name, "mirror", topic)),
+        cluster_id=path.cluster_id,
+        mirror_topic_name=topic,
+        error_code=code,
+        error_message=message,
+        mirror_lags=_lags(altered.lags if altered is not None else ()),
+    )
+
+
+def _mirror(
+    call: Call, cluster_id: str, mirror: DescribedMirror, lags: Sequence[PartitionLag], with_errors: bool
+) -> MirrorData:
+    here = ("clusters", cluster_id, "links", mirror.link_name, "mirrors", mirror.topic)
+    failed = mirror.mirror_error not in ("", "NO_ERROR")
+    errors = [StateTransitionError(error_code=mirror.mirror_error, error_message=mirror.mirror_error_message)]
+    return MirrorData(
+        metadata=metadata(call, here, ("kafka", cluster_id, "link", mirror.link_name, "mirror", mirror.topic)),
+        cluster_id=cluster_id,
+        link_name=mirror.link_name,
+        mirror_topic_name=mirror.topic,
+        source_topic_name=mirror.source_topic,
+        num_partitions=mirror.partitions,
+        mirror_lags=_lags(lags),
+        mirror_status=mirror.state,
+        mirror_topic_error=mirror.mirror_error,
+        state_time_ms=mirror.state_since_ms,
+        mirror_state_transition_errors=(errors if failed else []) if with_errors else None,
+    )
+
+
+def _lags(lags: Sequence[PartitionLag]) -> list[MirrorLag]:
+    return [
+        MirrorLag(partition=lag.index, lag=lag.lag, last_source_fetch_offset=lag.last_source_fetch_offset)
+        for lag in lags
+    ]
