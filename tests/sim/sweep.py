@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from tests.sim.canary import ImpatientNode
+from tests.sim.linker.life import LinkLife
 from tests.sim.raft_life import RaftLife
 from tests.sim.replication.canaries import CANARIES, planted
 from tests.sim.replication.life import ReplicationLife
@@ -60,13 +61,23 @@ def _replication(seed: int, traced: bool) -> Life:
     return ReplicationLife(seed, traced=traced)
 
 
+def _link(seed: int, traced: bool) -> Life:
+    return LinkLife(seed, traced=traced)
+
+
+def _careless_link(seed: int, traced: bool) -> Life:
+    return LinkLife(seed, traced=traced, checks_expected_end=False)
+
+
 KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "raft": {None: Kind(_raft), "impatient-node": Kind(_impatient_raft, "impatient-node")},
+    "link": {None: Kind(_link), "append-anywhere": Kind(_careless_link, "append-anywhere")},
     "replication": {canary: Kind(_replication, canary) for canary in (None, *CANARIES)},
 }
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]
 REPLICATION: Final = KINDS["replication"][None]
+LINK: Final = KINDS["link"][None]
 
 
 def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:

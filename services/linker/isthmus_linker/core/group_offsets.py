@@ -42,6 +42,11 @@ def offsets_to_write(
     return wanted
 
 
+def is_drained(source: Extent, copied_to: int) -> bool:
+    """Whether nothing is left to copy. A source whose retention took everything behind the copy's end has nothing left either."""
+    return copied_to >= source.end or (source.start == source.end and copied_to > 0)
+
+
 def _clamped(position: Position, extent: Extent) -> Position:
     """The leader epoch is that of the record before the offset, so it goes when the offset moves."""
     offset = max(extent.start, min(position.offset, extent.end))

@@ -174,7 +174,12 @@ class PartitionCopy:
     @property
     def has_all(self) -> bool:
         """Whether the destination has everything that the source was heard to have."""
-        return self.stage is Stage.COPY and self.end >= self.high_watermark >= 0
+        return self.stage is Stage.COPY and self._begin <= 0 and self.reached >= self.high_watermark >= 0
+
+    @property
+    def reached(self) -> int:
+        """The source's offset before which the copy has all that the source still has: beyond its own end where retention took the rest."""
+        return self.end if self._chunks or self.stage is not Stage.COPY else max(self.end, self._position)
 
     def next_append(self, now_ms: int) -> Append | None:
         """What to send now; it is taken as sent until `appended`, `append_refused` or `append_lost`."""
@@ -185,7 +190,9 @@ class PartitionCopy:
             return None
         self._told_ms, self._told_watermark = now_ms, self.high_watermark
         start = self._begin if self._begin > 0 else UNKNOWN
-        self._appending = Append(chunk, self.end, start, self.source_epoch, self.high_watermark)
+        # What retention took is nothing that the destination still waits for.
+        owed_to = self.end if self.has_all else self.high_watermark
+        self._appending = Append(chunk, self.end, start, self.source_epoch, owed_to)
         return self._appending
 
     def _owes_telling(self, now_ms: int) -> bool:
@@ -335,12 +342,12 @@ class PartitionCopy:
     def no_news(self, now_ms: int) -> None:
         """The source has told that it is as it was."""
         self.heard_ms = now_ms
-        if self.high_watermark > self.end and self._mark is None:
+        if self.high_watermark > self.reached and self._mark is None:
             self._mark = (self.high_watermark, now_ms)
         self._caught_up()
 
     def _caught_up(self) -> None:
-        if self._mark is not None and self.end >= self._mark[0]:
+        if self._mark is not None and self.reached >= self._mark[0]:
             self.caught_up_ms, self._mark = max(self.caught_up_ms, self._mark[1]), None
         if self.has_all:
             self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)

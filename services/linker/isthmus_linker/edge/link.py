@@ -12,7 +12,6 @@ from typing import Final
 
 from isthmus_client.admin import topics
 from isthmus_client.admin.links import report_link
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
 from isthmus_client.admin.mirrors import alter_mirrors, refusal
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.errors import ClientError, RequestTimedOut
@@ -23,12 +22,13 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, LinkTask, TaskState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress
 
+from isthmus_linker.core.group_offsets import is_drained
 from isthmus_linker.core.link_health import Health, LinkHealth
 from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.copier import LinkCopier, now_ms
-from isthmus_linker.edge.offset_sync import sync_group_offsets
+from isthmus_linker.edge.offset_sync import extents, sync_group_offsets
 from isthmus_linker.edge.outcome import FINE, INTERNAL_ERROR, Outcome
 from isthmus_linker.edge.plan import LinkPlan
 from isthmus_linker.edge.topic_sync import create_mirrors, sync_topic_configs
@@ -252,14 +252,14 @@ class LinkRunner:
                 logger.info("link %s: topic %s is promoted: it takes writes now", self.plan.name, altered.topic)
 
     async def _has_drained(self, mirror: DescribedMirror) -> bool:
-        """Whether the copy has, on every in-sync replica, all that the source has."""
+        """Whether the copy has, on every in-sync replica, all that the source has now."""
         indexes = range(mirror.partitions)
-        ends = await list_offsets(self.source, {TopicPartition(mirror.source_topic, i): At.LATEST for i in indexes})
+        there = await extents(self.source, [TopicPartition(mirror.source_topic, i) for i in indexes])
         copies = await progress(self._destination, [TopicPartition(mirror.topic, i) for i in indexes])
         return all(
-            isinstance(end := ends[TopicPartition(mirror.source_topic, i)], FoundOffset)
+            (extent := there.get(TopicPartition(mirror.source_topic, i))) is not None
             and isinstance(copy := copies[TopicPartition(mirror.topic, i)], PartitionProgress)
-            and copy.high_watermark >= end.offset
+            and is_drained(extent, copy.high_watermark)
             for i in indexes
         )
 

@@ -47,7 +47,7 @@ def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
     for link, target in targets:
         labels, copy = _labels(link, target), target.copy
         if copy.end >= 0 and copy.high_watermark >= 0:
-            records.add_metric(labels, max(copy.high_watermark - copy.end, 0))
+            records.add_metric(labels, max(copy.high_watermark - copy.reached, 0))
         lag_ms = copy.lag_ms(now)
         if lag_ms >= 0:
             seconds.add_metric(labels, lag_ms / 1000)
@@ -94,7 +94,7 @@ def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
             partition=partition.partition,
             target_broker=-1,
             source_end=copy.high_watermark,
-            target_end=copy.end,
+            target_end=copy.reached,
             lag_ms=copy.lag_ms(now),
             at_ms=at,
         )

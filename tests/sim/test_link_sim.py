@@ -1,0 +1,19 @@
+"""The default sweep of a link's partition, and the canary it has to find."""
+
+import pytest
+
+from tests.sim.sweep import KINDS, LINK, sweep
+
+SEEDS = 2_000
+CHUNK = 250
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_a_copy_follows_its_source_batch_for_batch(first: int) -> None:
+    assert sweep(range(first, first + CHUNK), LINK) is None
+
+
+def test_appends_that_do_not_name_their_offset_are_found() -> None:
+    finding = sweep(range(SEEDS), KINDS["link"]["append-anywhere"])
+    assert finding is not None
+    assert sweep([finding.seed], LINK) is None
