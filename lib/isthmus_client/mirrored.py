@@ -9,24 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from isthmus_wire.apis import ApiKey
-from isthmus_wire.errors import ErrorCode
+from isthmus_wire.errors import DecodeError, ErrorCode
+from isthmus_wire.extensions.append_mirrored import PartitionAppend, TopicAppend, encode_append_request
 from isthmus_wire.extensions.mirrors import (
     AppendedPartition,
-    AppendMirroredRequest,
+    AppendMirroredResponse,
     DescribeMirrorProgressRequest,
-    MirroredPartition,
-    MirroredTopic,
     PartitionProgress,
     ProgressOfTopic,
 )
+from isthmus_wire.messages import decode_response
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Chunk, Connection
-from isthmus_client.errors import ClientError, Refused
+from isthmus_client.errors import ClientError, ProtocolBroken, Refused
 from isthmus_client.limits import PRODUCE_TIMEOUT_MS, REQUEST_SECONDS
 from isthmus_client.metadata import TopicPartition, by_topic
 from isthmus_client.scatter import by_leader
@@ -70,18 +70,24 @@ async def append_to(
     Topics must be known to the client: their ids keep batches out of a topic made anew.
     """
     view = client.view
-    topics = tuple(
-        MirroredTopic(
-            name=topic,
-            topic_id=known.topic_id if (known := view.topics.get(topic)) is not None else None,
-            partitions=tuple(_partition(i, wanted[TopicPartition(topic, i)]) for i in indexes),
+    topics = [
+        TopicAppend(
+            topic,
+            known.topic_id if (known := view.topics.get(topic)) is not None else None,
+            [_partition(i, wanted[TopicPartition(topic, i)]) for i in indexes],
         )
         for topic, indexes in by_topic(wanted).items()
-    )
-    request = AppendMirroredRequest(link_id=link_id, timeout_ms=timeout_ms, topics=topics)
+    ]
+    body = encode_append_request(link_id, timeout_ms, topics)
     try:
         connection = await client.connection(broker, lane)
-        response = await connection.ask(ApiKey.APPEND_MIRRORED, request, seconds=REQUEST_SECONDS + timeout_ms / 1000)
+        version = connection.versions.choose(ApiKey.APPEND_MIRRORED)
+        frame, start = await connection.exchange(
+            ApiKey.APPEND_MIRRORED, version, body, seconds=REQUEST_SECONDS + timeout_ms / 1000
+        )
+        response: AppendMirroredResponse = decode_response(ApiKey.APPEND_MIRRORED, version, frame, start)
+    except DecodeError as error:
+        raise ProtocolBroken(f"broker {broker} answered an append with bytes that do not parse: {error}") from error
     except ClientError as error:
         client.suspect(error)
         raise
@@ -92,15 +98,14 @@ async def append_to(
     }
 
 
-def _partition(index: int, batches: Batches) -> MirroredPartition:
-    records: Any = batches.records  # any kind of bytes is written
-    return MirroredPartition(
-        index=index,
-        expected_end_offset=batches.expected_end,
-        start_offset=batches.start_offset,
-        source_leader_epoch=batches.source_leader_epoch,
-        source_high_watermark=batches.source_high_watermark,
-        records=records,
+def _partition(index: int, batches: Batches) -> PartitionAppend:
+    return PartitionAppend(
+        index,
+        batches.expected_end,
+        batches.start_offset,
+        batches.source_leader_epoch,
+        batches.source_high_watermark,
+        batches.records,
     )
 
 
