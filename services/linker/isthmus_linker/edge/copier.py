@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 1.0
 """How often leaders and epochs are looked at when nothing asks for it before."""
-_PAUSE_SECONDS: Final = 0.1
+_PAUSE_SECONDS: Final = 0.05
 """Between two looks that were asked for, and for partitions that pause."""
 
 
@@ -78,6 +78,8 @@ class LinkCopier:
         """Copy exactly these from now on."""
         self._settings = settings
         keep = {one.destination: one for one in wanted}
+        if keep.keys() != self.targets.keys():
+            logger.info("link %s: this worker copies %d partitions", self._name, len(keep))
         for partition, target in list(self.targets.items()):
             if keep.get(partition) != target.wanted:
                 target.copy.stop()

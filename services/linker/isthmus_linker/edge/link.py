@@ -125,8 +125,10 @@ class LinkRunner:
             self._is_known = False
             self.health.wrong_source(f"the source is cluster {view.cluster_id}, and the link is to {expected}")
             return None
-        self._is_known = True
         self.health.reached()
+        if not self._is_known:
+            self._is_known = True
+            self.update(self.plan, self._share)
         return None
 
     async def _named(self, error: ClientError) -> LinkError:

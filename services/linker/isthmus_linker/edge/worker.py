@@ -20,6 +20,7 @@ from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.link import CLIENT_ID, OPERATION_SECONDS, LinkRunner
 from isthmus_linker.edge.observe import lag_samples
 from isthmus_linker.edge.plan import LinkPlan, read_plans
+from isthmus_linker.edge.signal import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Worker:
         self._samples = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
         self._member = SharingMember(self._destination, GROUP_ID, PROTOCOL_TYPE)
         self._share: Share | None = None
+        self._share_changed = Signal()
         self._budget = Budget()
         self._runners: dict[UUID, tuple[LinkRunner, asyncio.Task[None]]] = {}
         self._problem = "it has not read its links yet"
@@ -88,6 +90,7 @@ class Worker:
                 await asyncio.sleep(self._destination.pause(failures))
                 continue
             failures = 0
+            self._share_changed.ring()
             logger.info("this is worker %d of %d", self._share.number + 1, self._share.members)
             await self._member.lost.wait()
 
@@ -104,7 +107,7 @@ class Worker:
                 self._problem = ""
                 if self._share is not None:
                     self._follow(plans, self._share)
-            await asyncio.sleep(_POLL_SECONDS)
+            await self._share_changed.wait(_POLL_SECONDS)
 
     def _follow(self, plans: dict[UUID, LinkPlan], share: Share) -> None:
         for link_id, (runner, task) in list(self._runners.items()):
