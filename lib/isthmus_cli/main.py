@@ -11,6 +11,7 @@ from isthmus_cli.consume import consume
 from isthmus_cli.group import group_app
 from isthmus_cli.link import link_app
 from isthmus_cli.linker import linker
+from isthmus_cli.load import load
 from isthmus_cli.node import node
 from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
@@ -33,6 +34,7 @@ app.add_typer(group_app, name="group")
 app.add_typer(link_app, name="link")
 app.command()(produce)
 app.command()(consume)
+app.command()(load)
 for command in (up, status, kill, pause, resume, down):
     app.command()(command)
 app.add_typer(wan_app, name="wan")

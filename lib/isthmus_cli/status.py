@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _REFRESH_SECONDS: Final = 1.0
 _NODES: Final = ("node", "id", "rack", "roles", "state", "pid", "mb", "leads", "in_sync", "observes")
+_SERVICES: Final = ("service", "kind", "region", "state", "pid", "mb", "http")
 _REGIONS: Final = (
     *("cluster", "region", "leaders", "replicas", "in_sync", "observers"),
     *("lag", "lag_ms", "bootstrap"),
@@ -30,7 +32,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep the tables up to date until Ctrl-C.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the nodes of a topology, how far each region is behind, and the links."""
+    """Show the nodes and services of a topology, how far each region is behind, and the links."""
     from isthmus_topology.overview import look
 
     from isthmus_cli.output import show_json, show_table
@@ -42,12 +44,23 @@ def status(
     if output is Output.JSON:
         show_json(asdict(overview))
         return
-    for columns, rows in ((_NODES, overview.nodes), (_REGIONS, overview.regions), (_LINKS, overview.links)):
-        if rows:
-            show_table(columns, rows)
-            print()
+    for columns, rows in _tables(overview):
+        show_table(columns, rows)
+        print()
     for trouble in overview.troubles:
         complain(trouble)
+
+
+def _tables(overview: Overview) -> Iterator[tuple[tuple[str, ...], list[dict[str, Any]]]]:
+    """Those that have rows."""
+    for columns, rows in (
+        (_NODES, overview.nodes),
+        (_SERVICES, overview.services),
+        (_REGIONS, overview.regions),
+        (_LINKS, overview.links),
+    ):
+        if rows:
+            yield columns, rows
 
 
 def _watch(directory: DirectoryOption) -> None:
@@ -69,9 +82,5 @@ def _drawn(overview: Overview) -> Group:
 
     from isthmus_cli.output import table
 
-    parts = [
-        table(columns, rows)
-        for columns, rows in ((_NODES, overview.nodes), (_REGIONS, overview.regions), (_LINKS, overview.links))
-        if rows
-    ]
+    parts = [table(columns, rows) for columns, rows in _tables(overview)]
     return Group(*parts, *(Text(trouble, style="bold red") for trouble in overview.troubles))

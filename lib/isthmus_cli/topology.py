@@ -19,24 +19,23 @@ DirectoryOption = Annotated[
     Path,
     typer.Option("--dir", envvar="ISTHMUS_TOPOLOGY_DIR", help="Where the topology keeps its state, logs and data."),
 ]
-NodeArgument = Annotated[str, typer.Argument(help="The node, as `isthmus status` names it.")]
+NodeArgument = Annotated[str, typer.Argument(help="The node or the service, as `isthmus status` names it.")]
+BUILT_IN: Final = ("platform", "stretched")
 
 
 def up(
     file: Annotated[
-        Path | None, typer.Argument(help="A topology as TOML; without it the built-in one of three regions.")
-    ] = None,
+        Path, typer.Argument(help="A topology as TOML, or one that is built in: platform (all there is) or stretched.")
+    ] = Path(BUILT_IN[0]),
     directory: DirectoryOption = DEFAULT_DIRECTORY,
-    show: Annotated[
-        bool, typer.Option("--print", help="Print the built-in topology, to begin a file with, and end.")
-    ] = False,
+    show: Annotated[bool, typer.Option("--print", help="Print the topology, to begin a file with, and end.")] = False,
 ) -> None:
-    """Start a topology, or what of it does not run, each node as a process."""
+    """Start a topology, or what of it does not run, each part as a process."""
     from isthmus_topology.bring_up import bring_up, steps
-    from isthmus_topology.description import TopologyRefused
+    from isthmus_topology.reading import TopologyRefused
 
     if show:
-        print(_built_in(), end="")
+        print(_text_of(file), end="")
         return
     try:
         site = _site_to_start(file, directory)
@@ -44,28 +43,40 @@ def up(
             bring_up(site, report)
     except (TopologyRefused, OSError) as refusal:
         fail(str(refusal))
+    _tell(site)
+
+
+def _tell(site: Site) -> None:
+    from isthmus_topology.wiring import ControlPlane
+
     for cluster in site.topology.clusters:
         print(f"cluster {cluster.name} is up")
         for region in site.topology.regions:
             print(f"  in {region}: {site.plan.bootstrap(cluster.name, region)}")
+    if site.topology.services.control_plane is not None:
+        plane = ControlPlane(site)
+        print(f"console {plane.address}, user admin, key {plane.key} (also in {plane.key_file})")
 
 
-def _built_in() -> str:
+def _text_of(file: Path) -> str:
+    """The file, unless it is the name of a built-in topology that no file hides."""
     from importlib.resources import files
 
-    return (files("isthmus_topology") / "default.toml").read_text()
+    if str(file) in BUILT_IN and not file.exists():
+        return (files("isthmus_topology") / "built_in" / f"{file}.toml").read_text()
+    return file.read_text()
 
 
-def _site_to_start(file: Path | None, directory: Path) -> Site:
-    from isthmus_topology.description import TopologyRefused
+def _site_to_start(file: Path, directory: Path) -> Site:
     from isthmus_topology.processes import STATE_FILE, new_site, open_site
+    from isthmus_topology.reading import TopologyRefused
 
-    text = _built_in() if file is None else file.read_text()
+    text = _text_of(file)
     site = new_site(directory, text)
     if not (directory / STATE_FILE).exists():
         return site
     before = open_site(directory)
-    if before.text != text and (before.is_up() or file is not None):
+    if before.text != text and (before.is_up() or file != Path(BUILT_IN[0])):
         raise TopologyRefused(
             f"{directory} holds another topology; `isthmus down --purge` removes it, or choose another --dir"
         )
@@ -96,28 +107,28 @@ def down(
 
 
 def kill(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """End a node at once, with SIGKILL, as a crash does."""
+    """End a node or a service at once, with SIGKILL, as a crash does."""
     _signal(directory, node, "SIGKILL")
 
 
 def pause(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Stop a node where it is, with SIGSTOP, as a stalled machine does."""
+    """Stop a node or a service where it is, with SIGSTOP, as a stalled machine does."""
     _signal(directory, node, "SIGSTOP")
 
 
 def resume(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Let a paused node go on, or start a dead one again."""
+    """Let a paused node or service go on, or start a dead one again."""
     from isthmus_topology.bring_up import READY_SECONDS
-    from isthmus_topology.description import TopologyRefused
-    from isthmus_topology.processes import await_ready, start_node
+    from isthmus_topology.processes import await_ready, start_again
+    from isthmus_topology.reading import TopologyRefused
 
     site = opened(directory)
     try:
-        plan = site.node(node)
+        part = site.find(node)
         if site.state_of(node) != "dead":
             _signal(directory, node, "SIGCONT")
             return
-        start_node(site, plan)
+        start_again(site, part)
         await_ready(site, [node], READY_SECONDS, lambda _: None)
     except TopologyRefused as refusal:
         fail(str(refusal))
@@ -126,11 +137,11 @@ def resume(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -
 def _signal(directory: Path, node: str, name: str) -> None:
     from signal import Signals
 
-    from isthmus_topology.description import TopologyRefused
+    from isthmus_topology.reading import TopologyRefused
 
     site = opened(directory)
     try:
-        site.node(node)
+        site.find(node)
     except TopologyRefused as refusal:
         fail(str(refusal))
     if site.state_of(node) == "dead":
@@ -140,8 +151,8 @@ def _signal(directory: Path, node: str, name: str) -> None:
 
 def opened(directory: Path) -> Site:
     """The topology of a directory, or an error for the user."""
-    from isthmus_topology.description import TopologyRefused
     from isthmus_topology.processes import open_site
+    from isthmus_topology.reading import TopologyRefused
 
     try:
         return open_site(directory)

@@ -87,7 +87,7 @@ def serve_command(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
 
 
 def _ask(directory: DirectoryOption, request: dict[str, Any]) -> list[dict[str, Any]]:
-    from isthmus_topology.description import TopologyRefused
+    from isthmus_topology.reading import TopologyRefused
     from isthmus_topology.wan.control import ask
 
     try:

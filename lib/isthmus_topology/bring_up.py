@@ -14,8 +14,11 @@ from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.errors import ClientError, Refused
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_topology.description import Cluster, TopologyRefused
-from isthmus_topology.processes import WAN, Site, await_ready, start, start_node, stop
+from isthmus_topology.description import Cluster
+from isthmus_topology.processes import WAN, Site, await_ready, start, start_node, start_service, stop
+from isthmus_topology.reading import TopologyRefused
+from isthmus_topology.service_plan import ServicePlan
+from isthmus_topology.wiring import make_links, register
 
 READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.05
@@ -49,13 +52,29 @@ def _bring_up(site: Site, report: Report) -> None:
     for cluster in site.topology.clusters:
         asyncio.run(_furnish(site, cluster))
         report(f"cluster {cluster.name}")
+    _serve(site, report)
+
+
+def _serve(site: Site, report: Report) -> None:
+    """The services, and what joins the clusters."""
+    asleep = _sleeping_services(site)
+    for service in asleep:
+        start_service(site, service)
+    make_links(site)
+    await_ready(site, [service.name for service in asleep], READY_SECONDS, report)
+    if site.topology.services.control_plane is not None:
+        register(site)
 
 
 def steps(site: Site) -> int:
     """How often `bring_up` reports."""
     asleep = sum(site.state_of(node.name) == "dead" for node in site.plan.nodes)
     wan = bool(site.plan.relays) and site.state_of(WAN) == "dead"
-    return asleep + wan + len(site.topology.clusters)
+    return asleep + wan + len(site.topology.clusters) + len(_sleeping_services(site))
+
+
+def _sleeping_services(site: Site) -> list[ServicePlan]:
+    return [service for service in site.plan.services if site.state_of(service.name) == "dead"]
 
 
 def _format(site: Site) -> None:
@@ -122,8 +141,10 @@ def _alive(site: Site) -> list[str]:
 
 
 def _end(site: Site, names: Sequence[str]) -> None:
-    """Brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
+    """Services end first; brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
     voters = {node.name for node in site.plan.nodes if node.is_controller}
-    stop(site, [name for name in names if name != WAN and name not in voters])
+    services = {service.name for service in site.plan.services}
+    stop(site, [name for name in names if name in services])
+    stop(site, [name for name in names if name != WAN and name not in voters and name not in services])
     stop(site, [name for name in names if name in voters])
     stop(site, [name for name in names if name == WAN])

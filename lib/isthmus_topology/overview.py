@@ -14,8 +14,9 @@ from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 
-from isthmus_topology.description import TopologyRefused
 from isthmus_topology.processes import Site
+from isthmus_topology.reading import TopologyRefused
+from isthmus_topology.service_plan import ServicePlan
 from isthmus_topology.wan.control import ask
 
 ANSWER_SECONDS: Final = 5.0
@@ -27,6 +28,7 @@ class Overview:
     """Rows for people and for JSON alike."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    services: list[dict[str, Any]] = field(default_factory=list)
     regions: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -60,6 +62,7 @@ def look(site: Site) -> Overview:
             overview.troubles.append(f"cluster {cluster.name}: {partitions.leaderless} partitions have no leader")
         overview.nodes += _nodes(site, cluster.name, partitions)
         overview.regions += _regions(site, cluster.name, partitions)
+    overview.services = [_service(site, service) for service in site.plan.services]
     if site.plan.relays:
         try:
             overview.links = ask(site.control, {"op": "state"})
@@ -88,6 +91,25 @@ async def _ask(site: Site, cluster: str) -> _Partitions:
     return _Partitions(len(led) - len(asked), statuses)
 
 
+def _service(site: Site, service: ServicePlan) -> dict[str, Any]:
+    return {
+        "service": service.name,
+        "kind": service.kind,
+        "region": service.region,
+        **_process(site, service.name),
+        "http": service.http or "",
+    }
+
+
+def _process(site: Site, name: str) -> dict[str, Any]:
+    process = site.processes.get(name)
+    return {
+        "state": site.state_of(name),
+        "pid": None if process is None else process.pid,
+        "mb": None if process is None else process.resident_bytes // 1_000_000,
+    }
+
+
 def _nodes(site: Site, cluster: str, partitions: _Partitions) -> Iterable[dict[str, Any]]:
     leads: Counter[int] = Counter()
     in_sync: Counter[int] = Counter()
@@ -99,15 +121,12 @@ def _nodes(site: Site, cluster: str, partitions: _Partitions) -> Iterable[dict[s
     for node in site.plan.nodes:
         if node.cluster != cluster:
             continue
-        process = site.processes.get(node.name)
         yield {
             "node": node.name,
             "id": node.node_id,
             "rack": node.rack,
             "roles": node.roles,
-            "state": site.state_of(node.name),
-            "pid": None if process is None else process.pid,
-            "mb": None if process is None else process.resident_bytes // 1_000_000,
+            **_process(site, node.name),
             "leads": leads[node.node_id],
             "in_sync": in_sync[node.node_id],
             "observes": observes[node.node_id],

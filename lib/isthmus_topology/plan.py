@@ -7,18 +7,20 @@ there: so a client gets addresses of its own region, and only traffic that reall
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Final, NamedTuple
 
-from isthmus_topology.description import Cluster, Topology, TopologyRefused
+from isthmus_topology.description import Cluster, Topology
+from isthmus_topology.reading import TopologyRefused
+from isthmus_topology.service_plan import HOST, ServicePlan, plan_services
 
-HOST: Final = "127.0.0.1"
 _PORT_MAX: Final = 65_535
 _CONTROLLER: Final = "CONTROLLER"
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_SAMPLES_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Plan:
     topology: Topology
     nodes: tuple[NodePlan, ...]
     relays: tuple[Relay, ...]
+    services: tuple[ServicePlan, ...] = ()
 
     def bootstrap(self, cluster: str, region: str | None = None) -> str:
         """Where clients of a region begin: the brokers of their own region if the cluster has some there."""
@@ -82,7 +85,16 @@ def make_plan(topology: Topology, directory: Path) -> Plan:
     for draft in drafts:
         peers = [other for other in drafts if other.cluster is draft.cluster]
         nodes.append(draft.finished(peers, directory))
-    return Plan(topology, tuple(nodes), tuple(relay for draft in drafts for relay in draft.relays))
+    if topology.services.control_plane is not None:
+        nodes = [_observed(node, next(ports)) for node in nodes]
+    plan = Plan(topology, tuple(nodes), tuple(relay for draft in drafts for relay in draft.relays))
+    return replace(plan, services=plan_services(plan, ports, directory))
+
+
+def _observed(node: NodePlan, port: int) -> NodePlan:
+    """A node that tells metrics and health, and samples of lag and load; its cluster's own settings come first."""
+    told = {"isthmus.http.listen": f"{HOST}:{port}", "isthmus.samples.interval.ms": str(_SAMPLES_MS)}
+    return replace(node, settings={**told, **node.settings})
 
 
 def _ports(base: int) -> Iterator[int]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from isthmus_topology.description import Topology, TopologyRefused, read_topology
+from isthmus_topology.description import Topology, read_topology
 from isthmus_topology.plan import NodePlan, Plan, make_plan
+from isthmus_topology.reading import TopologyRefused
+from isthmus_topology.service_plan import ServicePlan
 
 STATE_FILE: Final = "state.json"
 WAN: Final = "wan"
@@ -76,11 +78,12 @@ class Site:
         """The emulator's socket, by a path that is short enough for one."""
         return Path(os.path.relpath(self.directory / "wan.socket"))
 
-    def node(self, name: str) -> NodePlan:
-        found = next((node for node in self.plan.nodes if node.name == name), None)
+    def find(self, name: str) -> NodePlan | ServicePlan:
+        """A node or a service by its name."""
+        known: list[NodePlan | ServicePlan] = [*self.plan.nodes, *self.plan.services]
+        found = next((each for each in known if each.name == name), None)
         if found is None:
-            names = ", ".join(node.name for node in self.plan.nodes)
-            raise TopologyRefused(f"there is no node {name}; the nodes are {names}")
+            raise TopologyRefused(f"there is no {name}; there are {', '.join(each.name for each in known)}")
         return found
 
     def state_of(self, name: str) -> str:
@@ -151,6 +154,23 @@ def start_node(site: Site, node: NodePlan) -> None:
     lines = [f"{key}={value}\n" for key, value in node.settings.items()]
     (directory / "server.properties").write_text("".join(lines))
     start(site, node.name, ["node", "-c", str(directory / "server.properties")])
+
+
+def start_service(site: Site, service: ServicePlan) -> None:
+    """Write what the service reads and start it."""
+    directory = site.directory / service.name
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in service.files.items():
+        (directory / name).write_text(content)
+    start(site, service.name, service.command)
+
+
+def start_again(site: Site, part: NodePlan | ServicePlan) -> None:
+    """Start what is dead."""
+    if isinstance(part, NodePlan):
+        start_node(site, part)
+    else:
+        start_service(site, part)
 
 
 def await_ready(site: Site, names: Iterable[str], seconds: float, on_ready: Callable[[str], None]) -> None:

@@ -21,8 +21,9 @@ from isthmus_client.metadata import Topic
 from isthmus_client.metadata import TopicPartition as Place
 from isthmus_topology.bring_up import bring_up
 from isthmus_topology.description import read_topology
-from isthmus_topology.plan import HOST, Plan, make_plan
+from isthmus_topology.plan import Plan, make_plan
 from isthmus_topology.processes import Site, new_site
+from isthmus_topology.service_plan import HOST
 from isthmus_topology.wan.control import ask as ask_wan
 
 from tests.system.ledger import wait_until
@@ -186,7 +187,7 @@ class Stretched:
         """Let others die and start again until this voter leads the quorum."""
         while (leader := quorum(self.bootstrap(region)).leader_id) != self.ids[node]:
             self.kill(self.names[leader])
-            away = self.site.node(self.names[leader]).region
+            away = self.site.find(self.names[leader]).region
             near = next(n.region for n in self.site.plan.nodes if n.is_broker and n.region != away)
 
             def moved(found: Quorum, before: int = leader) -> bool:

@@ -11,8 +11,10 @@ from typing import Any, Final
 import pytest
 from isthmus_topology.description import read_topology
 from isthmus_topology.plan import make_plan
+from isthmus_topology.processes import open_site
+from isthmus_topology.wiring import ControlPlane
 
-from tests.node import ISTHMUS
+from tests.node import ISTHMUS, free_ports
 from tests.system.ledger import wait_until
 from tests.system.stretched import free_base, ports_of
 
@@ -167,7 +169,7 @@ def test_what_cannot_be_is_said_and_leaves_nothing_running(commands: Commands) -
         )
         assert commands.pids() == set()
     commands.up()
-    assert "there is no node north-1; the nodes are west-1, west-2, east-1" in commands.run("kill", "north-1", status=1)
+    assert "there is no north-1; there are west-1, west-2, east-1" in commands.run("kill", "north-1", status=1)
     assert "not two of the regions west, east" in commands.run("wan", "cut", "west", "north", status=1)
     other_file = commands.file.with_name("other.toml")
     other_file.write_text(commands.text.replace("orders", "sales"))
@@ -175,8 +177,40 @@ def test_what_cannot_be_is_said_and_leaves_nothing_running(commands: Commands) -
     assert len(commands.pids()) == 4
 
 
-def test_the_built_in_topology(tmp_path: Path) -> None:
+def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_path: Path) -> None:
     printed = Commands(tmp_path, SMALL).run("up", "--print")
+    (port,) = free_ports(1)
+    commands = Commands(tmp_path, printed.replace("[control_plane]", f'[control_plane]\nlisten = "127.0.0.1:{port}"'))
+    try:
+        assert f"console http://127.0.0.1:{port}, user admin, key " in commands.up()
+        overview = commands.status()
+        assert overview["troubles"] == []
+        assert {service["state"] for service in overview["services"]} == {"running"}
+        plane = ControlPlane(open_site(commands.directory))
+        assert plane.key_file.stat().st_mode & 0o777 == 0o600
+        regions = {region["name"]: region["title"] for region in plane.ask("GET", "/api/v1/regions")["regions"]}
+        assert regions == {"eu-north": "Stockholm", "eu-west": "Ireland", "us-east": "Virginia"}
+        clusters = {each["name"]: each["cluster_id"] for each in plane.ask("GET", "/api/v1/clusters")["clusters"]}
+        assert sorted(clusters) == ["archive", "atlantic", "reports"]
+        mirrors = f"/kafka/v3/clusters/{clusters['reports']}/links/from-atlantic/mirrors/orders"
+        wait_until(lambda: copied(plane.ask("GET", mirrors)), "records that the link has copied")
+        commands.run("kill", "linker-reports-us-east")
+        commands.run("resume", "linker-reports-us-east")
+        assert {service["state"] for service in commands.status()["services"]} == {"running"}
+        commands.up()  # nothing is made twice
+    finally:
+        commands.run("down", "--purge")
+    assert commands.pids() == set()
+
+
+def copied(mirror: Any) -> bool:
+    """Whether a mirror topic is active, and records of it have come."""
+    lags = mirror["mirror_lags"]
+    return bool(mirror["mirror_status"] == "ACTIVE" and any(lag["last_source_fetch_offset"] > 0 for lag in lags))
+
+
+def test_the_built_in_stretched_cluster(tmp_path: Path) -> None:
+    printed = Commands(tmp_path, SMALL).run("up", "stretched", "--print")
     commands = Commands(tmp_path, printed)
     try:
         commands.up()

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-from isthmus_topology.description import TopologyRefused
+from isthmus_topology.reading import TopologyRefused
 
 _SECONDS: Final = 10.0
 

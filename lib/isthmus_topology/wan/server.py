@@ -15,8 +15,10 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
 
-from isthmus_topology.description import Topology, TopologyRefused, Weather, read_weather
-from isthmus_topology.plan import HOST, Relay
+from isthmus_topology.description import Topology, Weather, read_weather
+from isthmus_topology.plan import Relay
+from isthmus_topology.reading import TopologyRefused
+from isthmus_topology.service_plan import HOST
 from isthmus_topology.wan.direction import Direction
 from isthmus_topology.wan.relay import Crossing, Relayed
 

@@ -4,10 +4,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from isthmus_topology.description import NodeGroup, TopologyRefused, Weather, read_topology
+from isthmus_topology.description import NodeGroup, Weather, read_topology
 from isthmus_topology.plan import make_plan
+from isthmus_topology.reading import TopologyRefused
 
-BUILT_IN = (files("isthmus_topology") / "default.toml").read_text()
+BUILT_IN = (files("isthmus_topology") / "built_in" / "stretched.toml").read_text()
 SMALL = """
 regions = ["west", "east"]
 [[clusters]]
