@@ -16,6 +16,7 @@ from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.disk.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.disk.recovery import create_log, open_log
 from isthmus_broker.edge.disk.segment import Segment
+from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 _BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -43,6 +44,7 @@ class MetadataLogStore:
             self.log, _ = open_log(pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False)
         else:
             self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms())
+        _raise_start(self.log)
         _check_epochs(self.log)
         self._directory_synced_for = -1  # the segment whose name is known to be on disk
         self.log.on_sealed = lambda _log: None  # the next flush takes the closed segment along
@@ -115,6 +117,16 @@ class MetadataLogStore:
     def close(self) -> None:
         """The node stops."""
         self.log.close(now_ms())
+
+
+def _raise_start(log: Log) -> None:
+    """The log starts where it was last told to, at the end of a snapshot, though the segment that holds this begins before it.
+
+    The history of epochs is where that is written down.
+    """
+    begin = log.epochs.entries[0][1] if log.epochs.entries else log.log_start_offset
+    if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.directory).complete()):
+        log.raise_start(begin)
 
 
 def _check_epochs(log: Log) -> None:

@@ -1,0 +1,39 @@
+"""The metadata log's file, opened again."""
+
+from pathlib import Path
+
+import pytest
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
+from isthmus_broker.core.raft.types import SnapshotId
+from isthmus_broker.edge.disk.files import DiskFailure, FilePool
+from isthmus_broker.edge.drive.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
+from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_wire.records import NewRecord, build_batch
+
+CONFIG = metadata_log_config(resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))))
+
+
+def filled(directory: Path) -> MetadataLogStore:
+    """Ten batches of epoch 1, two of epoch 2, and no more need of the first seven."""
+    store = MetadataLogStore(FilePool(), directory, CONFIG)
+    for offset in range(12):
+        epoch = 1 if offset < 10 else 2
+        store.append([build_batch([NewRecord(None, b"record")], base_offset=offset, leader_epoch=epoch)])
+    store.raise_start(7)
+    assert (store.start_offset, store.epoch_boundaries()) == (7, ((1, 7), (2, 10)))
+    return store
+
+
+def test_a_start_inside_a_segment_is_found_again_by_the_snapshot_that_covers_what_lies_before(tmp_path: Path) -> None:
+    filled(tmp_path)
+    SnapshotFiles(tmp_path / DIRECTORY).path(SnapshotId(7, 1)).touch()
+    again = MetadataLogStore(FilePool(), tmp_path, CONFIG)
+    assert (again.start_offset, again.end_offset, again.epoch_boundaries()) == (7, 12, ((1, 7), (2, 10)))
+
+
+def test_a_history_that_begins_where_no_snapshot_ends_is_damaged(tmp_path: Path) -> None:
+    filled(tmp_path)
+    SnapshotFiles(tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
+    with pytest.raises(DiskFailure, match="the history of epochs lacks its beginning"):
+        MetadataLogStore(FilePool(), tmp_path, CONFIG)
