@@ -94,16 +94,22 @@ class Client:
             raise ConnectionFailed(f"broker {node_id} is not in the cluster now")
         return await self._pool.get(broker.address, lane)
 
-    async def any_connection(self) -> Connection:
-        """A connection to any broker that can be reached; raises ConnectionFailed when none can."""
+    async def any_connection(self, api: ApiKey | None = None) -> Connection:
+        """A connection to any broker that can be reached, and if possible offers this API; raises ConnectionFailed when none can."""
         brokers = [broker.address for broker in self.view.brokers.values()]
         self._random.shuffle(brokers)
         failures: dict[Address, str] = {}
+        reached: Connection | None = None
         for address in dict.fromkeys((*brokers, *self._bootstrap)):
             try:
-                return await self._pool.get(address)
+                reached = await self._pool.get(address)
             except ConnectionFailed as error:
                 failures[address] = str(error)
+                continue
+            if api is None or reached.versions.supports(api):
+                return reached
+        if reached is not None:
+            return reached
         raise ConnectionFailed("no broker can be reached: " + "; ".join(failures.values()))
 
     def close_lane(self, lane: str) -> None:
@@ -189,7 +195,7 @@ class Client:
         """Ask whichever broker can be reached; `check` raises Refused for an answer that is none."""
 
         async def attempt() -> Any:
-            connection = await self.any_connection()
+            connection = await self.any_connection(api)
             return _checked(await connection.ask(api, request, at_least=at_least), check)
 
         return await self.retry(api.name, attempt)
@@ -219,7 +225,9 @@ class Client:
         async def attempt() -> Any:
             view = await self.know(())
             known = view.controller_id in view.brokers
-            connection = await (self.connection(view.controller_id) if known else self.any_connection())
+            connection = await (self.connection(view.controller_id) if known else self.any_connection(api))
+            if not connection.versions.supports(api):  # a member of another make, that does not know our own APIs
+                connection = await self.any_connection(api)
             response = await connection.ask(api, request, seconds=seconds)
             if ErrorCode.not_controller in codes(response):
                 raise Refused(ErrorCode.not_controller, f"broker {connection.name}")

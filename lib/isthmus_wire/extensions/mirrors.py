@@ -23,6 +23,8 @@ APPEND_MIRRORED: Final = 20_009
 DESCRIBE_MIRROR_PROGRESS: Final = 20_010
 RAISE_LEADER_EPOCHS: Final = 20_011
 
+WORKER_CLIENT_ID: Final = "isthmus-linker"
+"""The client id of whoever may change a mirror topic in its source's name: add partitions, and set what is always synced."""
 ALWAYS_SYNCED_CONFIGS: Final = ("cleanup.policy", "max.message.bytes", "message.timestamp.type")
 """Topic configs that a mirror topic has as its source has them, whatever a link says."""
 CONFIGURABLE_CONFIGS: Final = (

@@ -1,4 +1,7 @@
-"""What the broker that takes a change of configurations checks before it passes it on: its own settings change through itself alone."""
+"""What the broker that takes a change of configurations checks before it passes it on.
+
+Its own settings change through itself alone, and what a mirror topic always has from its source through the link's worker alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
@@ -22,6 +26,7 @@ from isthmus_broker.core.metadata.configs import (
     layers_of,
 )
 from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.links import copied
 from isthmus_broker.core.metadata.result import ControllerContext, Refused
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
@@ -38,6 +43,24 @@ def refusals_here(image: ClusterImage, request: AlterRequest, context: Controlle
                 _check_settings(image, resource, alterations, context, whole=whole)
         except Refused as refusal:
             refusals[place] = refusal
+    return refusals
+
+
+def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, Refused]:
+    """The resources of a client's request, by their place in it, that only a link's worker may change so, and why."""
+    whole = isinstance(request, AlterConfigsRequest)
+    refusals = {}
+    for place, (resource, alterations) in enumerate(alterations_of(request)):
+        mirror = copied(image, resource.name) if resource.type == ResourceType.TOPIC else None
+        if mirror is None:
+            continue
+        current = image.config(resource.type, resource.name)
+        asked = {alteration.name: alteration.value for alteration in alterations}
+        named = ALWAYS_SYNCED_CONFIGS if whole else [name for name in ALWAYS_SYNCED_CONFIGS if name in asked]
+        changed = [name for name in named if asked.get(name) != current.get(name)]
+        if changed:
+            why = f"{', '.join(changed)} of mirror topic {resource.name} cannot be changed: its source decides"
+            refusals[place] = Refused(ErrorCode.policy_violation, f"{why}, over link '{mirror.link_name}'.")
     return refusals
 
 

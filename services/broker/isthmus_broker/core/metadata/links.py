@@ -107,6 +107,12 @@ def mirror_of(image: ClusterImage, topic: str) -> Mirror | None:
     return mirror if mirror is not None and image.topics.ids.get(topic) == mirror.topic_id else None
 
 
+def copied(image: ClusterImage, topic: str) -> Mirror | None:
+    """What the topic is a mirror of, if it is one now, and so its source's to change."""
+    mirror = mirror_of(image, topic)
+    return None if mirror is None or mirror.state is MirrorState.STOPPED else mirror
+
+
 def mirrors_of(image: ClusterImage) -> list[Mirror]:
     """All topics that are or were mirrors, by name."""
     found = (mirror_of(image, topic) for topic in _names(image, _MIRROR))

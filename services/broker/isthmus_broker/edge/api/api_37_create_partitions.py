@@ -4,16 +4,16 @@ A mirror topic has as many as its source: only the link's worker may add some, w
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions.mirrors import MirrorState
+from isthmus_wire.extensions.mirrors import WORKER_CLIENT_ID
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.links import mirror_of
+from isthmus_broker.core.metadata.links import copied
 from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.api.ask_controller import ask, ask_controller, decide_here
 from isthmus_broker.edge.api.registry import handles
@@ -21,13 +21,11 @@ from isthmus_broker.edge.drive.controller_channel import CLIENT_ID as BROKER
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import NodeServices
 
-LINKER: Final = "isthmus-linker"
-
 
 @handles(ApiKey.CREATE_PARTITIONS)
 async def create_partitions(node: NodeServices, request: Request) -> None:
     """Refuse what is a mirror's, and ask about the rest."""
-    if request.header.client_id in (LINKER, BROKER):
+    if request.header.client_id in (WORKER_CLIENT_ID, BROKER):
         await ask_controller(node, request)
         return
     asked: CreatePartitionsRequest = request.decode()
@@ -41,8 +39,8 @@ async def create_partitions(node: NodeServices, request: Request) -> None:
 
 
 def _refusal(image: ClusterImage, topic: str) -> CreatePartitionsTopicResult | None:
-    mirror = mirror_of(image, topic)
-    if mirror is None or mirror.state is MirrorState.STOPPED:
+    mirror = copied(image, topic)
+    if mirror is None:
         return None
     why = f"Topic {topic} is a mirror topic of link '{mirror.link_name}': it gets its partitions from its source."
     return entity(CreatePartitionsTopicResult, name=topic, error_code=ErrorCode.policy_violation, error_message=why)
