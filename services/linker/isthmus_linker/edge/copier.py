@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
     """A partition that this worker is to copy. It is another task when the topic is made anew, or its mirror taken up again."""
 
     source: TopicPartition
+    source_id: UUID | None
     destination: TopicPartition
     topic_id: UUID | None
     since_ms: int
@@ -166,7 +167,16 @@ class LinkCopier:
             self._fetching.discard(broker)
 
     def _led_by(self, broker: int) -> list[Target]:
-        return [target for target in self.targets.values() if self._leads_source.get(target.wanted.source) == broker]
+        return [
+            target
+            for target in self.targets.values()
+            if self._leads_source.get(target.wanted.source) == broker and self._is_same_source(target.wanted)
+        ]
+
+    def _is_same_source(self, wanted: Wanted) -> bool:
+        """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
+        known = self._source.view.topics.get(wanted.source.topic)
+        return known is None or None in (known.topic_id, wanted.source_id) or known.topic_id == wanted.source_id
 
     def _fetchable(self, targets: Sequence[Target]) -> list[tuple[Target, FetchAt]]:
         now = now_ms()
@@ -204,7 +214,9 @@ class LinkCopier:
         chunks = [
             chunk
             for target, place in wanted
-            if (chunk := self._fetched(target, place, answer.get(target.wanted.source), now)) is not None
+            # Looked at once more: ids are read from the metadata anew for every request.
+            if self._is_same_source(target.wanted)
+            and (chunk := self._fetched(target, place, answer.get(target.wanted.source), now)) is not None
         ]
         if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
             self._changed.ring()
@@ -334,8 +346,8 @@ class LinkCopier:
         for target in targets:
             target.is_asking = False
             answer = answers[target.wanted.source]
-            if isinstance(answer, ClientError):
-                logger.debug("link %s: %s", self._name, answer)
+            if isinstance(answer, ClientError) or not self._is_same_source(target.wanted):
+                logger.debug("link %s: the source's range of %s: %s", self._name, target.wanted.source, answer)
                 target.copy.asking_failed(now)
                 continue
             lost = target.copy.counters.gap_offsets

@@ -55,6 +55,7 @@ class LinkPlan:
         return [
             Wanted(
                 TopicPartition(mirror.source_topic, index),
+                mirror.source_topic_id,
                 TopicPartition(mirror.topic, index),
                 mirror.topic_id,
                 mirror.state_since_ms if mirror.state == MirrorState.ACTIVE else -1,

@@ -1,0 +1,176 @@
+"""A linker's worker as a process, and what tests want to know of the clusters it joins."""
+
+import asyncio
+import signal
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from isthmus_client.admin import group_offsets
+from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.mirrors import describe_mirrors
+from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.scatter import results
+from isthmus_wire.extensions.mirrors import DescribedMirror
+
+from tests.node import ISTHMUS
+from tests.system.mirroring import log_of
+from tests.system.quorums import ask, wait_for
+
+READY_SECONDS = 30
+STOP_SECONDS = 30
+
+
+class Linker:
+    """One worker; `start` again after `kill` or `stop`."""
+
+    def __init__(self, directory: Path, destination: str, name: str = "linker") -> None:
+        self.log_path = directory / f"{name}.log"
+        self.url = ""
+        self._destination = destination
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[bytes] | None = None
+
+    def start(self) -> None:
+        """Start and wait until it says that it has begun."""
+        assert self._process is None
+        self._log = self.log_path.open("ab")
+        self._process = subprocess.Popen(
+            [ISTHMUS, "linker", "--bootstrap", self._destination, "--http", "127.0.0.1:0"],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        give_up = threading.Timer(READY_SECONDS, self._process.kill)
+        give_up.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            give_up.cancel()
+        assert line.startswith("ready http://"), self.log_path.read_text()[-4000:]
+        self.url = line.split()[1]
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait; returns the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_SECONDS)
+        finally:
+            process.kill()
+            assert process.stdout is not None
+            assert self._log is not None
+            process.stdout.close()
+            self._log.close()
+
+    def copied(self) -> set[tuple[str, int]]:
+        """The partitions that it copies, as its metrics tell."""
+        with urllib.request.urlopen(f"{self.url}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        labels = [line.split("{")[1].split("}")[0] for line in lines if line.startswith("isthmus_link_bytes_total{")]
+        found = [dict(part.split("=") for part in one.replace('"', "").split(",")) for one in labels]
+        return {(one["topic"], int(one["partition"])) for one in found}
+
+
+@contextmanager
+def running_linker(directory: Path, destination: str, name: str = "linker") -> Iterator[Linker]:
+    """A worker that ends with the block."""
+    linker = Linker(directory, destination, name)
+    linker.start()
+    try:
+        yield linker
+    finally:
+        linker.stop()
+
+
+def link(destination: str, *arguments: str) -> str:
+    """What `isthmus link` says."""
+    done = subprocess.run(
+        [ISTHMUS, "link", *arguments, "-b", destination], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def settings(values: Mapping[str, str]) -> list[str]:
+    """As arguments of `isthmus link create`."""
+    return [word for key, value in values.items() for word in ("--config", f"{key}={value}")]
+
+
+def await_mirrors(destination: str, done: Callable[[dict[str, DescribedMirror]], bool]) -> dict[str, DescribedMirror]:
+    """Wait until the mirror topics are so."""
+
+    async def look(client: Client) -> dict[str, DescribedMirror]:
+        return {mirror.topic: mirror for mirror in await describe_mirrors(client)}
+
+    return wait_for(destination, look, done)
+
+
+def await_states(destination: str, states: Mapping[str, str]) -> dict[str, DescribedMirror]:
+    """Wait until the mirror topics have these states."""
+    return await_mirrors(
+        destination, lambda found: all(topic in found and found[topic].state == states[topic] for topic in states)
+    )
+
+
+async def _extent(client: Client, partitions: Collection[TopicPartition]) -> list[tuple[int, int]]:
+    starts: dict[TopicPartition, FoundOffset] = results(
+        await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST))
+    )
+    ends: dict[TopicPartition, FoundOffset] = results(await list_offsets(client, dict.fromkeys(partitions, At.LATEST)))
+    return [(starts[partition].offset, ends[partition].offset) for partition in partitions]
+
+
+def extents(bootstrap: str, partitions: Collection[TopicPartition]) -> list[tuple[int, int]]:
+    """Start and end of each log."""
+    return ask(bootstrap, lambda client: _extent(client, partitions))
+
+
+def await_level(source: str, destination: str, partitions: Mapping[TopicPartition, TopicPartition]) -> None:
+    """Wait until every copy ends where its source ends now."""
+    ends = [end for _, end in extents(source, list(partitions))]
+
+    async def look(client: Client) -> list[int]:
+        return [end for _, end in await _extent(client, list(partitions.values()))]
+
+    wait_for(destination, look, lambda found: found == ends)
+
+
+def assert_identical(source: str, destination: str, partitions: Mapping[TopicPartition, TopicPartition]) -> None:
+    """The same batches, byte for byte, from the source's log start on."""
+    starts = [start for start, _ in extents(source, list(partitions))]
+
+    async def logs(bootstrap: str, wanted: Collection[TopicPartition]) -> list[bytes]:
+        async with Client(parse_bootstrap(bootstrap)) as client:
+            await client.know({partition.topic for partition in wanted})
+            return [await log_of(client, each, start) for each, start in zip(wanted, starts, strict=True)]
+
+    theirs = asyncio.run(logs(source, list(partitions)))
+    ours = asyncio.run(logs(destination, list(partitions.values())))
+    for partition, there, here in zip(partitions, theirs, ours, strict=True):
+        assert there == here, f"partition {partition}: {len(there)} bytes at the source, {len(here)} in the copy"
+
+
+def await_committed(bootstrap: str, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+    """Wait until a group has exactly these offsets of these partitions."""
+
+    async def look(client: Client) -> dict[TopicPartition, int]:
+        found = await group_offsets.fetch(client, group, list(wanted))
+        return {partition: committed.offset for partition, committed in found.items()}
+
+    wait_for(bootstrap, look, lambda found: found == dict(wanted))
