@@ -93,7 +93,7 @@ class SimPartition(Partition):
         if known is not None and known[0] + 1 != sequence:
             return ErrorCode.out_of_order_sequence_number
         log.append([(self.leadership.leader_epoch, producer, sequence, self.broker.next_append())])
-        self._appended(self.broker.clock())
+        self.appended(self.broker.clock())
         return log.end_offset - 1
 
 

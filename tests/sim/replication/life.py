@@ -168,8 +168,10 @@ class ReplicationLife:
         for topic in self._plan.topics:
             last: dict[int, int] = {}
             idempotent = {name for producer in self._producers for name in producer.idempotent_names}
-            start = self._brokers[self.truth.state(topic.name).leader].logs[topic.name].log_start_offset
-            for _, producer, sequence, _ in self.truth.topics[topic.name].records[start:]:
+            truth = self.truth.topics[topic.name]
+            led = self._brokers[self.truth.state(topic.name).leader].logs[topic.name]
+            # A leader that was not in sync may have a log that begins earlier than what was deleted from the others.
+            for _, producer, sequence, _ in truth.records[max(led.log_start_offset, truth.start) :]:
                 if producer in idempotent and sequence <= last.get(producer, -1):
                     raise Violation(f"{topic.name} has record {sequence} of producer {producer} after {last[producer]}")
                 last[producer] = sequence
