@@ -10,6 +10,6 @@ class Shape(BaseModel):
 
 
 class Wanted(BaseModel):
-    """A body; what it does not know is a mistake of the sender's."""
+    """A body; what it does not know is a mistake of the sender's, and so is a number in quotes."""
 
-    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000)

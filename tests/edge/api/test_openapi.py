@@ -1,0 +1,56 @@
+"""Requests made from the OpenAPI document: whatever is sent, the answer is one that the document tells of, and never a fault of ours."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from isthmus_api.openapi import document
+from isthmus_api.routes import all_routes
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.edge.api.server import Api, running_api
+from tests.node import running_node
+
+EXAMPLES = 5
+ANYWAY = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CHECKS = [*ANYWAY, negative_data_rejection]
+TOO_LARGE = 413
+# Operations that ask a cluster at an address that is drawn, that never end, or that take the test's own cluster away.
+APART = ["register_cluster", "stream_events", "unregister_cluster", "sign_in"]
+
+schema = schemathesis.openapi.from_dict(document(all_routes(), "test")).exclude(operation_id=APART)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, str]]:
+    """A control plane and a cluster of its own, to be shot at."""
+    place = tmp_path_factory.mktemp("openapi")
+    with running_node(place / "node") as node, running_api(place / "api") as api:
+        yield api, api.register("node", node.bootstrap)
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+def test_answers_are_those_of_the_document(case: Any, target: tuple[Api, str]) -> None:
+    api, cluster_id = target
+    if "cluster_id" in case.path_parameters:
+        case.path_parameters["cluster_id"] = cluster_id
+    response = case.call(base_url=f"http://127.0.0.1:{api.port}", headers=api.authorization, timeout=30)
+    # A body that is too large is refused before anything is made of it.
+    checks = CHECKS if response.status_code != TOO_LARGE else ANYWAY
+    case.validate_response(response, checks=checks)
