@@ -8,7 +8,9 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.services import NodeServices, endpoint_of
 
 ASK_SECONDS: Final = 2.0
-"""How long the leaders may take to answer; a failover does not wait longer for numbers that it does not need."""
+"""How long all of it may take; a failover does not wait longer for numbers that it does not need."""
+_TRY_SECONDS: Final = 1.0
+"""How long leaders that refuse are asked again."""
 
 
 async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, Progress]:
@@ -28,7 +30,7 @@ async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, 
     found: dict[str, Progress] = {}
     try:
         places = _brokers(image, node.config.listeners.inter_broker)
-        async with Client(places, client_id="isthmus-broker", operation_seconds=ASK_SECONDS) as client:
+        async with Client(places, client_id="isthmus-broker", operation_seconds=_TRY_SECONDS) as client:
             told = await progress(client, wanted)
     except ClientError as error:
         told = dict.fromkeys(wanted, error)

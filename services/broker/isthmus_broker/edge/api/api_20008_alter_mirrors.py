@@ -16,12 +16,15 @@ from isthmus_wire.extensions.mirrors import MirrorState as State
 from isthmus_broker.core.links.promotion import Progress, lags_of, why_not_level
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.links import mirror_of
+from isthmus_broker.core.metadata.result import MAX_RECORDS_PER_REQUEST
 from isthmus_broker.edge.api.ask_controller import ask, ask_controller
 from isthmus_broker.edge.api.registry import handles
 from isthmus_broker.edge.mirror_lags import ASK_SECONDS, progress_of
 from isthmus_broker.edge.net.connection import Request
 from isthmus_broker.edge.services import NodeServices
 
+RECORDS_OF_TOPIC: Final = 20
+"""More than the records that a change of a mirror topic makes, besides one for each partition."""
 _STOPPING: Final = (MirrorAction.PROMOTE, MirrorAction.FAILOVER)
 
 
@@ -33,14 +36,34 @@ async def alter_mirrors(node: NodeServices, request: Request) -> None:
         return
     asked: AlterMirrorsRequest = request.decode()
     if asked.action not in _STOPPING:
-        request.respond(await ask(node, asked))
+        request.respond(await _ask_in_parts(node, asked))
         return
     progress = await _progress(node, asked)
     refused = {}
     if asked.action == MirrorAction.PROMOTE:
         refused = {topic: why for topic in asked.topics if (why := _why_not(node.image, topic, progress)) is not None}
-    decided = await ask(node, replace(asked, topics=tuple(topic for topic in asked.topics if topic not in refused)))
+    rest = replace(asked, topics=tuple(topic for topic in asked.topics if topic not in refused))
+    decided = await _ask_in_parts(node, rest)
     request.respond(_joined(asked, decided, refused, progress))
+
+
+async def _ask_in_parts(node: NodeServices, asked: AlterMirrorsRequest) -> AlterMirrorsResponse:
+    """As many requests as the bound of their records makes of it: a whole link may be failed over at once, however large it is."""
+    parts: list[list[str]] = [[]]
+    size = 0
+    for topic in dict.fromkeys(asked.topics):
+        known = node.image.topics.named(topic)
+        records = RECORDS_OF_TOPIC + (0 if known is None else len(known.partitions))
+        if parts[-1] and size + records > MAX_RECORDS_PER_REQUEST:
+            parts.append([])
+            size = 0
+        parts[-1].append(topic)
+        size += records
+    answers: dict[str, AlteredMirror] = {}
+    for part in parts:
+        response: AlterMirrorsResponse = await ask(node, replace(asked, topics=tuple(part)))
+        answers |= {altered.topic: altered for altered in response.topics}
+    return AlterMirrorsResponse(topics=tuple(answers[topic] for topic in asked.topics))
 
 
 async def _progress(node: NodeServices, asked: AlterMirrorsRequest) -> dict[str, Progress]:
