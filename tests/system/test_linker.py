@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
-from isthmus_client.admin.configs import Change, Operation, Resource, ResourceType, alter, describe
+from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType, alter, describe
 from isthmus_client.admin.topics import NewTopic, create, create_partitions, delete, delete_records
+from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 from isthmus_wire.extensions.mirrors import MirrorError
 
@@ -119,10 +120,10 @@ def test_a_copy_of_apache_kafka_is_byte_for_byte_the_source(tmp_path: Path, kafk
 
 def _make_compacted(bootstrap: str) -> None:
     """A log with holes, made by Kafka's own cleaner."""
-    make(bootstrap, "compacted", 1, cleanup_policy="compact", segment_bytes="16384", min_cleanable_dirty_ratio="0.01")
-    fill(bootstrap, "compacted", 1, 3_000)
-    size = _log_size(bootstrap)
-    wait_until(lambda: _log_size(bootstrap) < size // 2, "Kafka's cleaner")
+    make(bootstrap, "compacted", 1, cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.01")
+    fill(bootstrap, "compacted", 1, 40_000)
+    # Of several segments only the newest stays as it was written.
+    wait_until(lambda: _log_size(bootstrap) < 2 << 20, "Kafka's cleaner")
 
 
 def _log_size(bootstrap: str) -> int:
@@ -292,11 +293,13 @@ def test_a_linker_inside_a_node_makes_mirrors_by_itself_and_keeps_their_configs_
         wait_for(
             destination.bootstrap,
             lambda client: describe(client, [mirror]),
-            lambda found: (
-                {("retention.ms", "7200000"), ("max.message.bytes", "5000000")}
-                <= {(config.name, config.value) for config in found[mirror] if config.is_set}
-            ),  # type: ignore[union-attr]
+            lambda found: {("retention.ms", "7200000"), ("max.message.bytes", "5000000")} <= _set(found[mirror]),
         )
+
+
+def _set(configs: list[Config] | ClientError) -> set[tuple[str, str | None]]:
+    assert not isinstance(configs, ClientError), configs
+    return {(config.name, config.value) for config in configs if config.is_set}
 
 
 @contextmanager
