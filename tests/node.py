@@ -163,11 +163,13 @@ class Cluster:
         racks: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         dynamic: bool = False,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         """`dynamic` leaves it to the metadata log who votes (kraft.version 1); else the settings say it."""
         self.nodes = {number: Node(directory / f"node-{number}") for number in range(1, len(roles) + 1)}
         self.roles = dict(zip(self.nodes, roles, strict=True))
         self.dynamic = dynamic
+        self.cluster_id = cluster_id
         common = {
             "controller.listener.names": "CONTROLLER",
             **self._quorum(),
@@ -222,7 +224,7 @@ class Cluster:
         configs = {number: resolve_node(BrokerLayers(node.settings)) for number, node in self.nodes.items()}
         directories: dict[int, UUID] = {}
         for number, config in configs.items():
-            format_directories(directories_of(config), number, CLUSTER_ID)
+            format_directories(directories_of(config), number, self.cluster_id)
             directories[number] = read_meta(Path(config.metadata_log_dir)).directory_id
         if self.dynamic:
             chosen = self.controllers if voters is None else voters
@@ -255,9 +257,10 @@ def running_cluster(
     racks: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     dynamic: bool = False,
+    cluster_id: str = CLUSTER_ID,
 ) -> Iterator[Cluster]:
     """A cluster that ends with the block."""
-    cluster = Cluster(directory, roles, racks=racks, settings=settings, dynamic=dynamic)
+    cluster = Cluster(directory, roles, racks=racks, settings=settings, dynamic=dynamic, cluster_id=cluster_id)
     cluster.format()
     try:
         cluster.start()

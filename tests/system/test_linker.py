@@ -37,6 +37,7 @@ SYNC_OFFSETS = {
     "consumer.offset.sync.ms": "1000",
     "consumer.offset.group.filters": ALL_GROUPS,
 }
+SOURCE_ID = "aXN0aG11cy1vdGhlci1vbg"
 RF3 = {"min.insync.replicas": "2", "default.replication.factor": "3", "offsets.topic.replication.factor": "3"}
 
 
@@ -135,7 +136,7 @@ def _log_size(bootstrap: str) -> int:
 
 def test_whoever_dies_under_load_the_copy_is_whole_and_groups_stand_at_the_same_record(tmp_path: Path) -> None:
     with (
-        running_cluster(tmp_path / "source", [COMBINED] * 3, settings=RF3) as source,
+        running_cluster(tmp_path / "source", [COMBINED] * 3, settings=RF3, cluster_id=SOURCE_ID) as source,
         running_cluster(tmp_path / "destination", [COMBINED] * 3, settings=RF3) as destination,
         running_linker(tmp_path, destination.bootstrap, "one") as one,
         running_linker(tmp_path, destination.bootstrap, "two"),
