@@ -13,17 +13,17 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from isthmus_service.http import observation_routes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from sqlalchemy.exc import SQLAlchemyError
 
 from isthmus_api.call import Call, Parts
 from isthmus_api.console import console_handler
 from isthmus_api.limits import BODY_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Route, arguments_of, response_of
-from isthmus_api.security.door import TooManyFailures, Unauthenticated, check_origin, remote_of
+from isthmus_api.security.door import ANYBODY, TooManyFailures, Unauthenticated, check_origin, remote_of
 
 logger = logging.getLogger(__name__)
 
-ANYBODY: Final = "anybody"
 _HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
@@ -94,7 +94,8 @@ async def _enter(route: Route, parts: Parts, request: web.Request) -> web.Stream
         check_origin(request)
     actor = ANYBODY if route.public else await parts.door.actor(request)
     call = Call(parts, request, actor)
-    return await (_audited(route, call) if route.changes else _answer(route, call))
+    # Anybody may try to sign in, and must not be able to fill the audit: that route writes its own entries.
+    return await (_audited(route, call) if route.changes and not route.public else _answer(route, call))
 
 
 async def _answer(route: Route, call: Call) -> web.StreamResponse:
@@ -140,6 +141,9 @@ async def _answer_problems(request: web.Request, handler: Handler) -> web.Stream
             raise
         headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
         return _problem(refusal.status, f"HTTP {refusal.status} {refusal.reason}", refusal.status, headers)
+    except (SQLAlchemyError, OSError) as error:
+        logger.warning("%s %s: the store cannot be used: %s", request.method, request.path, error)
+        return _problem(503, "The store cannot be used at the moment.", 503, {})
     except Exception:
         logger.exception("%s %s failed", request.method, request.path)
         return _problem(500, "Internal Server Error", 500, {})

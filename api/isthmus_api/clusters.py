@@ -62,6 +62,7 @@ class Clusters:
         connected = self._connect(cluster)
         try:
             async with asyncio.timeout(seconds), connected.calls:
+                await _check_identity(connected)
                 yield connected.client
         except ClientError as error:
             raise problem_of(error, cluster.name) from error
@@ -94,6 +95,15 @@ class Clusters:
         """Close everything."""
         for cluster_id in list(self._connected):
             self.forget(cluster_id)
+
+
+async def _check_identity(connected: _Connected) -> None:
+    """Addresses are reused: another cluster may answer there now, and nothing that was meant for the one may reach the other."""
+    client, cluster = connected.client, connected.cluster
+    view = await client.retry("find the cluster", lambda: client.know(()))
+    if view.cluster_id != cluster.cluster_id:
+        message = f"Another cluster ({view.cluster_id}) answers at {cluster.bootstrap_servers}, not {cluster.name}."
+        raise Problem(503, message, CLUSTER_AWAY)
 
 
 async def look_at(name: str, bootstrap_servers: str) -> Seen:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from isthmus_client.connection import Address
 from prometheus_client import CollectorRegistry
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from isthmus_api.app import application
@@ -69,7 +71,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         routes = all_routes()
         parts = _parts(engine, key, routes)
         try:
-            async with _working(parts), _listening(settings, parts, routes) as address:
+            async with _working(parts) as troubles, _listening(settings, parts, routes, troubles) as address:
                 yield Running(address, key.made)
         finally:
             parts.clusters.close()
@@ -102,33 +104,45 @@ def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
 
 
 @asynccontextmanager
-async def _working(parts: Parts) -> AsyncIterator[None]:
-    """What goes on beside the requests."""
+async def _working(parts: Parts) -> AsyncIterator[dict[str, str]]:
+    """What goes on beside the requests; hands over what ails it."""
+    troubles: dict[str, str] = {}
     loops = {"lag feed": parts.lag.run, "watch": parts.watch.run, "tasks": parts.runner.run}
-    working = [asyncio.create_task(_again(name, loop), name=name) for name, loop in loops.items()]
+    working = [asyncio.create_task(_again(name, loop, troubles), name=name) for name, loop in loops.items()]
     try:
-        yield
+        yield troubles
     finally:
         for one in working:
             one.cancel()
         await asyncio.gather(*working, return_exceptions=True)
 
 
-async def _again(name: str, loop: object) -> None:
-    """A database that is away for a moment, or a mistake of ours, must not end a loop for good."""
-    assert callable(loop)
+async def _again(name: str, loop: Callable[[], Coroutine[Any, Any, None]], troubles: dict[str, str]) -> None:
+    """A store that is away for a moment, or a mistake of ours, must not end a loop for good."""
     while True:
+        turn = asyncio.create_task(loop())
         try:
-            await loop()
-        except Exception:
+            await asyncio.wait({turn}, timeout=_RESTART_SECONDS)
+            if not turn.done():
+                troubles.pop(name, None)
+            await turn
+        except (SQLAlchemyError, OSError) as error:
+            logger.warning("the %s stopped, and begins again: the store cannot be used: %s", name, error)
+            troubles[name] = f"the {name}: the store cannot be used"
+        except Exception as error:
             logger.exception("the %s stopped, and begins again", name)
+            troubles[name] = f"the {name}: {error}"
+        finally:
+            turn.cancel()
         await asyncio.sleep(_RESTART_SECONDS)
 
 
 @asynccontextmanager
-async def _listening(settings: Settings, parts: Parts, routes: list[Route]) -> AsyncIterator[Address]:
+async def _listening(
+    settings: Settings, parts: Parts, routes: list[Route], troubles: dict[str, str]
+) -> AsyncIterator[Address]:
     console = console_directory(settings.console)
-    app = application(parts, routes, console, CollectorRegistry(), lambda: "")
+    app = application(parts, routes, console, CollectorRegistry(), lambda: "; ".join(troubles.values()))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:

@@ -44,6 +44,11 @@ class Watch:
         self._seen: dict[str, ClusterSeen] = {}
         self._last: TopologyDocument | None = None
 
+    def controller(self, cluster_id: str) -> int | None:
+        """The controller of a cluster that answers."""
+        seen = self._seen.get(cluster_id, ClusterSeen())
+        return seen.described.controller_id if seen.described is not None and seen.state is ClusterState.UP else None
+
     async def document(self) -> TopologyDocument:
         """The topology as it is known now."""
         regions, clusters = await self._inventory.regions(), await self._inventory.clusters()

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -216,6 +217,7 @@ def test_a_cluster_that_is_away_is_told_of_quickly_and_comes_back(tmp_path: Path
         assert [one["name"] for one in api.get("/api/v1/clusters")["clusters"]] == ["node"]
         (listed,) = api.get("/kafka/v3/clusters")["data"]
         assert listed["controller"] is None
+        assert api.send("GET", "/health/ready").body == {"status": "ready"}
         nobody = api.ask("POST", "/api/v1/clusters", {"name": "nobody", "bootstrap_servers": node.bootstrap})
         assert (nobody.status, nobody.body["error_code"]) == (503, 50302)
         node.start()
@@ -223,3 +225,54 @@ def test_a_cluster_that_is_away_is_told_of_quickly_and_comes_back(tmp_path: Path
         assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 200
         assert api.ask("DELETE", f"/api/v1/clusters/{cluster_id}").status == 204
         assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 404
+
+
+def test_another_cluster_at_the_same_address_is_not_taken_for_the_first(tmp_path: Path) -> None:
+    with running_api(tmp_path / "api") as api:
+        with running_node(tmp_path / "first") as first:
+            cluster_id = api.register("first", first.bootstrap)
+            settings = {"listeners": first.settings["listeners"]}
+        with running_node(tmp_path / "second", settings) as second:
+            wanted = {"topic_name": "astray", "partitions_count": 1}
+            answer = api.ask("POST", f"/kafka/v3/clusters/{cluster_id}/topics", wanted)
+            assert (answer.status, answer.body["error_code"]) == (503, 50302)
+            assert answer.body["message"].startswith("Another cluster (")
+            other_id = api.register("second", second.settings["listeners"].split(",")[0].removeprefix("PLAINTEXT://"))
+            assert other_id != cluster_id
+            assert api.get(f"/kafka/v3/clusters/{other_id}/topics")["data"] == []
+
+
+def test_a_store_that_goes_away_is_told_of(tmp_path: Path) -> None:
+    with running_postgres() as url:
+        api = Api(tmp_path, ["--store", url])
+        api.start()
+        try:
+            assert api.send("GET", "/health/ready").status == 200
+            first_key = api.key
+            second = Api(tmp_path / "second", ["--store", url])
+            second.start()
+            try:  # another process of the same control plane, on another machine: the key is the database's
+                assert second.output.startswith("ready ")
+                assert second.send("GET", "/api/v1/session", headers=api.authorization).body == {"actor": "admin"}
+            finally:
+                assert second.stop() == 0
+        except BaseException:
+            api.stop()
+            raise
+    try:
+        answer = api.ask("GET", "/api/v1/regions")
+        assert (answer.status, answer.body["message"]) == (503, "The store cannot be used at the moment.")
+        _await_unready(api)
+        assert api.send("GET", "/health/live").status == 200
+        assert api.key == first_key
+    finally:
+        assert api.stop() == 0
+
+
+def _await_unready(api: Api) -> None:
+    give_up = time.monotonic() + 60
+    pause = threading.Event()
+    while (answer := api.send("GET", "/health/ready")).status != 503:
+        assert time.monotonic() < give_up
+        pause.wait(0.05)
+    assert "the store cannot be used" in answer.body["reason"]

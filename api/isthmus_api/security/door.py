@@ -19,6 +19,7 @@ from isthmus_api.security.attempts import Attempts
 from isthmus_api.store.access import Access
 
 ADMIN: Final = "admin"
+ANYBODY: Final = "anybody"
 COOKIE: Final = "isthmus_session"
 _TOKEN_BYTES: Final = 32
 _SAME: Final = frozenset({"same-origin", "none"})

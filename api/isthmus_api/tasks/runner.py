@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -108,12 +108,18 @@ class Runner:
         except ValidationError:
             await self._finish(task.task_id, TaskState.FAILED, "its settings are not those of a task of this version")
             return
+        said = ""
         while pending := await self._work.items(task.task_id, ItemState.PENDING, most=TASK_WIDTH):
             if self._now_ms() > task.created_ms + TASK_SECONDS_MAX * 1000:
                 await self._finish(task.task_id, TaskState.FAILED, f"not finished after {TASK_SECONDS_MAX} s")
                 return
             settled = await asyncio.gather(*(self._step(settings, item) for item in pending))
-            if not await self._note(task.task_id, settled):
+            outcomes, waiting = _sorted(settled)
+            if outcomes or waiting != said:
+                said = waiting
+                await self._work.note(task.task_id, outcomes, waiting, self._now_ms())
+                await self._tell(task.task_id)
+            if not outcomes:
                 await asyncio.sleep(TASK_PAUSE_SECONDS)
         counted = await self._work.task(task.task_id)
         assert counted is not None
@@ -131,23 +137,6 @@ class Runner:
             outcome = NotYet(problem.message) if problem.status >= 500 else Failed(problem.message)
             return _Settled(outcome, item)
 
-    async def _note(self, task_id: str, settled: list[_Settled]) -> bool:
-        """Write down what has come of items; whether anything has."""
-        outcomes: dict[int, tuple[ItemState, str]] = {}
-        waiting = ""
-        for one in settled:
-            match one.outcome:
-                case Done(message):
-                    outcomes[one.item.position] = (ItemState.DONE, message)
-                case Failed(message):
-                    outcomes[one.item.position] = (ItemState.FAILED, message)
-                case NotYet(message):
-                    waiting = waiting or message
-        await self._work.note(task_id, outcomes, waiting, self._now_ms())
-        if outcomes:
-            await self._tell(task_id)
-        return bool(outcomes)
-
     async def _finish(self, task_id: str, state: TaskState, message: str) -> None:
         if await self._work.finish(task_id, state, message, self._now_ms()):
             await self._tell(task_id)
@@ -158,3 +147,18 @@ class Runner:
         names = ("task_id", "kind", "state", "message", "total", "done", "failed")
         self._hub.publish(EventKind.TASK, {name: getattr(task, name) for name in names})
         return task
+
+
+def _sorted(settled: Iterable[_Settled]) -> tuple[dict[int, tuple[ItemState, str]], str]:
+    """What has come of items, and what the others wait for."""
+    outcomes: dict[int, tuple[ItemState, str]] = {}
+    waiting = ""
+    for one in settled:
+        match one.outcome:
+            case Done(message):
+                outcomes[one.item.position] = (ItemState.DONE, message)
+            case Failed(message):
+                outcomes[one.item.position] = (ItemState.FAILED, message)
+            case NotYet(message):
+                waiting = waiting or message
+    return outcomes, waiting

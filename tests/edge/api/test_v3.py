@@ -33,10 +33,9 @@ def test_a_cluster_says_what_it_is(cluster: Registered) -> None:
         "topics": {"related": _url(cluster, "/topics")},
         "partition_reassignments": {"related": _url(cluster, "/topics/-/partitions/-/reassignment")},
     }
-    every = cluster.api.get("/kafka/v3/clusters")
+    every = cluster.api.await_that("/kafka/v3/clusters", lambda every: told in every["data"])
     assert every["kind"] == "KafkaClusterList"
     assert every["metadata"] == {"self": f"http://127.0.0.1:{cluster.api.port}/kafka/v3/clusters", "next": None}
-    assert told in every["data"]
 
 
 def test_a_cluster_is_registered_once(cluster: Registered) -> None:
@@ -310,6 +309,35 @@ def test_replica_status_is_told_by_isthmus_alone(isthmus: Registered, kafka: Reg
     refused = api.ask("GET", f"{kafka.path}/topics/status/partitions/-/replica-status")
     assert (refused.status, refused.body["error_code"]) == (400, 40035)
     assert api.ask("DELETE", f"{kafka.path}/topics/status").status == 204
+
+
+def test_replicas_by_region(cluster: Registered) -> None:
+    api, topic = cluster.api, f"{cluster.path}/topics/by-region"
+    assert api.ask("POST", f"{cluster.path}/topics", {"topic_name": "by-region", "partitions_count": 1}).status == 201
+    told = api.get(f"/api/v1/clusters/{cluster.cluster_id}/topics/by-region/replicas")
+    ours = cluster.kind == "isthmus"
+    lag = told["partitions"][0]["replicas"][0].pop("caught_up_lag_ms")
+    assert (lag is not None) == ours
+    assert told["partitions"] == [
+        {
+            "partition_id": 0,
+            "leader": 1,
+            "leader_epoch": 0,
+            "replicas": [
+                {
+                    "broker_id": 1,
+                    "region": "eu-west" if ours else "us-east",
+                    "is_leader": True,
+                    "is_in_isr": True,
+                    "is_observer": False if ours else None,
+                    "is_caught_up": True if ours else None,
+                    "log_start_offset": 0 if ours else None,
+                    "log_end_offset": 0 if ours else None,
+                }
+            ],
+        }
+    ]
+    assert api.ask("DELETE", topic).status == 204
 
 
 def test_a_cluster_that_is_not_registered(isthmus: Registered) -> None:

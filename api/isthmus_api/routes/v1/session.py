@@ -9,7 +9,7 @@ from isthmus_api.call import Call
 from isthmus_api.limits import SESSION_SECONDS
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.registry import Routes
-from isthmus_api.security.door import ADMIN, COOKIE, remote_of
+from isthmus_api.security.door import ADMIN, ANYBODY, COOKIE, Unauthenticated, remote_of
 
 routes = Routes("Session", "/api/v1")
 
@@ -29,7 +29,15 @@ class Session(Shape):
 @routes.post("/session", public=True, answer=Session)
 async def sign_in(call: Call, body: SignIn) -> web.Response:
     """Begin a session."""
-    call.parts.door.check_key(body.key, remote_of(call.request))
+    remote, now = remote_of(call.request), call.parts.now_ms()
+    try:
+        call.parts.door.check_key(body.key, remote)
+    except Unauthenticated as problem:
+        entry = await call.parts.audit.begin(now, ANYBODY, remote, "sign_in", "/api/v1/session")
+        await call.parts.audit.end(entry, problem.status, problem.message)
+        raise
+    entry = await call.parts.audit.begin(now, ADMIN, remote, "sign_in", "/api/v1/session")
+    await call.parts.audit.end(entry, 200, "")
     token = await call.parts.door.begin_session(ADMIN)
     response = web.json_response(Session(actor=ADMIN).model_dump())
     response.set_cookie(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal
 
 from isthmus_client.admin import cluster as cluster_admin
 
 from isthmus_api.call import KAFKA_V3, Call
-from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.routes.v3.shapes import ClusterPath, KafkaList, Related, Resource, listed, metadata, related
 
@@ -36,29 +34,18 @@ class ClusterDataList(KafkaList[ClusterData]):
 
 @routes.get("/clusters")
 async def list_kafka_clusters(call: Call) -> ClusterDataList:
-    """List the registered clusters, those that do not answer as well."""
+    """List the registered clusters as they were last seen, without asking them."""
     clusters = await call.parts.inventory.clusters()
-    controllers = await asyncio.gather(*(_controller_if_there(call, one.cluster_id) for one in clusters))
-    data = [_cluster(call, one.cluster_id, known) for one, known in zip(clusters, controllers, strict=True)]
+    data = [_cluster(call, one.cluster_id, call.parts.watch.controller(one.cluster_id)) for one in clusters]
     return ClusterDataList(metadata=listed(call), data=data)
 
 
 @routes.get("/clusters/{cluster_id}")
 async def get_kafka_cluster(call: Call, path: ClusterPath) -> ClusterData:
     """Get a cluster."""
-    return _cluster(call, path.cluster_id, await _controller(call, path.cluster_id))
-
-
-async def _controller(call: Call, cluster_id: str) -> int:
-    async with call.parts.clusters.use(cluster_id) as client:
-        return (await cluster_admin.describe(client)).controller_id
-
-
-async def _controller_if_there(call: Call, cluster_id: str) -> int | None:
-    try:
-        return await _controller(call, cluster_id)
-    except Problem:
-        return None
+    async with call.parts.clusters.use(path.cluster_id) as client:
+        controller = (await cluster_admin.describe(client)).controller_id
+    return _cluster(call, path.cluster_id, controller)
 
 
 def _cluster(call: Call, cluster_id: str, controller: int | None) -> ClusterData:
