@@ -11,7 +11,8 @@ from isthmus_broker.core.replica.mirroring import MirrorRole
 from isthmus_broker.edge.replica.mirrored import append_mirrored, progress_of
 from isthmus_broker.edge.replica.partition import Partition
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions.mirrors import MirroredPartition, MirrorState
+from isthmus_wire.extensions.append_mirrored import PartitionAppend
+from isthmus_wire.extensions.mirrors import MirrorState
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, iterate_records
 
 from tests.edge.disk.logs import NOW, reopened
@@ -36,7 +37,7 @@ def told(part: Partition, expected: int, records: bytes | None, **given: Any) ->
         **given,
     }
     link_id = fields.pop("link_id")
-    asked = MirroredPartition(index=0, expected_end_offset=expected, records=records, **fields)
+    asked = PartitionAppend(partition=0, expected_end_offset=expected, records=records, **fields)
     refusal = append_mirrored(part, link_id, asked, NOW)
     return ErrorCode.none if refusal is None else refusal.error
 

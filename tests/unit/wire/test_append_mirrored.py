@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_client.entities import entity
 from isthmus_wire.apis import ApiKey
-from isthmus_wire.extensions.append_mirrored import PartitionAppend, TopicAppend, encode_append_request
+from isthmus_wire.extensions.append_mirrored import (
+    AppendRequest,
+    PartitionAppend,
+    TopicAppend,
+    decode_append_request,
+    encode_append_request,
+)
 from isthmus_wire.extensions.mirrors import AppendMirroredRequest, MirroredPartition, MirroredTopic
 from isthmus_wire.messages import encode_request
 
@@ -36,7 +42,9 @@ def test_chunks_are_the_codecs_bytes(link_id: UUID | None, timeout_ms: int, topi
         ),
     )
     chunks = encode_append_request(link_id, timeout_ms, topics)
-    assert b"".join(chunks) == encode_request(ApiKey.APPEND_MIRRORED, 0, request)
+    body = encode_request(ApiKey.APPEND_MIRRORED, 0, request)
+    assert b"".join(chunks) == body
+    assert decode_append_request(body) == AppendRequest(link_id, timeout_ms, topics)
 
 
 def test_records_are_not_copied() -> None:

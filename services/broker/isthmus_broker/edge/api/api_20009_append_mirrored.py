@@ -8,15 +8,17 @@ from typing import Final
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.append_mirrored import (
+    AppendRequest,
+    PartitionAppend,
+    TopicAppend,
+    decode_append_request,
+)
 from isthmus_wire.extensions.mirrors import (
     AppendedPartition,
     AppendedTopic,
-    AppendMirroredRequest,
     AppendMirroredResponse,
-    MirroredPartition,
-    MirroredTopic,
 )
-from isthmus_wire.messages import decode_request
 
 from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.api.registry import handles
@@ -39,13 +41,11 @@ class _Append:
 
     __slots__ = ("index", "partition", "refusal", "waits")
 
-    def __init__(
-        self, node: Services, asked: AppendMirroredRequest, topic: MirroredTopic, part: MirroredPartition
-    ) -> None:
-        self.index = part.index
+    def __init__(self, node: Services, asked: AppendRequest, topic: TopicAppend, part: PartitionAppend) -> None:
+        self.index = part.partition
         self.partition: Partition | None = None
         self.waits: Uncommitted | None = None
-        found = node.replicas.find(topic.name, part.index)
+        found = node.replicas.find(topic.name, part.partition)
         if isinstance(found, ErrorCode):
             self.refusal: Refusal | None = Refusal(found)
             return
@@ -85,9 +85,7 @@ class _Append:
 @handles(ApiKey.APPEND_MIRRORED)
 def append(node: Services, request: Request) -> None:
     """Append at once, and answer when it is committed."""
-    header = request.header
-    # Not from a copy of the frame, as others do: it is large, and what is made of it here is all that outlives this call.
-    asked: AppendMirroredRequest = decode_request(header.api_key, header.api_version, request.frame, header.size)
+    asked = decode_append_request(request.frame, request.header.size)
     topics = [(topic.name, [_Append(node, asked, topic, part) for part in topic.partitions]) for topic in asked.topics]
     appends = [one for _, of_topic in topics for one in of_topic]
     pending = [one.waits.partition for one in appends if one.waits is not None]

@@ -3,7 +3,8 @@
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions.mirrors import AppendedPartition, MirroredPartition, PartitionProgress
+from isthmus_wire.extensions.append_mirrored import PartitionAppend
+from isthmus_wire.extensions.mirrors import AppendedPartition, PartitionProgress
 from isthmus_wire.records import batches
 
 from isthmus_broker.core.log.mirrored_check import check_mirrored
@@ -13,9 +14,7 @@ from isthmus_broker.edge.disk.log import Log
 from isthmus_broker.edge.replica.partition import Partition
 
 
-def append_mirrored(
-    partition: Partition, link_id: UUID | None, asked: MirroredPartition, now_ms: int
-) -> Refusal | None:
+def append_mirrored(partition: Partition, link_id: UUID | None, asked: PartitionAppend, now_ms: int) -> Refusal | None:
     """Append the source's batches as they are, or say why not; raises DiskFailure. Without batches it hears of the source, and an
     empty log begins where a source begins that has no records: offsets that groups committed there must exist here."""
     log = partition.log
@@ -30,7 +29,7 @@ def append_mirrored(
     return refusal
 
 
-def _refuses(partition: Partition, link_id: UUID | None, asked: MirroredPartition) -> Refusal | None:
+def _refuses(partition: Partition, link_id: UUID | None, asked: PartitionAppend) -> Refusal | None:
     error = partition.refuses()
     if error is not None:
         return Refusal(error)
@@ -48,9 +47,7 @@ def _refuses(partition: Partition, link_id: UUID | None, asked: MirroredPartitio
     return None
 
 
-def _append(
-    partition: Partition, log: Log, asked: MirroredPartition, records: memoryview, now_ms: int
-) -> Refusal | None:
+def _append(partition: Partition, log: Log, asked: PartitionAppend, records: memoryview, now_ms: int) -> Refusal | None:
     end, begins = log.end_offset, _begins(log, asked)
     if asked.expected_end_offset != end:
         why = f"The log ends at {end}, not at {asked.expected_end_offset}."
@@ -72,7 +69,7 @@ def _append(
     return None
 
 
-def _begins(log: Log, asked: MirroredPartition) -> bool:
+def _begins(log: Log, asked: PartitionAppend) -> bool:
     return asked.start_offset > log.end_offset == log.log_start_offset
 
 
