@@ -144,6 +144,7 @@ class PartitionCopy:
     _chunks: deque[Chunk] = field(default_factory=deque)
     _appending: Append | None = None
     _told_ms: int = UNKNOWN
+    _told_of_ms: int = UNKNOWN  # when that was heard which was told
     _told_watermark: int = UNKNOWN
     _mark: tuple[int, int] | None = None  # a high watermark that the copy has not reached, and when it was heard
     _failures: int = 0
@@ -188,7 +189,7 @@ class PartitionCopy:
         chunk = self._chunks[0] if self._chunks else None
         if chunk is None and not self._owes_telling(now_ms):
             return None
-        self._told_ms, self._told_watermark = now_ms, self.high_watermark
+        self._told_ms, self._told_of_ms, self._told_watermark = now_ms, self.heard_ms, self.high_watermark
         start = self._begin if self._begin > 0 else UNKNOWN
         # What retention took is nothing that the destination still waits for.
         owed_to = self.end if self.has_all else self.high_watermark
@@ -196,7 +197,7 @@ class PartitionCopy:
         return self._appending
 
     def _owes_telling(self, now_ms: int) -> bool:
-        if self.heard_ms == UNKNOWN or self.heard_ms < self._told_ms:
+        if self.heard_ms == self._told_of_ms:
             return False  # nothing new was heard: the destination shall not believe otherwise
         return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + TELL_MS
 

@@ -1,0 +1,215 @@
+"""One partition's copy, by events."""
+
+from isthmus_linker.core.partition import (
+    Append,
+    EndOfLog,
+    Failure,
+    FetchAt,
+    News,
+    PartitionCopy,
+    SourceRange,
+    Stage,
+)
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.mirrors import MirrorError
+from isthmus_wire.records import NewRecord, build_batch
+
+RETRY_TIMEOUT_MS = 1_000
+
+
+def batch(base: int, count: int = 2, epoch: int = 3) -> bytes:
+    return build_batch([NewRecord(None, b"x" * 20)] * count, base_offset=base, leader_epoch=epoch)
+
+
+def news(
+    records: bytes = b"", high_watermark: int = 20, epoch: int = 3, diverging: tuple[int, int] | None = None
+) -> News:
+    return News(memoryview(records), high_watermark, 0, epoch, diverging)
+
+
+def placed(end: int = 10, last_epoch: int = 3) -> PartitionCopy:
+    """A copy that knows where the destination ends."""
+    copy = PartitionCopy(RETRY_TIMEOUT_MS, backoff_max_ms=400)
+    copy.destination_ends(EndOfLog(end, last_epoch))
+    return copy
+
+
+def fetch(copy: PartitionCopy, answer: News, now_ms: int = 0) -> None:
+    at = copy.fetch_at(now_ms)
+    assert at is not None
+    copy.fetched(at, answer, now_ms)
+
+
+def send(copy: PartitionCopy, now_ms: int = 0) -> Append:
+    append = copy.next_append(now_ms)
+    assert append is not None
+    return append
+
+
+def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
+    copy = PartitionCopy(RETRY_TIMEOUT_MS, 400)
+    assert copy.asks(Stage.ASK_DESTINATION, 0)
+    assert copy.fetch_at(0) is None
+    copy.destination_ends(EndOfLog(10, 3))
+    assert copy.fetch_at(0) == FetchAt(10, 3)
+    fetch(copy, news(batch(10) + batch(12, epoch=4)))
+    append = send(copy)
+    assert append.chunk is not None
+    assert bytes(append.chunk.records) == batch(10) + batch(12, epoch=4)
+    assert append[1:] == (10, -1, 3, 20)
+    assert copy.next_append(0) is None
+    copy.appended(append, EndOfLog(14, 4))
+    assert (copy.end, copy.counters.offsets, append.chunk.released) == (14, 4, True)
+    assert copy.fetch_at(0) == FetchAt(14, 4)
+
+
+def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10)))
+    first = send(copy)
+    fetch(copy, news(batch(12)))
+    assert copy.fetch_at(0) is None
+    copy.appended(first, EndOfLog(12, 3))
+    assert send(copy).expected_end == 12
+    assert copy.fetch_at(0) == FetchAt(14, 3)
+
+
+def test_the_destinations_end_counts_when_it_is_another() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10)))
+    append = send(copy)
+    copy.append_refused(append, ErrorCode.offset_out_of_range, EndOfLog(16, 5), 0)
+    assert copy.fetch_at(0) == FetchAt(16, 5)
+    assert append.chunk is not None
+    assert append.chunk.released
+
+
+def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
+    copy = placed()
+    pauses = []
+    now = 0
+    for _ in range(6):
+        fetch(copy, news(batch(10)), now)
+        copy.append_lost(send(copy, now), now)
+        began = now
+        while not copy.asks(Stage.ASK_DESTINATION, now):
+            now += 1
+        pauses.append(now - began)
+        copy.destination_ends(EndOfLog(10, 3))
+    assert pauses == [50, 100, 200, 400, 400, 400]
+
+
+def test_answers_of_what_was_given_up_are_not_listened_to() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10)))
+    append = send(copy)
+    copy.append_lost(append, 0)
+    copy.destination_ends(EndOfLog(10, 3))
+    copy.appended(append, EndOfLog(12, 3))
+    assert copy.end == 10
+    copy.fetched(FetchAt(4, 1), news(batch(4)), 0)
+    assert copy.fetch_at(100) == FetchAt(10, 3)
+
+
+def test_a_fenced_epoch_says_which_epoch_is_needed() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10, epoch=7)))
+    copy.append_refused(send(copy), ErrorCode.fenced_leader_epoch, EndOfLog(10, 3), 0)
+    assert (copy.needs_epoch_above, copy.stage) == (7, Stage.ASK_DESTINATION)
+
+
+def test_a_new_copy_begins_where_it_is_told_also_without_records() -> None:
+    copy = placed(end=0, last_epoch=-1)
+    assert copy.asks(Stage.ASK_SOURCE, 0)
+    copy.source_has(SourceRange(5, 8, 3), 0)
+    fetch(copy, news(high_watermark=8))
+    assert not copy.has_all
+    telling = send(copy)
+    assert telling == Append(None, 0, 8, 3, 8)
+    copy.appended(telling, EndOfLog(8, -1))
+    assert (copy.end, copy.has_all) == (8, True)
+    fetch(copy, news(batch(8)))
+    assert send(copy, 2_000)[1:] == (8, -1, 3, 20)
+
+
+def test_a_retention_gap_is_crossed_and_counted() -> None:
+    copy = placed()
+    at = copy.fetch_at(0)
+    assert at is not None
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    copy.source_has(SourceRange(50, 50, 4), 0)
+    assert (copy.counters.gaps, copy.counters.gap_offsets) == (1, 40)
+    assert copy.fetch_at(0) == FetchAt(50, -1), "the source has forgotten the epochs before the gap"
+    fetch(copy, news(batch(50, epoch=4)))
+    append = send(copy)
+    assert append.expected_end == 10
+    copy.appended(append, EndOfLog(52, 4))
+    assert copy.fetch_at(0) == FetchAt(52, 4)
+
+
+def test_a_source_whose_retention_took_everything_leaves_nothing_to_wait_for() -> None:
+    copy = placed()
+    at = copy.fetch_at(0)
+    assert at is not None
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    copy.source_has(SourceRange(50, 50, 4), 0)
+    fetch(copy, news(high_watermark=50, epoch=4))
+    assert (copy.has_all, copy.reached, copy.lag_ms(0)) == (True, 50, 0)
+    assert send(copy).high_watermark == 10, "the destination is told that it lacks nothing"
+
+
+def test_a_log_that_is_another_one_ends_the_copy() -> None:
+    copy = placed()
+    fetch(copy, news(diverging=(2, 6)))
+    assert copy.failure is not None
+    assert copy.failure.error is MirrorError.UNEXPECTED_TRUNCATION
+    assert copy.fetch_at(0) is None
+    shortened = placed()
+    at = shortened.fetch_at(0)
+    assert at is not None
+    shortened.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    shortened.source_has(SourceRange(0, 0, 4), 0)
+    assert shortened.failure is not None
+    assert shortened.failure.error is MirrorError.UNEXPECTED_TRUNCATION
+
+
+def test_a_leader_of_an_older_epoch_is_given_time_to_learn() -> None:
+    copy = placed()
+    fetch(copy, news(diverging=(1, 6), epoch=2), 0)
+    assert (copy.failure, copy.stage) == (None, Stage.COPY)
+    fetch(copy, news(diverging=(1, 6), epoch=2), RETRY_TIMEOUT_MS)
+    message = "the source's leader epoch is 2, and batches of epoch 3 were copied from it"
+    assert copy.failure == Failure(MirrorError.NON_MONOTONIC_SOURCE_EPOCH, message)
+
+
+def test_an_idle_copy_tells_the_destination_of_the_source_every_second() -> None:
+    copy = placed()
+    fetch(copy, news(high_watermark=10), 0)
+    telling = send(copy, 0)
+    copy.appended(telling, EndOfLog(10, 3))
+    assert copy.next_append(5_000) is None, "nothing new was heard of the source"
+    copy.no_news(500)
+    assert copy.next_append(500) is None
+    assert copy.next_append(1_000) == Append(None, 10, -1, 3, 10)
+
+
+def test_lag_is_the_age_of_the_last_moment_of_which_it_has_everything() -> None:
+    copy = placed()
+    assert copy.lag_ms(0) == -1
+    fetch(copy, news(high_watermark=10), 1_000)
+    assert copy.lag_ms(1_500) == 0
+    assert copy.lag_ms(9_000) == 8_000, "nobody knows what the source has got since"
+    fetch(copy, news(batch(10), high_watermark=12), 9_000)
+    assert copy.lag_ms(9_500) == 8_500
+    copy.appended(send(copy, 9_500), EndOfLog(12, 3))
+    assert copy.lag_ms(9_600) == 0
+
+
+def test_a_copy_that_stops_gives_its_bytes_back() -> None:
+    copy = placed()
+    at = copy.fetch_at(0)
+    assert at is not None
+    chunk = copy.fetched(at, news(batch(10)), 0)
+    assert chunk is not None
+    copy.stop()
+    assert (chunk.released, len(chunk.records), copy.stage, copy.failure) == (True, 0, Stage.ENDED, None)
