@@ -6,7 +6,7 @@ SEEDS ?= 2000
 JOBS ?= 2
 ROUNDS ?= 200
 
-.PHONY: help setup setup-dev up down run test check unit sim conformance record system soak bench bench-cluster clean
+.PHONY: help setup setup-dev up down run test check unit sim conformance record system soak test-compose bench bench-cluster clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,7 +41,7 @@ run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
 test: .tools/.ready check ## everything CI runs
-	$(BIN)/pytest tests -n $(JOBS) --dist loadfile
+	$(BIN)/pytest tests --ignore tests/compose -n $(JOBS) --dist loadfile
 
 check: .venv/.dev ## style, types and layers
 	$(BIN)/ruff check .
@@ -67,6 +67,10 @@ system: .tools/.ready ## processes killed under load
 soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load, a tenth of that of every fault of a cluster
 	ISTHMUS_KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/system/test_sigkill.py --timeout 7200
 	ISTHMUS_FAULT_ROUNDS=$$(($(ROUNDS) / 10)) $(BIN)/pytest tests/system/test_faults.py --timeout 7200
+
+test-compose: .tools/.ready ## the platform in containers, from nothing to nothing; wants docker with compose
+	@scripts/debian-packages containers
+	$(BIN)/pytest tests/compose --timeout 1800
 
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
