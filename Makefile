@@ -41,7 +41,7 @@ run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
 test: .tools/.ready check ## everything CI runs
-	$(BIN)/pytest tests --ignore tests/compose -n $(JOBS) --dist loadfile
+	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile
 
 check: .venv/.dev ## style, types and layers
 	$(BIN)/ruff check .
@@ -64,9 +64,9 @@ record: .tools/.ready ## ask Apache Kafka again and keep its answers
 system: .tools/.ready ## processes killed under load
 	$(BIN)/pytest tests/system
 
-soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load, a tenth of that of every fault of a cluster
+soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load, a tenth of that of every fault of a cluster; wants root for full volumes
 	ISTHMUS_KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/system/test_sigkill.py --timeout 7200
-	ISTHMUS_FAULT_ROUNDS=$$(($(ROUNDS) / 10)) $(BIN)/pytest tests/system/test_faults.py --timeout 7200
+	ISTHMUS_FAULT_ROUNDS=$$(($(ROUNDS) / 10)) $(BIN)/pytest tests/system/test_faults.py tests/soak --timeout 7200
 
 test-compose: .tools/.ready ## the platform in containers, from nothing to nothing; wants docker with compose
 	@scripts/debian-packages containers
