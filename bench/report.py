@@ -88,7 +88,20 @@ def conditions(rounds: int) -> dict[str, Any]:
     }
 
 
-def write(rows: list[Row], facts: Mapping[str, Any], stem: str) -> Path:
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What stands above a table, and above the column of who is compared with."""
+
+    title: str = "Isthmus beside Apache Kafka"
+    how: str = "both brokers on one machine in the same run, the order changing every round"
+    peer: str = KAFKA
+    more: str = " [Where the CPU goes](profile.md)."
+
+
+_BROKERS: Final = Heading()
+
+
+def write(rows: list[Row], facts: Mapping[str, Any], stem: str, heading: Heading = _BROKERS) -> Path:
     """Both files; returns the table's path."""
     RESULTS.mkdir(exist_ok=True)
     figures = [
@@ -106,20 +119,20 @@ def write(rows: list[Row], facts: Mapping[str, Any], stem: str) -> Path:
     document = json.dumps({"conditions": facts, "figures": figures}, indent=1, ensure_ascii=False)
     (RESULTS / f"{stem}.json").write_text(document + "\n")
     table = RESULTS / f"{stem}.md"
-    table.write_text(_markdown(rows, facts))
+    table.write_text(_markdown(rows, facts, heading))
     return table
 
 
-def _markdown(rows: list[Row], facts: Mapping[str, Any]) -> str:
+def _markdown(rows: list[Row], facts: Mapping[str, Any], heading: Heading) -> str:
     lines = [
-        "# Isthmus beside Apache Kafka",
+        f"# {heading.title}",
         "",
-        f"Medians of {facts['rounds']} rounds, both brokers on one machine in the same run, the order changing every round.",
-        "Every round's value is in the JSON file beside this one. [Where the CPU goes](profile.md).",
+        f"Medians of {facts['rounds']} rounds, {heading.how}.",
+        f"Every round's value is in the JSON file beside this one.{heading.more}",
         "",
         *(f"- {name}: {value}" for name, value in facts.items() if name != "rounds"),
         "",
-        "| scenario | figure | Isthmus | Apache Kafka | unit | ratio | target | met |",
+        f"| scenario | figure | Isthmus | {heading.peer} | unit | ratio | target | met |",
         "|---|---|--:|--:|---|--:|--:|---|",
     ]
     for row in rows:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
@@ -97,7 +97,7 @@ def fetch(home: Path = HOME) -> Path:
         return home
     for folder in ("libs", "config", "bin"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    _copy_jars(home / "libs")
+    copy_jars(home / "libs", _COORDINATES)
     (home / "config" / "log4j2.yaml").write_text(_LOGGING)
     for name, main_class in _COMMANDS.items():
         is_server = name == "kafka-server-start"
@@ -109,10 +109,11 @@ def fetch(home: Path = HOME) -> Path:
     return home
 
 
-def _copy_jars(folder: Path) -> None:
+def copy_jars(folder: Path, coordinates: Iterable[tuple[str, str, str]]) -> None:
+    """These artifacts and all that they need, by Maven."""
     wanted = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-        for group, artifact, version in _COORDINATES
+        for group, artifact, version in coordinates
     )
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch) / "pom.xml"
