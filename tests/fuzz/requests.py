@@ -8,8 +8,9 @@ from types import NoneType, SimpleNamespace
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
-from isthmus_wire.apis import KAFKA_VERSIONS
+from isthmus_wire.apis import KAFKA_VERSIONS, OWN_VERSIONS
 from isthmus_wire.codec import writer
+from isthmus_wire.extensions import REQUESTS
 from isthmus_wire.headers import encode_request_header
 from kio.index import load_request_schema
 
@@ -21,14 +22,14 @@ _FUZZER: Final = "fuzz"
 
 def every_version() -> Iterator[tuple[int, int]]:
     """API keys and versions whose requests have a schema."""
-    for key, (lowest, highest) in KAFKA_VERSIONS.items():
+    for key, (lowest, highest) in (*KAFKA_VERSIONS.items(), *OWN_VERSIONS.items()):
         for version in range(max(lowest, _FIRST_PRODUCE) if key == 0 else lowest, highest + 1):
             yield key, version
 
 
 def drawn_request(key: int, version: int, draw: random.Random, batch: bytes) -> bytes:
     """Header and body of a request whose fields hold anything their types allow; `batch` stands where records go."""
-    layout = load_request_schema(key, version)
+    layout: Any = REQUESTS.get(key) or load_request_schema(key, version)
     out = bytearray(encode_request_header(key, version, draw.randrange(2**31), _FUZZER))
     writer(layout)(out, _entity(layout, draw, batch))
     return bytes(out)

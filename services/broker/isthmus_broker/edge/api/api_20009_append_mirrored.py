@@ -33,7 +33,6 @@ from isthmus_broker.edge.services import Services
 
 TIMEOUT_MAX_MS: Final = 300_000
 """The longest that an append may wait for its replicas, whatever it asks for."""
-_Key = tuple[str, int]
 
 
 class _Append:
