@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from isthmus_broker.core.metadata.broker_configs import source_refusals
 from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.link_controller import decide_about_links, refused
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.core.metadata.links import Stop, mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import Refused, entity
 from isthmus_broker.core.metadata.schema import ConfigRecord, PartitionRecord
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import AlterLinkRequest
@@ -24,6 +25,13 @@ from isthmus_wire.extensions.mirrors import (
 )
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import DeleteTopicsRequest
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.alter_configs.v2.request import AlterConfigsResource as ReplacedResource
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from tests.unit.metadata.cluster import Cluster, creation, new_topic
 from tests.unit.metadata.links import NOW, alter, alteration, ask, configs, linked, mirror, new_link, new_mirror, said
@@ -248,3 +256,33 @@ def test_every_request_can_be_refused_as_a_whole() -> None:
         response = refused(request, why)
         parts = getattr(response, "topics", (response,))
         assert {part.error_code for part in parts} == {ErrorCode.not_controller}
+
+
+def change(topic: str, **settings: str) -> IncrementalAlterConfigsRequest:
+    configs = tuple(
+        entity(AlterableConfig, name=name.replace("_", "."), config_operation=0, value=value)
+        for name, value in settings.items()
+    )
+    resource = entity(AlterConfigsResource, resource_type=ResourceType.TOPIC, resource_name=topic, configs=configs)
+    return entity(IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False)
+
+
+def test_what_is_always_synced_is_the_sources_to_change_until_the_topic_is_stopped() -> None:
+    cluster = Cluster()
+    ask(cluster, new_link())
+    ask(cluster, new_mirror(source_configs={"max.message.bytes": "5000"}))
+    larger = change("orders", max_message_bytes="6000", retention_ms="1")
+    (refusal,) = source_refusals(cluster.image, larger).values()
+    assert (refusal.code, refusal.message) == (
+        ErrorCode.policy_violation,
+        "max.message.bytes of mirror topic orders cannot be changed: its source decides, over link 'west'.",
+    )
+    assert source_refusals(cluster.image, change("orders", max_message_bytes="5000", retention_ms="1")) == {}
+    replaced = entity(
+        AlterConfigsRequest,
+        resources=(entity(ReplacedResource, resource_type=2, resource_name="orders", configs=()),),
+        validate_only=False,
+    )
+    assert set(source_refusals(cluster.image, replaced)) == {0}
+    alter(cluster, Do.FAILOVER)
+    assert source_refusals(cluster.image, larger) == {}
