@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from isthmus_api.registry import JSON, Route
+from isthmus_api.security.door import COOKIE
 
 _REF: Final = "#/components/schemas/{model}"
 Mode = Literal["validation", "serialization"]
@@ -47,7 +48,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
             "schemas": definitions,
             "securitySchemes": {
                 "adminKey": {"type": "http", "scheme": "basic", "description": "The user admin with the admin key."},
-                "session": {"type": "apiKey", "in": "cookie", "name": "isthmus_session"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
             },
         },
     }

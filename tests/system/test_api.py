@@ -1,5 +1,6 @@
 """The control plane beside real clusters: links by REST alone, tasks that outlive their process, clusters that go and come."""
 
+import json
 import signal
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from tests.edge.api.postgres import running_postgres
 from tests.edge.api.server import Api, running_api
-from tests.node import ISTHMUS, STOP_SECONDS, Node, running_node
+from tests.node import COMBINED, ISTHMUS, STOP_SECONDS, Node, running_cluster, running_node
 
 QUICKLY_SECONDS = 10
 
@@ -225,6 +226,69 @@ def test_a_cluster_that_is_away_is_told_of_quickly_and_comes_back(tmp_path: Path
         assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 200
         assert api.ask("DELETE", f"/api/v1/clusters/{cluster_id}").status == 204
         assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 404
+
+
+def _observed(api: Api, path: str) -> None:
+    shares = {
+        "version": 2,
+        "replicas": [{"count": 1, "constraints": {"rack": "eu"}}],
+        "observers": [{"count": 1, "constraints": {"rack": "us"}}],
+    }
+    placement = {"name": "isthmus.placement.constraints", "value": json.dumps(shares)}
+    made = api.ask("POST", f"{path}/topics", {"topic_name": "watched", "partitions_count": 1, "configs": [placement]})
+    assert made.status == 201, made
+
+
+def test_a_stretched_cluster_with_observers_and_partitions_that_move(tmp_path: Path) -> None:
+    nodes = running_cluster(tmp_path / "nodes", [COMBINED, "broker", "broker"], racks=["eu", "us", "us"])
+    with nodes as cluster, running_api(tmp_path / "api") as api:
+        cluster_id = api.register("stretched", cluster.bootstrap)
+        path = f"/kafka/v3/clusters/{cluster_id}"
+        assert api.get(f"/api/v1/clusters/{cluster_id}")["regions"] == ["eu", "us"]
+        place = {"title": "Frankfurt", "latitude": 50.1, "longitude": 8.7}
+        assert api.ask("PUT", "/api/v1/regions/eu", place).status == 200
+        _observed(api, path)
+        status = api.await_that(
+            f"{path}/topics/watched/partitions/0/replica-status",
+            lambda told: all(one["is_caught_up"] for one in told["data"]),
+        )
+        observers = {one["broker_id"]: one["is_observer"] for one in status["data"]}
+        assert (len(observers), observers[1], sum(observers.values())) == (2, False, 1)
+        places = api.get(f"/api/v1/clusters/{cluster_id}/topics/watched/replicas")["partitions"][0]["replicas"]
+        assert [(one["region"], one["is_observer"], one["is_in_isr"]) for one in places] == [
+            ("eu", False, True),
+            ("us", True, False),
+        ]
+        topology = api.await_that(
+            "/api/v1/topology", lambda told: told["flows"] and told["flows"][0]["state"] == "ACTIVE"
+        )
+        (flow,) = topology["flows"]
+        assert (flow["kind"], flow["source_region"], flow["target_region"], flow["copies"]) == (
+            "observer",
+            "eu",
+            "us",
+            1,
+        )
+        assert [(one["name"], one["latitude"]) for one in topology["regions"]] == [("eu", 50.1), ("us", None)]
+        assert [(one["region"], one["observers"]) for one in topology["clusters"][0]["regions"]] == [
+            ("eu", 0),
+            ("us", 1),
+        ]
+        assert topology["clusters"][0]["under_replicated"] == 0
+
+        placed = [{"partition_id": 0, "broker_ids": [1]}, {"partition_id": 1, "broker_ids": [1]}]
+        wanted = {"topic_name": "moving", "replicas_assignments": placed}
+        assert api.ask("POST", f"{path}/topics", wanted).status == 201
+        _produce(cluster.bootstrap, "moving", 50)
+        moves = [{"topic_name": "moving", "partition_id": index, "broker_ids": [2, 3]} for index in (0, 1)]
+        absent = {"topic_name": "moving", "partition_id": 9, "broker_ids": [1]}
+        task = {"kind": "reassign-partitions", "cluster_id": cluster_id, "partitions": [*moves, absent]}
+        task_id = api.ask("POST", "/api/v1/tasks", task).body["task_id"]
+        ended = api.await_that(f"/api/v1/tasks/{task_id}", lambda told: told["state"] != "OPEN")
+        assert (ended["state"], ended["done"], ended["failed"]) == ("FAILED", 2, 1)
+        for index in (0, 1):
+            replicas = api.get(f"{path}/topics/moving/partitions/{index}/replicas")["data"]
+            assert [(one["broker_id"], one["is_in_sync"]) for one in replicas] == [(2, True), (3, True)]
 
 
 def test_another_cluster_at_the_same_address_is_not_taken_for_the_first(tmp_path: Path) -> None:

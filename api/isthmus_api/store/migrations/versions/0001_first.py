@@ -84,8 +84,3 @@ def _tasks() -> None:
         sa.Column("message", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "position"),
     )
-
-
-def downgrade() -> None:
-    """There is nothing before the first version."""
-    raise NotImplementedError("there is no version before the first")
