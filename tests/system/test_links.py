@@ -5,12 +5,13 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as At
-from isthmus_client.admin.links import create_link
+from isthmus_client.admin.links import create_link, describe_links
 from isthmus_client.admin.mirrors import alter_mirrors, create_mirror, describe_mirrors, raise_leader_epochs, refusal
 from isthmus_client.admin.topics import NewTopic, create, create_partitions, delete_records, describe
 from isthmus_client.client import Client
@@ -323,3 +324,61 @@ def test_a_broker_of_apache_kafka_follows_links_and_copies(tmp_path: Path) -> No
             await_in_sync(own.bootstrap, "orders", {2, 3})
     finally:
         cluster.end()
+
+
+def told(*arguments: str, bootstrap: str) -> Any:
+    """What a command says in JSON."""
+    return json.loads(isthmus(*arguments, "-o", "json", bootstrap=bootstrap))
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    with running_node(tmp_path / "source") as source, running_node(tmp_path / "destination") as node:
+        do = partial(isthmus, bootstrap=node.bootstrap)
+        say = partial(told, bootstrap=node.bootstrap)
+        ask(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
+        own = do("create", "me", "--source", node.bootstrap, status=1)
+        assert own.startswith("isthmus: link me: invalid_request: The source is cluster ")
+        assert "cannot be asked" in do("create", "no", "--source", "127.0.0.1:1", status=1)
+        with_prefix = ("--source", source.bootstrap, "--config", "cluster.link.prefix=w.")
+        assert do("create", "west", *with_prefix, "--dry-run") == "link west can be created\n"
+        assert do("create", "west", *with_prefix) == "link west created\n"
+        assert do("alter", "west", "--config", "consumer.offset.sync.ms=2000") == "link west altered\n"
+        (link,) = say("describe", "west")
+        assert (link["state"], link["error"], link["mirror_topics"]) == ("ACTIVE", "NO_ERROR", [])
+        assert {"config": "consumer.offset.sync.ms", "value": "2000", "default": False} in link["configs"]
+
+        created = do("mirror", "create", "west", "orders", "nothing", status=1)
+        assert created.startswith("isthmus: mirror topic nothing: unknown_topic_or_partition")
+        (mirror,) = say("mirror", "list")
+        assert (mirror["topic"], mirror["source_topic"], mirror["state"]) == ("w.orders", "orders", "ACTIVE")
+        for action, state in (("pause", "PAUSED"), ("resume", "ACTIVE")):
+            (altered,) = say("mirror", action, "w.orders")
+            assert altered == {"topic": "w.orders", "error": None, "error_message": None, "lags": []}
+            assert [one["state"] for one in say("mirror", "list", "--link", "west")] == [state]
+        (described,) = say("mirror", "describe", "w.orders")
+        assert [(one["partition"], one["lag"], one["log_end"]) for one in described["lags"]] == [
+            (0, None, 0),
+            (1, None, 0),
+        ]
+        assert "still copies 1 topic(s): w.orders" in do("delete", "west", status=1)
+        asyncio.run(_level(node.bootstrap))
+        (promoted,) = say("mirror", "promote", "--link", "west")
+        assert promoted["error"] is None
+        assert [lag["lag"] for lag in promoted["lags"]] == [0, 0]
+        assert say("mirror", "list")[0]["state"] == "PENDING_STOPPED"
+        assert do("delete", "west", "--force") == "link west deleted\n"
+        assert say("list") == say("mirror", "list") == []
+        assert produced(node.bootstrap, "w.orders", "own") is None
+
+
+async def _level(bootstrap: str) -> None:
+    """Tell the leader that an empty source has nothing more."""
+    async with connected(bootstrap) as client:
+        (link,) = await describe_links(client)
+        assert link.link_id is not None
+        await client.refresh(["w.orders"])
+        news = {TopicPartition("w.orders", index): Batches(0, source_high_watermark=0) for index in range(PARTITIONS)}
+        assert all(
+            isinstance(end, LogEnd) and end.refused is None
+            for end in (await append_mirrored(client, link.link_id, news)).values()
+        )
