@@ -21,7 +21,7 @@ from isthmus_wire.extensions.mirrors import (
 
 from isthmus_broker.core.links.settings import LINK_CONFIGS
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.links import Link, Mirror, link_named, links_of, mirror_of, mirrors_of, state_of
+from isthmus_broker.core.metadata.links import Link, Mirror, link_named, links_of, mirror_of, mirrors_of, state_under
 
 
 def describe_links(image: ClusterImage, request: DescribeLinksRequest) -> DescribeLinksResponse:
@@ -80,29 +80,30 @@ def _no_link(name: str) -> DescribedLink:
 
 def describe_mirrors(image: ClusterImage, request: DescribeMirrorsRequest) -> DescribeMirrorsResponse:
     """Mirror topics of links that exist; a topic that is named is told with an error when it is none."""
-    links = {link.id for link in links_of(image) if request.link_name in (None, link.name)}
+    links = {link.id: link for link in links_of(image) if request.link_name in (None, link.name)}
     if request.topics is None:
-        mirrors = [_mirror(image, mirror) for mirror in mirrors_of(image) if mirror.link_id in links]
-        return DescribeMirrorsResponse(mirrors=tuple(mirrors))
+        mirrors = [mirror for mirror in mirrors_of(image) if mirror.link_id in links]
+        told = tuple(_mirror(image, mirror, links[mirror.link_id]) for mirror in mirrors)
+        return DescribeMirrorsResponse(mirrors=told)
     described = []
     for topic in sorted(request.topics):
-        mirror = mirror_of(image, topic)
-        found = mirror is not None and mirror.link_id in links
-        described.append(_mirror(image, mirror) if mirror is not None and found else _no_mirror(topic))
+        named = mirror_of(image, topic)
+        link = None if named is None else links.get(named.link_id)
+        described.append(_no_mirror(topic) if named is None or link is None else _mirror(image, named, link))
     return DescribeMirrorsResponse(mirrors=tuple(described))
 
 
-def _mirror(image: ClusterImage, mirror: Mirror) -> DescribedMirror:
+def _mirror(image: ClusterImage, mirror: Mirror, link: Link) -> DescribedMirror:
     return DescribedMirror(
         topic=mirror.topic,
         error_code=ErrorCode.none,
         topic_id=mirror.topic_id,
-        link_name=mirror.link_name,
-        link_id=mirror.link_id,
+        link_name=link.name,
+        link_id=link.id,
         source_topic=mirror.source_topic,
         source_topic_id=mirror.source_topic_id,
         partitions=len(image.topics.by_id[mirror.topic_id].partitions),
-        state=state_of(image, mirror),
+        state=state_under(link, mirror),
         mirror_error=mirror.error,
         mirror_error_message=mirror.error_message,
         state_since_ms=mirror.since_ms,

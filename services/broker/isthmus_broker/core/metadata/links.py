@@ -17,7 +17,7 @@ from uuid import UUID
 from isthmus_wire.extensions.links import LinkError, LinkState, LinkTask, TaskState
 from isthmus_wire.extensions.mirrors import MirrorError, MirrorState
 
-from isthmus_broker.core.links.settings import LINK_CONFIGS, PAUSED, values_of
+from isthmus_broker.core.links.settings import LINK_CONFIGS, PAUSED
 from isthmus_broker.core.metadata.image import ClusterImage, Resource
 from isthmus_broker.core.metadata.schema import ConfigRecord
 
@@ -52,7 +52,9 @@ class Link:
     @property
     def state(self) -> str:
         """A paused link is nothing else."""
-        return LinkState.PAUSED if values_of(self.settings)[PAUSED] else self.reported
+        paused = LINK_CONFIGS[PAUSED]
+        given = self.settings.get(PAUSED)
+        return LinkState.PAUSED if given is not None and paused.parse(given) else self.reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,18 @@ def mirrors_of(image: ClusterImage) -> list[Mirror]:
 
 
 def state_of(image: ClusterImage, mirror: Mirror) -> MirrorState:
-    """The state that is told, and obeyed: a link that is paused or has failed holds up its active topics."""
-    link = link_named(image, mirror.link_name) if mirror.state is MirrorState.ACTIVE else None
-    if link is not None and link.state == LinkState.PAUSED:
+    """The state that is told, and obeyed."""
+    return state_under(link_named(image, mirror.link_name), mirror)
+
+
+def state_under(link: Link | None, mirror: Mirror) -> MirrorState:
+    """A link that is paused or has failed holds up its active topics."""
+    if link is None or mirror.state is not MirrorState.ACTIVE:
+        return mirror.state
+    state = link.state
+    if state == LinkState.PAUSED:
         return MirrorState.LINK_PAUSED
-    if link is not None and link.state == LinkState.FAILED:
-        return MirrorState.LINK_FAILED
-    return mirror.state
+    return MirrorState.LINK_FAILED if state == LinkState.FAILED else mirror.state
 
 
 def mirrors_touched(image: ClusterImage, resource: Resource) -> list[str]:
