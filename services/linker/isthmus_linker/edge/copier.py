@@ -34,6 +34,8 @@ _TICK_SECONDS: Final = 1.0
 """How often leaders and epochs are looked at when nothing asks for it before."""
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks that were asked for, and for partitions that pause."""
+_IDLE_SECONDS: Final = 0.25
+"""How often it is seen whether the destination is owed word of idle partitions; what was fetched does not wait for that."""
 
 
 class Wanted(NamedTuple):
@@ -71,6 +73,7 @@ class LinkCopier:
         self._leads_destination: dict[TopicPartition, int] = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
+        self._failing: set[int] = set()  # of the destination's brokers; the first failure is worth a warning
         self._changed = Signal()  # leaders, or what a copy asks for
         self._room = Signal()  # something can be fetched again
         self._work = Signal()  # something can be appended
@@ -115,8 +118,10 @@ class LinkCopier:
 
     async def _find_leaders(self) -> None:
         sources = [target.wanted.source for target in self.targets.values()]
-        self._leads_source = await self._leaders(self._source, sources, "source")
-        self._leads_destination = await self._leaders(self._destination, list(self.targets), "destination")
+        self._leads_source, self._leads_destination = await asyncio.gather(
+            self._leaders(self._source, sources, "source"),
+            self._leaders(self._destination, list(self.targets), "destination"),
+        )
 
     async def _leaders(self, client: Client, partitions: list[TopicPartition], side: str) -> dict[TopicPartition, int]:
         try:
@@ -248,7 +253,7 @@ class LinkCopier:
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
                     continue
-                await self._work.wait(_PAUSE_SECONDS)
+                await self._work.wait(_IDLE_SECONDS)
         finally:
             self._appending.discard(broker)
 
@@ -277,10 +282,21 @@ class LinkCopier:
         }
         answers: dict[TopicPartition, LogEnd] = {}
         try:
-            answers = await append_to(self._destination, broker, self._link_id, wanted, timeout_ms=APPEND_TIMEOUT_MS)
+            answers = await append_to(
+                self._destination,
+                broker,
+                self._link_id,
+                wanted,
+                timeout_ms=APPEND_TIMEOUT_MS,
+                lane=f"append for link {self._name}",
+            )
         except ClientError as error:
-            logger.warning("link %s: appending at broker %d: %s", self._name, broker, error)
+            level = logging.DEBUG if broker in self._failing else logging.WARNING
+            logger.log(level, "link %s: appending at broker %d: %s", self._name, broker, error)
+            self._failing.add(broker)
             self._changed.ring()
+        else:
+            self._failing.discard(broker)
         now = now_ms()
         for target, sent in batch:
             answer = answers.get(target.wanted.destination)

@@ -58,7 +58,7 @@ class LinkPlan:
                 mirror.source_topic_id,
                 TopicPartition(mirror.topic, index),
                 mirror.topic_id,
-                mirror.state_since_ms if mirror.state == MirrorState.ACTIVE else -1,
+                mirror.state_since_ms,
             )
             for mirror in self.copied
             for index in range(mirror.partitions)
