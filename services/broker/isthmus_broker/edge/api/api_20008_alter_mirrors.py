@@ -88,7 +88,8 @@ def _why_not(image: ClusterImage, topic: str, progress: dict[str, Progress]) -> 
     mirror = mirror_of(image, topic)
     if mirror is None or mirror.state is not State.ACTIVE:
         return None
-    why = why_not_level(progress[topic])
+    told = progress.get(topic)
+    why = "its leaders could not be asked how far it is" if told is None else why_not_level(told)
     return (
         None if why is None else f"Mirror topic '{topic}' cannot be promoted: {why}. Fail it over to stop it as it is."
     )
