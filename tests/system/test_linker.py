@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
+from isthmus_client.admin import group_offsets
 from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType, alter, describe
 from isthmus_client.admin.topics import NewTopic, create, create_partitions, delete, delete_records
 from isthmus_client.errors import ClientError
@@ -219,6 +220,98 @@ def test_pause_resume_promote_and_failover(tmp_path: Path) -> None:
         await_states(destination.bootstrap, {"orders": "STOPPED"})
         fill(destination.bootstrap, "orders", 1, 10)
         assert [end for _, end in extents(destination.bootstrap, both.values())] == [160, 110]
+
+
+def test_a_paused_link_copies_nothing_and_says_so(tmp_path: Path) -> None:
+    with two_nodes(tmp_path) as (source, destination), running_linker(tmp_path, destination.bootstrap) as linker:
+        make(source.bootstrap, "orders", 1)
+        link(destination.bootstrap, "create", "west", "--source", source.bootstrap, *settings(SYNC_OFFSETS))
+        link(destination.bootstrap, "mirror", "create", "west", "orders")
+        wait_until(lambda: linker.copied() == {("orders", 0)}, "a worker that copies")
+        link(destination.bootstrap, "alter", "west", "--config", "cluster.link.paused=true")
+        wait_until(lambda: linker.copied() == set(), "a worker that rests")
+        fill(source.bootstrap, "orders", 1, 50)
+        wait_until(lambda: _tasks(destination)["ConsumerOffsetSync"] == ("LINK_PAUSED", "NO_ERROR"), "resting tasks")
+        assert extents(destination.bootstrap, [TopicPartition("orders", 0)]) == [(0, 0)]
+        link(destination.bootstrap, "alter", "west", "--config", "cluster.link.paused=false")
+        await_level(source.bootstrap, destination.bootstrap, same("orders", 1))
+
+
+def _tasks(destination: Node) -> dict[str, tuple[str, str]]:
+    (told,) = json.loads(link(destination.bootstrap, "describe", "west", "-o", "json"))
+    return {task["task"]: (task["state"], task["error"]) for task in told["tasks"]}
+
+
+@pytest.mark.parametrize(("start", "extent"), [("latest", (130, 130)), ("2023-01-01T00:00:00Z", (100, 130))])
+def test_a_copy_may_begin_late(tmp_path: Path, start: str, extent: tuple[int, int]) -> None:
+    with two_nodes(tmp_path) as (source, destination), running_linker(tmp_path, destination.bootstrap):
+        make(source.bootstrap, "orders", 1, retention_ms="-1")
+        producer = Producer({"bootstrap.servers": source.bootstrap, "log_level": 2})
+        for number in range(130):
+            producer.produce("orders", "x", timestamp=1_600_000_000_000 if number < 100 else 1_700_000_000_000)
+            if number == 99:
+                producer.flush(30)  # a copy begins with a whole batch
+        assert producer.flush(30) == 0
+        begin = settings({"mirror.start.offset.spec": start})
+        link(destination.bootstrap, "create", "west", "--source", source.bootstrap, *begin)
+        link(destination.bootstrap, "mirror", "create", "west", "orders")
+        orders = TopicPartition("orders", 0)
+        await_level(source.bootstrap, destination.bootstrap, {orders: orders})
+        assert extents(destination.bootstrap, [orders]) == [extent]
+        fill(source.bootstrap, "orders", 1, 20)
+        await_level(source.bootstrap, destination.bootstrap, {orders: orders})
+        assert extents(destination.bootstrap, [orders]) == [(extent[0], 150)]
+
+
+def test_groups_at_work_keep_their_offsets_and_lag_is_told(tmp_path: Path) -> None:
+    with two_nodes(tmp_path) as (source, destination), running_linker(tmp_path, destination.bootstrap):
+        make(source.bootstrap, "orders", 1)
+        fill(source.bootstrap, "orders", 1, 100)
+        orders = TopicPartition("orders", 0)
+        link(destination.bootstrap, "create", "west", "--source", source.bootstrap, *settings(SYNC_OFFSETS))
+        link(destination.bootstrap, "mirror", "create", "west", "orders")
+        await_level(source.bootstrap, destination.bootstrap, {orders: orders})
+        reader = Consumer({"bootstrap.servers": destination.bootstrap, "group.id": "readers", "log_level": 2})
+        reader.subscribe(["orders"])
+        try:
+            wait_until(lambda: reader.poll(0.1) is None and bool(reader.assignment()), "a member at the destination")
+            commit(source.bootstrap, "readers", {orders: 40})
+            in_use = ("IN_ERROR", "CONSUMER_GROUP_IN_USE_ERROR")
+            wait_until(lambda: _tasks(destination)["ConsumerOffsetSync"] == in_use, "a group that is in use")
+            assert ask(destination.bootstrap, lambda client: group_offsets.fetch(client, "readers", [orders])) == {}
+        finally:
+            reader.close()
+        await_committed(destination.bootstrap, "readers", {orders: 40})
+        wait_until(lambda: _tasks(destination)["ConsumerOffsetSync"] == ("ACTIVE", "NO_ERROR"), "a task without error")
+        samples = Consumer(
+            {
+                "bootstrap.servers": destination.bootstrap,
+                "group.id": "lag",
+                "auto.offset.reset": "earliest",
+                "log_level": 2,
+            }
+        )
+        samples.subscribe(["__isthmus_lag"])
+        found: list[dict[str, object]] = []
+        try:
+            wait_until(lambda: bool(found) or _take(samples, found), "a sample of lag")
+        finally:
+            samples.close()
+        told = {
+            key: found[0][key] for key in ("kind", "link", "topic", "partition", "source_end", "target_end", "lag_ms")
+        }
+        assert told == {
+            "kind": "link", "link": "west", "topic": "orders", "partition": 0, "source_end": 100, "target_end": 100, "lag_ms": 0
+        }  # fmt: skip
+
+
+def _take(consumer: Consumer, found: list[dict[str, object]]) -> bool:
+    """Whether a sample came that tells of a copy with everything."""
+    message = consumer.poll(0.2)
+    value = None if message is None or message.error() is not None else message.value()
+    if value is not None and json.loads(value)["target_end"] == 100:
+        found.append(json.loads(value))
+    return bool(found)
 
 
 def test_topics_that_end_or_grow_at_the_source(tmp_path: Path) -> None:
