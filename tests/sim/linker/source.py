@@ -108,7 +108,9 @@ class SimSource:
         bases = [batch.base for batch in old.log if batch.base < old.committed]
         if bases:
             self.lost_committed = True
-            self._lead(old, self._world.random.choice(bases))
+            keep = self._world.random.choice(bases)
+            # Behind the last batch that is left: a log that ends in a hole would be waited for until somebody writes.
+            self._lead(old, max((batch.last + 1 for batch in old.log if batch.last < keep), default=old.start))
 
     def _lead(self, old: Leader, keep: int) -> None:
         self.deposed = old
@@ -134,11 +136,11 @@ class SimSource:
         leader.epochs = [(floor[-1], until), *later] if floor else later
 
     def compact(self) -> None:
-        """Compaction takes a batch from anywhere but the end."""
+        """Compaction takes a batch from anywhere but the end: what makes a record old is a newer one that is committed as well."""
         leader = self.leader
-        old = [batch for batch in leader.log[:-1] if batch.last < leader.committed]
-        if old:
-            gone = self._world.random.choice(old)
+        committed = [batch for batch in leader.log if batch.last < leader.committed]
+        if len(committed) > 1:
+            gone = self._world.random.choice(committed[:-1])
             self.removed.add(gone)
             leader.log.remove(gone)
 
