@@ -78,3 +78,16 @@ def test_a_null_brings_back_the_default_and_an_empty_list_is_no_default() -> Non
     paused = altered(SERVERS, [("cluster.link.paused", "true"), ("topic.config.sync.include", "")])
     assert values_of(paused)["topic.config.sync.include"] == ()
     assert altered(paused, [("cluster.link.paused", None), ("topic.config.sync.include", None)]) == SERVERS
+
+
+def test_values_have_one_spelling() -> None:
+    given = [
+        ("bootstrap.servers", " a:1 , b:2"),
+        ("cluster.link.paused", " TRUE "),
+        ("consumer.offset.sync.ms", "+2000"),
+    ]
+    assert altered({}, given) == {
+        "bootstrap.servers": "a:1,b:2",
+        "cluster.link.paused": "true",
+        "consumer.offset.sync.ms": "2000",
+    }

@@ -15,7 +15,7 @@ from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS, CONFIGURABLE_
 from isthmus_broker.core.config.addresses import split_host_and_port
 from isthmus_broker.core.config.definition import REQUIRED, Definition, Definitions, Importance
 from isthmus_broker.core.config.validators import ListOf, OneOf, Range, Validator
-from isthmus_broker.core.config.values import ConfigRefused, Type, Value, refused
+from isthmus_broker.core.config.values import ConfigRefused, Type, Value, refused, render
 from isthmus_broker.core.links.filters import Filters
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
@@ -120,7 +120,10 @@ _LATER: Final = "which links of this release do not have yet"
 
 
 def altered(current: Mapping[str, str], changes: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings after changes, of which a null goes back to the default; raises ConfigRefused when they cannot stand."""
+    """The settings after changes, of which a null goes back to the default; raises ConfigRefused when they cannot stand.
+
+    Values are kept in one spelling, which is what workers read.
+    """
     settings = dict(current)
     for name, value in changes:
         if value is None:
@@ -130,7 +133,12 @@ def altered(current: Mapping[str, str], changes: Iterable[tuple[str, str | None]
     if settings.get(AUTO_CREATE, "").strip().lower() != "true":
         settings.pop(AUTO_CREATE_FILTERS, None)  # as Confluent does it: switched off, it forgets what it was for
     check(settings)
-    return settings
+    return {name: _spelt(LINK_CONFIGS[name], value) for name, value in settings.items()}
+
+
+def _spelt(definition: Definition, text: str) -> str:
+    assert not definition.sensitive, "a secret would be lost here"
+    return render(definition.parse(text), definition.type) or ""
 
 
 def check(settings: Mapping[str, str]) -> None:
