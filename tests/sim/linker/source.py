@@ -50,10 +50,10 @@ class Leader:
             if ends is None:
                 return ErrorCode.offset_out_of_range
             if ends[0] < at.last_epoch or ends[1] < at.offset:
-                return News(memoryview(b""), self.committed, self.start, self.epoch, ends)
+                return News(memoryview(b""), self.committed, self.epoch, ends)
         data = b"".join(batch.data for batch in self.log if at.offset <= batch.last < self.committed)
         first = next((len(b.data) for b in self.log if at.offset <= b.last < self.committed), 0)
-        return News(memoryview(data[: max(max_bytes, first)]), self.committed, self.start, self.epoch)
+        return News(memoryview(data[: max(max_bytes, first)]), self.committed, self.epoch)
 
 
 class SimSource:

@@ -60,7 +60,6 @@ class News(NamedTuple):
 
     records: memoryview
     high_watermark: int
-    log_start: int
     leader_epoch: int
     diverging: tuple[int, int] | None = None
 
@@ -106,7 +105,6 @@ class Counters:
     bytes: int = 0
     offsets: int = 0
     errors: int = 0
-    gaps: int = 0
     gap_offsets: int = 0
     """Offsets that the source's retention took before they were copied."""
 
@@ -125,7 +123,6 @@ class PartitionCopy:
     """Where the destination's log ends, as it said itself."""
     high_watermark: int = UNKNOWN
     """The source's, as last heard."""
-    source_start: int = UNKNOWN
     source_epoch: int = UNKNOWN
     heard_ms: int = UNKNOWN
     """When the source was last heard of."""
@@ -137,9 +134,7 @@ class PartitionCopy:
     _begin: int = UNKNOWN  # where an empty log begins; UNKNOWN as soon as it is not empty
     _position: int = UNKNOWN
     _last_epoch: int = UNKNOWN  # of the last batch before the position
-    _proof_epoch: int = (
-        UNKNOWN  # the same where the source can compare it: not across a gap, for it has forgotten what was there
-    )
+    _proof_epoch: int = UNKNOWN  # the same, but not across a gap: the source has forgotten what was there
     _backwards_since_ms: int = UNKNOWN
     _chunks: deque[Chunk] = field(default_factory=deque)
     _appending: Append | None = None
@@ -168,11 +163,6 @@ class PartitionCopy:
         return len(self._chunks) >= CHUNKS_MAX
 
     @property
-    def is_behind(self) -> bool:
-        """Whether the source is known to have more than was fetched."""
-        return self._position < self.high_watermark
-
-    @property
     def has_all(self) -> bool:
         """Whether the destination has everything that the source was heard to have."""
         return self.stage is Stage.COPY and self._begin <= 0 and self.reached >= self.high_watermark >= 0
@@ -184,7 +174,7 @@ class PartitionCopy:
 
     def next_append(self, now_ms: int) -> Append | None:
         """What to send now; it is taken as sent until `appended`, `append_refused` or `append_lost`."""
-        if self.stage is not Stage.COPY or self._appending is not None or now_ms < self._retry_ms:
+        if self.stage is not Stage.COPY or self._appending is not None:
             return None
         chunk = self._chunks[0] if self._chunks else None
         if chunk is None and not self._owes_telling(now_ms):
@@ -275,12 +265,10 @@ class PartitionCopy:
         """The source said which offsets it has: for a new copy, or because a fetch was out of its range."""
         if self.stage is not Stage.ASK_SOURCE:
             return
-        self.source_start = found.start
         if self.end == 0:
             self._begin = self._position = found.begin
             self.stage = Stage.COPY
         elif found.start > self._position:
-            self.counters.gaps += 1
             self.counters.gap_offsets += found.start - self._position
             self._position, self._proof_epoch = found.start, UNKNOWN
             self.stage = Stage.COPY
@@ -336,7 +324,7 @@ class PartitionCopy:
         return self._begin != UNKNOWN and not self._chunks
 
     def _heard(self, news: News, now_ms: int) -> None:
-        self.high_watermark, self.source_start = news.high_watermark, news.log_start
+        self.high_watermark = news.high_watermark
         self.source_epoch = max(self.source_epoch, news.leader_epoch)
         self.no_news(now_ms)
 

@@ -236,9 +236,7 @@ class LinkCopier:
             target.copy.fetch_refused(place, got.code, now)
             self._changed.ring()
             return None
-        news = News(
-            memoryview(got.records), got.high_watermark, got.log_start_offset, got.leader_epoch, got.diverging_epoch
-        )
+        news = News(memoryview(got.records), got.high_watermark, got.leader_epoch, got.diverging_epoch)
         return target.copy.fetched(place, news, now)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
