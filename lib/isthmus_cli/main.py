@@ -8,6 +8,7 @@ from isthmus_cli.api import api
 from isthmus_cli.cluster import cluster_app
 from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
+from isthmus_cli.demo import demo
 from isthmus_cli.group import group_app
 from isthmus_cli.link import link_app
 from isthmus_cli.linker import linker
@@ -35,7 +36,7 @@ app.add_typer(link_app, name="link")
 app.command()(produce)
 app.command()(consume)
 app.command()(load)
-for command in (up, status, kill, pause, resume, down):
+for command in (up, demo, status, kill, pause, resume, down):
     app.command()(command)
 app.add_typer(wan_app, name="wan")
 

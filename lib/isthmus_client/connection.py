@@ -34,13 +34,20 @@ SOFTWARE_VERSION: Final = "1"
 class _Waiting:
     """A request on its way."""
 
-    __slots__ = ("answer", "api", "timer", "version")
+    __slots__ = ("answer", "api", "listener", "timer", "version")
 
     def __init__(self, api: ApiKey, version: int, answer: asyncio.Future[memoryview]) -> None:
         self.api = api
         self.version = version
         self.answer = answer
         self.timer: asyncio.TimerHandle | None = None
+        self.listener: asyncio.TimerHandle | None = None
+
+    def stop_timers(self) -> None:
+        """It is answered, or will never be."""
+        for timer in (self.timer, self.listener):
+            if timer is not None:
+                timer.cancel()
 
 
 class _Protocol(asyncio.BufferedProtocol):
@@ -49,11 +56,13 @@ class _Protocol(asyncio.BufferedProtocol):
     def __init__(self, owner: Connection) -> None:
         self._owner = owner
         self._frames = FrameReader()
+        self._loop = asyncio.get_running_loop()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.room()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._owner.heard = self._loop.time()
         try:
             for frame in self._frames.received(nbytes):
                 self._owner.answered(frame)
@@ -82,6 +91,7 @@ class Connection:
         self.writable = asyncio.Event()
         self.writable.set()
         self.address = address
+        self.heard = 0.0  # when the last bytes came, by the loop's clock
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._correlation = itertools.count()
@@ -138,12 +148,23 @@ class Connection:
         return self._decoded(api, version, frame, start)
 
     async def exchange(
-        self, api: ApiKey, version: int, body: Sequence[Chunk], *, seconds: float = REQUEST_SECONDS
+        self,
+        api: ApiKey,
+        version: int,
+        body: Sequence[Chunk],
+        *,
+        seconds: float = REQUEST_SECONDS,
+        silence: float | None = None,
     ) -> tuple[memoryview, int]:
-        """Send a body that is encoded already; returns the response's frame and where its body starts."""
+        """Send a body that is encoded already; returns the response's frame and where its body starts.
+
+        The answer may take `seconds`; with `silence` it may take no longer than that until something at all is heard of the broker.
+        """
         async with self._places:
             await self.writable.wait()
             waiting = self._send(api, version, body, seconds)
+            if silence is not None:
+                self._listen(waiting, silence)
             frame = await waiting.answer
         _, start = decode_response_header(frame, api, version)
         return frame, start
@@ -162,6 +183,22 @@ class Connection:
         self._waiting[correlation] = waiting
         return waiting
 
+    def _listen(self, waiting: _Waiting, silence: float) -> None:
+        """End the connection when nothing comes for so long; look again as long as something does."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+
+        def look() -> None:
+            if waiting.answer.done():
+                return
+            quiet = loop.time() - max(self.heard, asked)
+            if quiet >= silence:
+                self._timed_out(waiting.api, silence)
+            else:
+                waiting.listener = loop.call_later(silence - quiet, look)
+
+        waiting.listener = loop.call_later(silence, look)
+
     def _write(self, api: ApiKey, version: int, correlation: int, body: Sequence[Chunk]) -> None:
         if self._failure is not None or self._transport is None:
             raise ConnectionFailed(f"the connection to {self.name} is closed") from self._failure
@@ -175,8 +212,7 @@ class Connection:
         waiting = self._waiting.pop(correlation, None)
         if waiting is None:
             raise ProtocolBroken(f"an answer with correlation id {correlation}, which nobody asked")
-        if waiting.timer is not None:
-            waiting.timer.cancel()
+        waiting.stop_timers()
         if not waiting.answer.done():  # its caller may have been cancelled
             waiting.answer.set_result(frame)
 
@@ -193,23 +229,29 @@ class Connection:
             self._transport.abort()
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
-            if one.timer is not None:
-                one.timer.cancel()
+            one.stop_timers()
             if not one.answer.done():
                 one.answer.set_exception(error)
 
     async def _learn_versions(self) -> None:
-        """KIP-511: a broker that does not know the newest ApiVersions answers in version 0 that it does not."""
+        """KIP-511: a broker that does not know the newest ApiVersions answers in version 0 that it does not.
+
+        A broker that is cut off may seem to accept connections: it gets no more time for this than for the connection itself.
+        """
         from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
         request = entity(
             ApiVersionsRequest, client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
         api, version = ApiKey.API_VERSIONS, 4
-        frame, start = await self.exchange(api, version, (encode_request(api, version, request),))
+        frame, start = await self.exchange(
+            api, version, (encode_request(api, version, request),), seconds=CONNECT_SECONDS
+        )
         if frame[start : start + 2] == ErrorCode.unsupported_version.value.to_bytes(2, "big"):
             version = 0
-            frame, start = await self.exchange(api, version, (encode_request(api, version, request),))
+            frame, start = await self.exchange(
+                api, version, (encode_request(api, version, request),), seconds=CONNECT_SECONDS
+            )
         response = self._decoded(api, version, frame, start)
         check(response.error_code, f"broker {self.name}")
         self.features = response

@@ -32,6 +32,8 @@ UNKNOWN_TOPIC_SECONDS: Final = 1.0
 FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
 FETCH_WAIT_MS: Final = 500
+FETCH_SILENCE_SECONDS: Final = 5.0
+"""A broker of which nothing is heard for so much longer than a fetch may wait is taken for cut off, and its connection is closed."""
 PRODUCE_TIMEOUT_MS: Final = 30_000
 
 BATCH_BYTES: Final = 512 * 1024

@@ -19,6 +19,7 @@ from isthmus_client.errors import ClientError, ProtocolBroken, Refused, check
 from isthmus_client.fetch_session import FetchSession, grouped
 from isthmus_client.limits import (
     FETCH_MAX_BYTES,
+    FETCH_SILENCE_SECONDS,
     FETCH_WAIT_MS,
     PARTITION_MAX_BYTES,
     PRODUCE_TIMEOUT_MS,
@@ -113,6 +114,7 @@ async def _fetch(
         version,
         (wire_fetch.encode_fetch_request(version, request),),
         seconds=REQUEST_SECONDS + limits.wait_ms / 1000,
+        silence=FETCH_SILENCE_SECONDS + limits.wait_ms / 1000,
     )
     try:
         response = wire_fetch.decode_fetch_response(version, frame, start)

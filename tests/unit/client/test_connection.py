@@ -89,6 +89,11 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
         with pytest.raises(RequestTimedOut, match="did not answer LIST_GROUPS within 0 s"):
             await connection.exchange(ApiKey.LIST_GROUPS, 0, (b"",), seconds=0.01)
         assert connection.closed
+        silent = Connection(server.sockets[0].getsockname()[:2], "test")
+        await silent.connect()
+        with pytest.raises(RequestTimedOut, match="did not answer FETCH within 0 s"):
+            await silent.exchange(ApiKey.FETCH, 12, (b"",), seconds=3600, silence=0.01)
+        assert silent.closed
         held.set()
         server.close()
         await server.wait_closed()

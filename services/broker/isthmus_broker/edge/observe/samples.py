@@ -11,6 +11,7 @@ from isthmus_client.errors import ClientError
 from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
 from isthmus_service.load import LOAD_TOPIC, ReplicaLoad, load_samples
 from isthmus_service.samples import SampleTopic
+from isthmus_wire.extensions.replicas import DescribedReplica
 
 from isthmus_broker.core.regions import region_of
 from isthmus_broker.core.replica.status import replica_statuses
@@ -35,6 +36,9 @@ class Sampler:
         self._interval = interval_ms / 1000
         self._before: dict[tuple[str, int], _Counted] = {}
         self._before_ms = now_ms()
+        self._behind_since: dict[tuple[str, int, int], int] = {}
+        """Replicas that were seen behind the last time, and since when: a new leader does not know when they last had everything."""
+        self._behind_next: dict[tuple[str, int, int], int] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -104,7 +108,6 @@ class Sampler:
             for replica in replica_statuses(partition.leader, partition.log, now):
                 if replica.is_leader:
                     continue
-                level = replica.log_end_offset >= partition.log.end_offset
                 yield LagSample(
                     kind=CopyKind.OBSERVER if replica.is_observer else CopyKind.FOLLOWER,
                     link="",
@@ -118,6 +121,14 @@ class Sampler:
                     target_broker=replica.broker_id,
                     source_end=partition.log.end_offset,
                     target_end=max(replica.log_end_offset, 0),
-                    lag_ms=0 if level else replica.last_caught_up_lag_ms,
+                    lag_ms=self._lag_ms(partition, partition.log.end_offset, replica, now),
                     at_ms=now,
                 )
+        self._behind_since, self._behind_next = self._behind_next, {}
+
+    def _lag_ms(self, partition: Partition, end: int, replica: DescribedReplica, now: int) -> int:
+        if replica.log_end_offset >= end:
+            return 0
+        key = (partition.topic, partition.index, replica.broker_id)
+        since = self._behind_next[key] = self._behind_since.get(key, now)
+        return max(replica.last_caught_up_lag_ms, now - since)

@@ -1,0 +1,31 @@
+"""`isthmus demo`: what the platform does, told on the topology that `isthmus up` has started."""
+
+from __future__ import annotations
+
+import asyncio
+
+from isthmus_cli.session import fail
+from isthmus_cli.topology import DEFAULT_DIRECTORY, DirectoryOption, opened
+
+
+def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
+    """Write, read near by, lose a region, fail over, look at the lag: a story of a minute on the built-in platform."""
+    from isthmus_client.errors import ClientError
+    from isthmus_topology.demo import tell_story
+    from isthmus_topology.reading import TopologyRefused
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    chapters = 0
+
+    def tell(heading: str, outcome: str) -> None:
+        nonlocal chapters
+        if heading:
+            chapters += 1
+            console.print(f"\n[bold]{chapters}. {heading}[/bold]")
+        console.print(f"   {outcome}")
+
+    try:
+        asyncio.run(tell_story(opened(directory), tell))
+    except (ClientError, TopologyRefused, OSError) as problem:
+        fail(str(problem))
