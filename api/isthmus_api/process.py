@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -71,12 +71,16 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         routes = all_routes()
         parts = _parts(engine, key, routes)
         try:
-            async with _working(parts) as troubles, _listening(settings, parts, routes, troubles) as address:
+            troubles: dict[str, str] = {}
+            async with _listening(settings, parts, routes, troubles) as address, _working(parts, troubles):
                 yield Running(address, key.made)
         finally:
             parts.clusters.close()
     finally:
-        await engine.dispose()
+        # A connection that was cut off in the middle of a question may never close.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SHUTDOWN_SECONDS):
+                await engine.dispose()
 
 
 def now_ms() -> int:
@@ -104,13 +108,12 @@ def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
 
 
 @asynccontextmanager
-async def _working(parts: Parts) -> AsyncIterator[dict[str, str]]:
-    """What goes on beside the requests; hands over what ails it."""
-    troubles: dict[str, str] = {}
+async def _working(parts: Parts, troubles: dict[str, str]) -> AsyncIterator[None]:
+    """What goes on beside the requests; `troubles` tells what ails it."""
     loops = {"lag feed": parts.lag.run, "watch": parts.watch.run, "tasks": parts.runner.run}
     working = [asyncio.create_task(_again(name, loop, troubles), name=name) for name, loop in loops.items()]
     try:
-        yield troubles
+        yield
     finally:
         for one in working:
             one.cancel()
@@ -134,6 +137,9 @@ async def _again(name: str, loop: Callable[[], Coroutine[Any, Any, None]], troub
             troubles[name] = f"the {name}: {error}"
         finally:
             turn.cancel()
+            await asyncio.wait(
+                {turn}, timeout=_SHUTDOWN_SECONDS
+            )  # what it asked the store is wound up before that closes
         await asyncio.sleep(_RESTART_SECONDS)
 
 
