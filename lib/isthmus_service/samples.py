@@ -1,5 +1,6 @@
-"""Writing samples into a topic of a cluster: lag, load. A sample that cannot be written is dropped, for the next one says more."""
+"""Writing samples into a topic of a cluster: lag, load. Whoever takes them must never be held up by where they go."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from isthmus_client.admin import topics
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_client.producer import Producer
+from isthmus_client.producer import Place, Producer
 from isthmus_wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -16,32 +17,49 @@ _PARTITIONS: Final = 4
 _WEEK_MS: Final = 7 * 24 * 3600 * 1000
 
 
+_PATIENCE_SECONDS: Final = 1.0
+_PENDING_MAX: Final = 20_000
+
+
 class SampleTopic:
-    """The topic is made with the first samples, with the cluster's own replication factor, and keeps them for `retention_ms`."""
+    """The topic is made with the first samples, with the cluster's own replication factor, and keeps them for `retention_ms`.
+
+    A sample whose partition nobody leads, as while a region is cut off, waits in the producer and is written when somebody does; samples
+    beyond `_PENDING_MAX` of such are dropped, and so are those that cannot be written for as long as the producer tries.
+    """
 
     def __init__(self, client: Client, name: str, *, retention_ms: int = _WEEK_MS) -> None:
         self._client = client
         self._name = name
         self._configs: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
         self._producer = Producer(client)
+        self._pending: set[asyncio.Task[Place]] = set()
         self._made = False
         self._failing = False
 
     async def write(self, samples: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keys and values; returns when they are acknowledged or given up. The log tells when writing begins to fail and when it ends."""
+        """Keys and values. It waits for a moment only: the next samples are due, whatever becomes of these."""
         try:
             await self._make()
-            sent = [await self._producer.send(self._name, value, key=key) for key, value in samples]
-            for delivery in sent:
-                await delivery.place()
+            for key, value in samples:
+                if len(self._pending) >= _PENDING_MAX:
+                    break
+                delivery = await self._producer.send(self._name, value, key=key)
+                self._pending.add(asyncio.ensure_future(delivery.place()))
         except ClientError as error:
-            if not self._failing:
-                logger.warning("samples for %s are dropped until they can be written again: %s", self._name, error)
-            self._failing = True
-            return
-        if self._failing:
+            self._told(error)
+        if self._pending:
+            done, self._pending = await asyncio.wait(self._pending, timeout=_PATIENCE_SECONDS)
+            for outcome in done:
+                self._told(outcome.exception())
+
+    def _told(self, failure: BaseException | None) -> None:
+        """One line of log when writing begins to fail, and one when it works again."""
+        if failure is not None and not self._failing:
+            logger.warning("samples for %s are lost until they can be written again: %s", self._name, failure)
+        elif failure is None and self._failing:
             logger.info("samples for %s are written again", self._name)
-        self._failing = False
+        self._failing = failure is not None
 
     async def _make(self) -> None:
         if self._made:

@@ -131,4 +131,4 @@ class Sampler:
             return 0
         key = (partition.topic, partition.index, replica.broker_id)
         since = self._behind_next[key] = self._behind_since.get(key, now)
-        return max(replica.last_caught_up_lag_ms, now - since)
+        return replica.last_caught_up_lag_ms if replica.last_caught_up_lag_ms >= 0 else now - since
