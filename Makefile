@@ -28,10 +28,11 @@ setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kc
 
 .tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka tests/kafka.py
 	@scripts/debian-packages peers
+	@scripts/debian-packages stores
 	$(BIN)/python scripts/apache-kafka fetch
 	@mkdir -p .tools && touch $@
 
-up: setup ## three regions and one stretched cluster on this machine; `make down` ends it
+up: setup ## the whole platform over three regions on this machine; `make down` ends it
 	$(BIN)/isthmus up
 
 down: setup ## end what `make up` started
