@@ -62,12 +62,13 @@ class Dispatcher:
         self.served[key] += 1
         work = handler(self._services, request)
         if work is not None:
+            # Its first step comes later, and by then what the client sent next may lie where the frame is now.
+            request.frame = memoryview(bytes(request.frame))
             task = asyncio.get_running_loop().create_task(self._finish(request, work))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _finish(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """A handler that waits decodes its request before its first await: the frame is gone afterwards."""
         try:
             await work
         except (ConnectionRefused, WireError) as refusal:
