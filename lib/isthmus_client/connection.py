@@ -48,6 +48,7 @@ class _Waiting:
         for timer in (self.timer, self.listener):
             if timer is not None:
                 timer.cancel()
+        self.timer = self.listener = None  # a timer names what it belongs to
 
 
 class _Protocol(asyncio.BufferedProtocol):
@@ -186,18 +187,18 @@ class Connection:
     def _listen(self, waiting: _Waiting, silence: float) -> None:
         """End the connection when nothing comes for so long; look again as long as something does."""
         loop = asyncio.get_running_loop()
-        asked = loop.time()
+        waiting.listener = loop.call_later(silence, self._look, waiting, loop.time(), silence)
 
-        def look() -> None:
-            if waiting.answer.done():
-                return
-            quiet = loop.time() - max(self.heard, asked)
-            if quiet >= silence:
-                self._timed_out(waiting.api, silence)
-            else:
-                waiting.listener = loop.call_later(silence - quiet, look)
-
-        waiting.listener = loop.call_later(silence, look)
+    # No closure: one that names itself lives, with the answer's frame, until the garbage collector comes.
+    def _look(self, waiting: _Waiting, asked: float, silence: float) -> None:
+        if waiting.answer.done():
+            return
+        loop = asyncio.get_running_loop()
+        quiet = loop.time() - max(self.heard, asked)
+        if quiet >= silence:
+            self._timed_out(waiting.api, silence)
+        else:
+            waiting.listener = loop.call_later(silence - quiet, self._look, waiting, asked, silence)
 
     def _write(self, api: ApiKey, version: int, correlation: int, body: Sequence[Chunk]) -> None:
         if self._failure is not None or self._transport is None:
