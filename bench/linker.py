@@ -27,7 +27,7 @@ _ROUNDS: Final = 3
 _TOPIC: Final = "load"
 _PARTITIONS: Final = 16
 _RECORD_BYTES: Final = 1024
-_RECORDS: Final = 700_000
+_RECORDS: Final = 1_000_000
 _WARM_UP: Final = 0.3
 """Of the records: MirrorMaker's virtual machine is slow before it knows what it does."""
 _GIVE_UP_SECONDS: Final = 300
