@@ -80,14 +80,11 @@ class LinkRunner:
                 group.create_task(self._check_source())
                 group.create_task(self.copier.run())
                 group.create_task(self._every(lambda: _WATCH_SECONDS, self._watch))
-                group.create_task(self._every(self._seconds_of("sync_offsets_ms"), self._sync_offsets))
-                group.create_task(self._every(self._seconds_of("sync_configs_ms"), self._sync_configs))
+                group.create_task(self._every(lambda: self.plan.settings.sync_offsets_ms / 1000, self._sync_offsets))
+                group.create_task(self._every(lambda: self.plan.settings.sync_configs_ms / 1000, self._sync_configs))
                 group.create_task(self._every(lambda: _CREATE_SECONDS, self._create_mirrors))
         finally:
             self.source.close()
-
-    def _seconds_of(self, setting: str) -> Callable[[], float]:
-        return lambda: float(getattr(self.plan.settings, setting)) / 1000
 
     async def _every(self, seconds: Callable[[], float], work: Callable[[], Awaitable[None]]) -> None:
         """What fails because a cluster cannot be asked is done the next time."""
@@ -242,9 +239,12 @@ class LinkRunner:
         if not drained:
             return
         names = {mirror.source_topic: mirror.topic for mirror in drained}
-        await sync_topic_configs(self.source, self._destination, self.plan.settings, names)
+        outcomes = [await sync_topic_configs(self.source, self._destination, self.plan.settings, names)]
         if self.plan.settings.sync_offsets:
-            await sync_group_offsets(self.source, self._destination, self.plan.settings, names)
+            outcomes.append(await sync_group_offsets(self.source, self._destination, self.plan.settings, names))
+        for outcome in outcomes:
+            if outcome != FINE:  # an operator wants the topic; what one group or config lacks does not hold it up
+                logger.warning("link %s: last sync before a promotion: %s: %s", self.plan.name, *outcome)
         answers = await alter_mirrors(self._destination, MirrorAction.FINISH_PROMOTION, list(names.values()))
         for altered in answers.values():
             refused = refusal(altered)
