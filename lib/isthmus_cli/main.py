@@ -5,6 +5,8 @@ import sys
 import typer
 
 from isthmus_cli.api import api
+from isthmus_cli.balance import balance_app
+from isthmus_cli.balancer import balancer
 from isthmus_cli.cluster import cluster_app
 from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
@@ -26,6 +28,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Ka
 app.command()(node)
 app.command()(api)
 app.command()(linker)
+app.command()(balancer)
 app.add_typer(storage_app, name="storage")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")
@@ -38,6 +41,7 @@ app.command()(consume)
 app.command()(load)
 for command in (up, demo, status, kill, pause, resume, down):
     app.command()(command)
+app.add_typer(balance_app, name="balance")
 app.add_typer(wan_app, name="wan")
 
 

@@ -1,0 +1,76 @@
+"""`isthmus balancer`: the process that watches a cluster, and moves what is uneven if it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption
+from isthmus_cli.session import fail
+
+if TYPE_CHECKING:
+    from isthmus_balancer.edge.service import Balancer
+
+
+class Mode(StrEnum):
+    """When to move anything."""
+
+    OFF = "off"
+    EMPTY_BROKER = "empty-broker"
+    ANY_UNEVEN_LOAD = "any-uneven-load"
+
+
+def balancer(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve /metrics and /health here.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option("--mode", envvar="ISTHMUS_BALANCE", help="When to move anything by itself.")
+    ] = Mode.OFF,
+    interval: Annotated[float, typer.Option("--interval", min=1, help="Seconds between two looks.")] = 60.0,
+    throttle: Annotated[
+        int, typer.Option("--throttle", min=0, help="Bytes a second and broker; 0 for none.")
+    ] = 10_000_000,
+) -> None:
+    """Watch a cluster until SIGTERM or Ctrl-C. Of several for one cluster one works and the others stand by."""
+    from isthmus_balancer.core.cluster import Limits
+    from isthmus_balancer.core.schedule import Pace
+    from isthmus_balancer.edge.service import Balancer
+    from isthmus_balancer.edge.service import Mode as ServiceMode
+    from isthmus_client.client import parse_bootstrap
+    from isthmus_service.logs import set_up_logs
+
+    try:
+        addresses, listen = parse_bootstrap(bootstrap), parse_bootstrap(http)[0] if http else None
+        set_up_logs("balancer")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    made = Balancer(addresses, ServiceMode(mode), interval, Pace(bytes_per_second=throttle), Limits())
+    try:
+        asyncio.run(_run(made, listen))
+    except OSError as error:
+        fail(f"balancer: {error}")
+
+
+async def _run(balancer: Balancer, listen: tuple[str, int] | None) -> None:
+    from isthmus_service.http import observed
+
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with AsyncExitStack() as stack:
+        told = "ready"
+        if listen is not None:
+            port = await stack.enter_async_context(observed(listen, balancer.registry, balancer.not_ready))
+            told = f"ready http://{listen[0]}:{port}"
+        work = asyncio.create_task(balancer.run())
+        print(told, flush=True)
+        await stopping.wait()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,100 @@
+"""The loads of brokers as arrays: what each holds and moves, kept up to date while a plan is made."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from isthmus_balancer.core.cluster import ClusterState
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+
+class Load(IntEnum):
+    """What is spread; the rows of the table of loads."""
+
+    REPLICAS = 0
+    DISK = 1
+    LEADERS = 2
+    NETWORK_OUT = 3
+
+
+class Assignment:
+    """Replicas by partition as places in the list of brokers, and the loads that follow from them. A move changes both."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.ids = sorted(state.brokers)
+        self.brokers = [state.brokers[broker] for broker in self.ids]
+        place = {broker: number for number, broker in enumerate(self.ids)}
+        self.replicas = [[place[broker] for broker in partition.replicas] for partition in state.partitions]
+        self.leader = [place.get(partition.leader, -1) for partition in state.partitions]
+        self.sizes = [partition.size for partition in state.partitions]
+        self.loads: Floats = np.zeros((len(Load), len(self.ids)))
+        regions = {region: number for number, region in enumerate(sorted({broker.region for broker in self.brokers}))}
+        racks = {rack: number for number, rack in enumerate(sorted({broker.rack for broker in self.brokers}))}
+        self.region = np.array([regions[broker.region] for broker in self.brokers], dtype=np.int64)
+        self.rack = np.array([racks[broker.rack] for broker in self.brokers], dtype=np.int64)
+        self.may_get: Flags = np.array([broker.may_get for broker in self.brokers], dtype=np.bool_)
+        self.hosted: list[set[int]] = [set() for _ in self.ids]
+        self.led: list[set[int]] = [set() for _ in self.ids]
+        for partition, replicas in enumerate(self.replicas):
+            for broker in replicas:
+                self._add(partition, broker, 1)
+            self._lead(partition, self.leader[partition], 1)
+
+    def weight(self, partition: int, load: Load) -> float:
+        """What a replica of the partition, or its leadership, adds to a broker."""
+        if load is Load.REPLICAS or load is Load.LEADERS:
+            return 1.0
+        return float(self.sizes[partition]) if load is Load.DISK else self._out(partition)
+
+    def move(self, partition: int, source: int, target: int) -> None:
+        """Another broker holds the replica in its place; it leads if the one before led."""
+        replicas = self.replicas[partition]
+        replicas[replicas.index(source)] = target
+        self._add(partition, source, -1)
+        self._add(partition, target, 1)
+        if self.leader[partition] == source:
+            self.lead(partition, target)
+
+    def lead(self, partition: int, target: int) -> None:
+        """Another replica leads, and comes first in the order."""
+        self._lead(partition, self.leader[partition], -1)
+        self.leader[partition] = target
+        self._lead(partition, target, 1)
+        replicas = self.replicas[partition]
+        first = replicas.index(target)
+        replicas[0], replicas[first] = replicas[first], replicas[0]
+
+    def sync(self, partition: int) -> list[int]:
+        """Who may lead: observers stand at the end, wherever they were moved."""
+        replicas = self.replicas[partition]
+        return replicas[: len(replicas) - len(self.state.partitions[partition].observers)]
+
+    def holders(self, partition: int) -> Flags:
+        """Which brokers have a replica of it."""
+        held = np.zeros(len(self.ids), dtype=np.bool_)
+        held[self.replicas[partition]] = True
+        return held
+
+    def _add(self, partition: int, broker: int, sign: int) -> None:
+        self.loads[Load.REPLICAS, broker] += sign
+        self.loads[Load.DISK, broker] += sign * self.sizes[partition]
+        (self.hosted[broker].add if sign > 0 else self.hosted[broker].discard)(partition)
+
+    def _lead(self, partition: int, broker: int, sign: int) -> None:
+        if broker >= 0:
+            self.loads[Load.LEADERS, broker] += sign
+            self.loads[Load.NETWORK_OUT, broker] += sign * self._out(partition)
+            (self.led[broker].add if sign > 0 else self.led[broker].discard)(partition)
+
+    def _out(self, partition: int) -> float:
+        known = self.state.partitions[partition]
+        return known.bytes_out + known.bytes_in * (len(known.replicas) - 1)

@@ -1,0 +1,140 @@
+"""Throttles of a run, and their removal whatever happens: what was there before is written down first, in a topic of the cluster itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+from isthmus_client.admin import configs, topics
+from isthmus_client.admin.configs import Change, Operation, Resource, ResourceType
+from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.client import Client
+from isthmus_client.consumer import Consumer
+from isthmus_client.errors import ClientError, Refused
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.producer import Producer
+from isthmus_client.scatter import results
+from isthmus_wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+JOURNAL: Final = "__isthmus_balancer"
+_KEY: Final = b"throttles"
+_PARTITION: Final = TopicPartition(JOURNAL, 0)
+_RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_LEADERS: Final = "leader.replication.throttled.replicas"
+_FOLLOWERS: Final = "follower.replication.throttled.replicas"
+Placed = Mapping[tuple[str, int], tuple[int, ...]]
+Before = dict[str, dict[str, str | None]]
+"""What a resource's settings were, by `kind/name`; None for one that was not set."""
+
+
+class Throttles:
+    """Of one cluster. `lift_left_behind` before anything else: a run that died may have left its own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def lift_left_behind(self) -> bool:
+        """Put back what a run that did not end had found; whether there was any. Raises ClientError."""
+        before = await self._written_down()
+        if before is None:
+            return False
+        logger.warning("an earlier run left its throttles behind: they are lifted now")
+        await self._put_back(before)
+        return True
+
+    async def apply(self, placed: Placed, targets: Placed, bytes_per_second: int) -> None:
+        """Hold back the replicas that will move, and nothing else."""
+        wanted = _wanted(placed, targets, bytes_per_second)
+        before = await self._now(wanted)
+        await self._write_down(before)
+        await self._alter(
+            {
+                resource: [Change(name, Operation.SET, value) for name, value in values.items()]
+                for resource, values in wanted.items()
+            }
+        )
+
+    async def lift(self) -> None:
+        """Put everything back as it was."""
+        before = await self._written_down()
+        if before is not None:
+            await self._put_back(before)
+
+    async def _put_back(self, before: Before) -> None:
+        changes: dict[Resource, list[Change]] = {}
+        for name, values in before.items():
+            kind, _, rest = name.partition("/")
+            changes[Resource(ResourceType[kind], rest)] = [
+                Change(key, Operation.DELETE) if value is None else Change(key, Operation.SET, value)
+                for key, value in values.items()
+            ]
+        await self._alter(changes)
+        await self._write_down(None)
+
+    async def _alter(self, changes: Mapping[Resource, list[Change]]) -> None:
+        """Of all brokers, whether they are there or not: the cluster keeps the settings, and a topic may be gone by now."""
+        for resource, failure in (await configs.alter(self._client, changes)).items():
+            gone = isinstance(failure, Refused) and failure.code is ErrorCode.unknown_topic_or_partition
+            if failure is not None and not gone:
+                raise failure
+            if gone:
+                logger.info("%s is gone, and its throttle with it", resource)
+
+    async def _now(self, wanted: Mapping[Resource, Mapping[str, str]]) -> Before:
+        before: Before = {}
+        for resource, values in (await configs.describe(self._client, list(wanted))).items():
+            if isinstance(values, ClientError):
+                raise values
+            known = {config.name: config.value for config in values if config.is_set}
+            before[f"{resource.kind.name}/{resource.name}"] = {name: known.get(name) for name in wanted[resource]}
+        return before
+
+    # -- the journal ---------------------------------------------------------------------------------------------------------
+
+    async def _write_down(self, before: Before | None) -> None:
+        """A tombstone says that nothing is left to put back."""
+        wanted = topics.NewTopic(JOURNAL, 1, configs={"cleanup.policy": "compact"})
+        refused = (await topics.create(self._client, [wanted]))[JOURNAL]
+        if refused is not None and refused.code is not ErrorCode.topic_already_exists:
+            raise refused
+        async with Producer(self._client) as producer:
+            value = None if before is None else json.dumps(before).encode()
+            await (await producer.send(JOURNAL, value, key=_KEY, partition=0)).place()
+
+    async def _written_down(self) -> Before | None:
+        """The newest entry."""
+        if JOURNAL not in (await self._client.refresh([JOURNAL])).topics:
+            return None
+        end = results(await list_offsets(self._client, {_PARTITION: At.LATEST}))[_PARTITION].offset
+        newest: bytes | None = None
+        async with Consumer(self._client, reset=At.EARLIEST) as consumer:
+            await consumer.assign({_PARTITION: At.EARLIEST})
+            while consumer.position(_PARTITION) < end:
+                for record in await consumer.poll(1.0):
+                    newest = record.record.value
+        found: Before | None = None if newest is None else json.loads(newest)
+        return found
+
+
+def _wanted(placed: Placed, targets: Placed, bytes_per_second: int) -> dict[Resource, dict[str, str]]:
+    """As kafka-reassign-partitions does it: who has the replica sends, who gets it receives."""
+    rate = str(bytes_per_second)
+    brokers: set[int] = set()
+    senders: dict[str, list[str]] = defaultdict(list)
+    receivers: dict[str, list[str]] = defaultdict(list)
+    for (topic, index), target in targets.items():
+        added = sorted(set(target) - set(placed[topic, index]))
+        if added:
+            brokers.update(added, placed[topic, index])
+            senders[topic] += [f"{index}:{broker}" for broker in placed[topic, index]]
+            receivers[topic] += [f"{index}:{broker}" for broker in added]
+    wanted = {Resource(ResourceType.BROKER, str(broker)): dict.fromkeys(_RATES, rate) for broker in sorted(brokers)}
+    for topic in sorted(senders):
+        values = {_LEADERS: ",".join(senders[topic]), _FOLLOWERS: ",".join(receivers[topic])}
+        wanted[Resource(ResourceType.TOPIC, topic)] = values
+    return wanted
