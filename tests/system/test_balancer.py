@@ -10,11 +10,13 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.admin import configs, topics
 from isthmus_client.admin.configs import Resource, ResourceType
 from isthmus_client.admin.topics import NewTopic
 from isthmus_client.client import Client
 
+from tests.kafka import KafkaNode
 from tests.node import COMBINED, ISTHMUS, Cluster
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.quorums import ask
@@ -194,3 +196,25 @@ def test_of_two_balancers_one_works_and_fills_an_empty_broker_by_itself(cluster:
                 process.kill()
                 process.wait()
     assert count(cluster.bootstrap, "t", 8) == RECORDS
+
+
+def test_apache_kafka_is_balanced_by_the_sizes_of_its_files(tmp_path: Path) -> None:
+    first = KafkaNode(tmp_path / "first")
+    second = KafkaNode(tmp_path / "second")
+    common = {"controller.quorum.voters": first.settings["controller.quorum.voters"]}
+    broker = {"process.roles": "broker", "node.id": "2", "listeners": f"PLAINTEXT://127.0.0.1:{second.port}", **common}
+    second.settings = {**second.settings, **broker}
+    try:
+        first.start()
+        second.start()
+        wait_until(lambda: len(ask(first.bootstrap, cluster_admin.describe).brokers) == 2, "both brokers")
+        ask(first.bootstrap, lambda c: topics.create(c, [NewTopic("t", assignments=dict.fromkeys(range(8), (1,)))]))
+        fill(first.bootstrap, "t", 8)
+        plan = json.loads(isthmus("balance", "execute", "-b", first.bootstrap, "--throttle", "0", "-o", "json"))
+        assert [load["replicas"] for load in plan["after"]] == [4, 4]
+        assert {load["disk"] > RECORDS * len(VALUE) for load in plan["before"]} == {True, False}
+        assert sorted(hosts(first.bootstrap, "t")) == [(1,)] * 4 + [(2,)] * 4
+        assert count(first.bootstrap, "t", 8) == RECORDS
+    finally:
+        second.kill()
+        first.kill()
