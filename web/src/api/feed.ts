@@ -1,0 +1,84 @@
+// The stream of events: read for as long as somebody is signed in, begun again when it ends, and stale when it is silent.
+import { createParser } from "eventsource-parser";
+import { useSyncExternalStore } from "react";
+import { type Known, merged, NOTHING, readNews } from "../logic/merge";
+import { refresh } from "./client";
+
+/** The control plane says something at least every ten seconds. */
+const SILENT_MS = 15_000;
+const RETRY_MS = [500, 1_000, 2_000, 4_000, 8_000] as const;
+
+export interface Feed extends Known {
+  readonly state: "connecting" | "live" | "stale";
+  readonly heardMs: number;
+}
+
+let feed: Feed = { ...NOTHING, state: "connecting", heardMs: 0 };
+const listeners = new Set<() => void>();
+
+function change(next: Partial<Feed>): void {
+  feed = { ...feed, ...next };
+  for (const listener of listeners) listener();
+}
+
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+};
+
+export const useFeed = (): Feed => useSyncExternalStore(subscribe, () => feed);
+
+function hear(kind: string | undefined, data: string): void {
+  const news = readNews(kind, data);
+  if (news === null) return;
+  change(merged(feed, news));
+  if (news.kind === "lost" || (news.kind === "task" && news.data.state === "DONE")) void refresh();
+}
+
+/** Ends when the stream does, or when it is silent for too long. */
+async function readOnce(signal: AbortSignal): Promise<void> {
+  const silence = new AbortController();
+  let timer = 0;
+  const heard = (): void => {
+    window.clearTimeout(timer);
+    timer = window.setTimeout(() => silence.abort(), SILENT_MS);
+  };
+  heard();
+  try {
+    const response = await fetch("/api/v1/events", { signal: AbortSignal.any([signal, silence.signal]) });
+    if (response.status === 401) void refresh(); // whoever is asked next says that the session has ended
+    if (!response.ok || response.body === null) return;
+    const parser = createParser({ onEvent: ({ event, data }) => hear(event, data) });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      heard();
+      change({ state: "live", heardMs: Date.now() });
+      parser.feed(part.value);
+    }
+  } finally {
+    window.clearTimeout(timer);
+  }
+}
+
+async function readAgain(signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    const before = feed.heardMs;
+    await readOnce(signal).catch(() => undefined); // whatever ended it, it is begun again
+    if (signal.aborted) return;
+    change({ state: "stale" });
+    failures = feed.heardMs > before ? 0 : failures + 1;
+    const pause = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
+    await new Promise((resolve) => window.setTimeout(resolve, pause));
+  }
+}
+
+/** Follow events until the returned function is called. */
+export function follow(): () => void {
+  const ending = new AbortController();
+  void readAgain(ending.signal);
+  return () => {
+    ending.abort();
+    change({ ...NOTHING, state: "connecting", heardMs: 0 });
+  };
+}

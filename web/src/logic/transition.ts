@@ -1,0 +1,55 @@
+// Promote and failover in plain words: what will happen, and what would be lost now.
+import type { Mirror } from "../api/schema";
+import { count, counted, duration } from "./format";
+import type { Latest } from "./series";
+
+export type Transition = "promote" | "failover";
+
+export const WORDS: Readonly<Record<Transition, { readonly title: string; readonly button: string; readonly steps: readonly string[] }>> = {
+  promote: {
+    title: "Promote",
+    button: "Promote",
+    steps: [
+      "The link copies what is still missing from the source, then stops copying into these topics.",
+      "Group offsets are synced a last time, and clients may write here from then on.",
+      "Nothing is lost, as long as producers on the source have stopped: stop them first.",
+      "The source must be reachable. Where it is not, fail over instead.",
+    ],
+  },
+  failover: {
+    title: "Fail over",
+    button: "Fail over now",
+    steps: [
+      "These topics are opened for writing at once, with what they hold now. The source is not asked.",
+      "Records that the source has and these copies have not stay behind there.",
+      "Transactions that are open are aborted here, so that readers do not hang.",
+      "It cannot be taken back: the topics do not follow the source again.",
+    ],
+  },
+};
+
+/** Mirror topics that a transition still has something to do for. */
+export const canChange = ({ mirror_status }: Mirror): boolean => mirror_status !== "STOPPED";
+
+/** Records that a copy lacks, as its leaders know; null when one of them has not been told of the source. */
+export function lacking(mirror: Pick<Mirror, "mirror_lags">): number | null {
+  const lags = mirror.mirror_lags.map(({ lag }) => lag);
+  return lags.length === 0 || lags.some((lag) => lag < 0) ? null : lags.reduce((sum, lag) => sum + lag, 0);
+}
+
+/** What would be lost by failing over now, as a sentence. */
+export function lossNow(mirrors: readonly Mirror[], sampled: Latest | null, nowMs: number): string {
+  const known = mirrors.map(lacking);
+  const records = known.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+  const unknown = known.filter((one) => one === null).length;
+  const told = records === 0 && unknown === 0 ? "No record is missing" : `${counted(records, "record")} missing`;
+  const time = sampled === null || sampled.ms < 0 ? "" : `, ${duration(sampled.ms)} behind the source`;
+  const age = sampled !== null && nowMs - sampled.atMs > STALE_MS ? `, as it was ${duration(nowMs - sampled.atMs)} ago` : "";
+  const rest = unknown === 0 ? "" : ` Of ${count(unknown)} ${unknown === 1 ? "topic" : "topics"} it is not known.`;
+  return `${told}${time}${age}.${rest}`;
+}
+
+const STALE_MS = 30_000;
+
+/** What has to be typed before a failover: the topic, or the link when there are several. */
+export const typedName = (topics: readonly string[], link: string): string => (topics.length === 1 ? (topics[0] ?? link) : link);

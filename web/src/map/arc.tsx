@@ -1,0 +1,36 @@
+// One flow on the map: dashes run from its source to its target, the colour is its lag, the label its numbers.
+import type { Cluster } from "../api/schema";
+import type { Arc } from "../logic/arcs";
+import { flowCaption, flowLabel } from "../logic/flows";
+import { flowIsLost, flowTone } from "../logic/tone";
+
+interface Props {
+  readonly arc: Arc;
+  readonly clusters: readonly Cluster[];
+}
+
+export function ArcPath({ arc, clusters }: Props) {
+  const { flow, path } = arc;
+  const moving = !flowIsLost(flow, clusters) && (flow.state === "ACTIVE" || flow.state === "BEHIND");
+  return (
+    <g className={`arc ${flow.kind} tone-${flowTone(flow, clusters)}`} data-flow={flow.flow_id} data-moving={moving}>
+      <path className="arc-way" d={path} />
+      <path className="arc-dashes" d={path}>
+        <title>{flowCaption(flow, clusters)}</title>
+      </path>
+    </g>
+  );
+}
+
+export function ArcLabel({ arc, clusters }: Props) {
+  const text = flowLabel(arc.flow, clusters);
+  const width = text.length * 6.4 + 18;
+  return (
+    <g className={`arc-label tone-${flowTone(arc.flow, clusters)}`} transform={`translate(${arc.x} ${arc.y})`}>
+      <rect x={-width / 2} y={-10} width={width} height={20} rx={10} />
+      <text textAnchor="middle" dy="0.34em">
+        {text}
+      </text>
+    </g>
+  );
+}
