@@ -246,8 +246,28 @@ async def produce_raw(
     return await by_leader(client, "produce", batches, send, lane)
 
 
+async def produce_to(
+    client: Client,
+    broker: int,
+    batches: Mapping[TopicPartition, Chunk],
+    *,
+    timeout_ms: int = PRODUCE_TIMEOUT_MS,
+    lane: str = PRODUCE_LANE,
+) -> dict[TopicPartition, Appended | ClientError]:
+    """One attempt to append one batch to each partition that this broker leads; raises ClientError when it cannot be asked."""
+    try:
+        answers = await _produce(client, await client.connection(broker, lane), batches, ALL_IN_SYNC, timeout_ms)
+    except ClientError as error:
+        client.suspect(error)
+        raise
+    for answer in answers.values():
+        if isinstance(answer, ClientError):
+            client.suspect(answer)
+    return answers
+
+
 async def _produce(
-    client: Client, connection: Connection, share: dict[TopicPartition, Chunk], acks: int, timeout_ms: int
+    client: Client, connection: Connection, share: Mapping[TopicPartition, Chunk], acks: int, timeout_ms: int
 ) -> dict[TopicPartition, Appended | ClientError]:
     names, by_id = _topics(client, share)
     newest = NEWEST if by_id else wire_produce.TOPIC_ID_SINCE - 1
@@ -258,13 +278,11 @@ async def _produce(
         (names[topic], [(i, memoryview(share[TopicPartition(topic, i)])) for i in indexes])
         for topic, indexes in by_topic(share).items()
     ]
-    body = wire_produce.encode_produce_request(version, ProduceRequest(None, acks, timeout_ms, topics))
+    body = wire_produce.encode_produce_chunks(version, ProduceRequest(None, acks, timeout_ms, topics))
     if acks == 0:
-        await connection.send_only(ApiKey.PRODUCE, version, (body,))
+        await connection.send_only(ApiKey.PRODUCE, version, body)
         return dict.fromkeys(share, Appended(-1))
-    frame, start = await connection.exchange(
-        ApiKey.PRODUCE, version, (body,), seconds=REQUEST_SECONDS + timeout_ms / 1000
-    )
+    frame, start = await connection.exchange(ApiKey.PRODUCE, version, body, seconds=REQUEST_SECONDS + timeout_ms / 1000)
     try:
         response = wire_produce.decode_produce_response(version, frame, start)
     except DecodeError as error:

@@ -8,6 +8,7 @@ from isthmus_wire.hot import (
     INT32,
     INT64,
     LEADER,
+    Chunk,
     Topic,
     read_count,
     read_node_endpoints,
@@ -88,7 +89,13 @@ def decode_produce_request(version: int, data: bytes | memoryview, offset: int =
 
 def encode_produce_request(version: int, request: ProduceRequest) -> bytearray:
     """The request's body."""
+    return bytearray().join(encode_produce_chunks(version, request))
+
+
+def encode_produce_chunks(version: int, request: ProduceRequest) -> list[Chunk]:
+    """The request's body in pieces, record batches among them as they are."""
     flexible = version >= FLEXIBLE_SINCE
+    chunks: list[Chunk] = []
     out = bytearray()
     write_string(out, request.transactional_id, flexible=flexible)
     out += _ACKS_AND_TIMEOUT.pack(request.acks, request.timeout_ms)
@@ -99,14 +106,16 @@ def encode_produce_request(version: int, request: ProduceRequest) -> bytearray:
         for index, records in partitions:
             out += INT32.pack(index)
             write_count(out, -1 if records is None else len(records), flexible=flexible)
-            out += records or b""
+            if records:
+                chunks += out, records
+                out = bytearray()
             if flexible:
                 out.append(0)
         if flexible:
             out.append(0)
     if flexible:
         out.append(0)
-    return out
+    return [*chunks, out]
 
 
 def encode_produce_response(version: int, response: ProduceResponse) -> bytearray:

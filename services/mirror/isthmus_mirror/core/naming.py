@@ -1,0 +1,77 @@
+"""What a topic of the source is called in the target, and which topics must not be copied, so that nothing ever goes in a circle."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+HEARTBEATS: Final = "heartbeats"
+_KAFKA_INTERNAL: Final = ("__", ".")
+_CONNECT_INTERNAL: Final = ("-internal", ".internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """MirrorMaker's DefaultReplicationPolicy, or with `identity` its IdentityReplicationPolicy."""
+
+    source: str
+    target: str
+    separator: str = "."
+    identity: bool = False
+    separated_internals: bool = True
+    """Whether internal topics use the separator too, or always a dot."""
+
+    def remote(self, topic: str) -> str:
+        """What the copy is called. Heartbeats have their way in their name, whatever the policy."""
+        if self.identity and not self._is_heartbeats(topic):
+            return topic
+        return f"{self.source}{self.separator}{topic}"
+
+    @property
+    def offset_syncs_at_source(self) -> str:
+        """The name of the topic of offset syncs where it is in the source."""
+        return self._internal("mm2-offset-syncs", self.target)
+
+    @property
+    def offset_syncs_at_target(self) -> str:
+        """The name of the topic of offset syncs where it is in the target."""
+        return self._internal("mm2-offset-syncs", self.source)
+
+    @property
+    def checkpoints(self) -> str:
+        """The name of the topic of checkpoints, in the target."""
+        return self._internal(self.source, "checkpoints")
+
+    @property
+    def progress(self) -> str:
+        """The name of our own topic of jumps, in the target."""
+        return f"__isthmus_mirror_offsets.{self.source}"
+
+    def _internal(self, *words: str) -> str:
+        return (self.separator if self.separated_internals else ".").join((*words, "internal"))
+
+    def refuses(self, topic: str) -> str:
+        """Why a topic is never copied, whatever the filters say; empty when it may be."""
+        if self._is_internal(topic):
+            return "it is internal"
+        if self.identity and not self._is_heartbeats(topic):
+            return ""
+        way = list(self._way(topic))
+        if self.target in way:
+            return f"it comes from {self.target}"
+        if self.source in way:
+            return f"it has been at {self.source} before"
+        return ""
+
+    def is_heartbeats(self, topic: str) -> bool:
+        """Whether it holds heartbeats, of this source or of one further up."""
+        return self._is_heartbeats(topic)
+
+    def _is_heartbeats(self, topic: str) -> bool:
+        return topic == HEARTBEATS or topic.endswith(self.separator + HEARTBEATS)
+
+    def _way(self, topic: str) -> Iterator[str]:
+        """The aliases that a name tells, if they are aliases: the nearest first."""
+        yield from topic.split(self.separator)[:-1]
+
+    def _is_internal(self, topic: str) -> bool:
+        return topic.startswith(_KAFKA_INTERNAL) or topic.endswith((*_CONNECT_INTERNAL, f"{self.separator}internal"))
