@@ -16,6 +16,7 @@ from isthmus_client.admin.configs import Resource, ResourceType
 from isthmus_client.admin.topics import NewTopic
 from isthmus_client.client import Client
 
+from tests.edge.api.server import running_api
 from tests.kafka import KafkaNode
 from tests.node import COMBINED, ISTHMUS, Cluster
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
@@ -218,3 +219,35 @@ def test_apache_kafka_is_balanced_by_the_sizes_of_its_files(tmp_path: Path) -> N
     finally:
         second.kill()
         first.kill()
+
+
+def test_a_plan_is_shown_and_carried_out_by_rest(cluster: Cluster, tmp_path: Path) -> None:
+    ask(
+        cluster.bootstrap,
+        lambda client: topics.create(client, [NewTopic("t", assignments=dict.fromkeys(range(8), (1, 2)))]),
+    )
+    fill(cluster.bootstrap, "t", 8)
+    with running_api(tmp_path / "api") as api:
+        cluster_id = api.register("c", cluster.bootstrap)
+        wanted = api.ask("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {})
+        assert wanted.status == 200, wanted
+        plan = wanted.body
+        assert {load["broker_id"]: load["replicas"] for load in plan["before"]}[ADDED] == 0
+        assert plan["moves"][0]["reason"]
+        task = {
+            "kind": "execute-plan",
+            "cluster_id": cluster_id,
+            "partitions": plan["targets"],
+            "bytes_per_second": 5_000_000,
+        }
+        begun = api.ask("POST", "/api/v1/tasks", task)
+        assert begun.status == 202, begun
+        path = f"/api/v1/tasks/{begun.body['task_id']}"
+        ended = api.await_that(path, lambda one: one["state"] != "OPEN")
+        assert (ended["state"], ended["done"]) == ("DONE", 1), ended
+        missing = api.ask("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {"leaving": [77]})
+        assert (missing.status, missing.body["message"]) == (404, "There is no broker 77.")
+    for target in plan["targets"]:
+        assert hosts(cluster.bootstrap, target["topic_name"])[target["partition_id"]] == tuple(target["broker_ids"])
+    assert throttles(cluster.bootstrap, "t") == {}
+    assert count(cluster.bootstrap, "t", 8) == RECORDS

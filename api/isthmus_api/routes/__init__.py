@@ -1,7 +1,18 @@
 """Every resource, a file each: `v3` in the shapes of Confluent's REST v3, `v1` our own."""
 
 from isthmus_api.registry import Route, in_order
-from isthmus_api.routes.v1 import audit, events, inventory, lag, mirror_flows, replicas, session, tasks, topology
+from isthmus_api.routes.v1 import (
+    audit,
+    balancer,
+    events,
+    inventory,
+    lag,
+    mirror_flows,
+    replicas,
+    session,
+    tasks,
+    topology,
+)
 from isthmus_api.routes.v3 import (
     brokers,
     cluster_configs,
@@ -19,7 +30,7 @@ from isthmus_api.routes.v3 import (
 
 def all_routes() -> list[Route]:
     """In the order in which they are tried."""
-    ours = (session, inventory, topology, replicas, lag, mirror_flows, tasks, audit, events)
+    ours = (session, inventory, topology, replicas, lag, mirror_flows, balancer, tasks, audit, events)
     v3 = (
         clusters,
         cluster_configs,

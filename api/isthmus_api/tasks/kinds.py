@@ -5,8 +5,10 @@ A step may be interrupted anywhere and done again: it looks at the cluster first
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
+from isthmus_balancer.core.schedule import Pace
+from isthmus_balancer.edge.executor import Executor
 from isthmus_client.admin import mirrors as mirror_admin
 from isthmus_client.admin import partitions as partition_admin
 from isthmus_client.admin import topics as topic_admin
@@ -16,7 +18,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState
 from pydantic import Field, RootModel, model_validator
 
-from isthmus_api.limits import TASK_ITEMS_MAX
+from isthmus_api.limits import TASK_ITEMS_MAX, TASK_SECONDS_MAX
 from isthmus_api.models import Wanted
 from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome
 
@@ -107,6 +109,12 @@ def _target(move: partition_admin.Move) -> tuple[int, ...]:
     return tuple(replica for replica in move.replicas if replica not in move.removing)
 
 
+class PlannedPartition(PartitionToMove):
+    """The same, as a plan tells it."""
+
+    observers: int = Field(0, ge=0, le=1000, description="How many of the last brokers observe.")
+
+
 class AlterMirrors(Wanted):
     """Promote mirror topics, or fail them over, and wait until clients can write to them."""
 
@@ -134,7 +142,33 @@ class AlterMirrors(Wanted):
         return NotYet(f"{topic} was asked to {self.action}")
 
 
-Settings = CreateTopics | Reassign | AlterMirrors
+class ExecutePlan(Wanted):
+    """Move partitions as a balancer's plan says: a few at a time, under throttles that are lifted whatever happens."""
+
+    kind: Literal["execute-plan"]
+    cluster_id: str
+    partitions: list[PlannedPartition] = Field(min_length=1, max_length=TASK_ITEMS_MAX)
+    bytes_per_second: int = Field(10_000_000, ge=0, le=2**53, description="For each broker; 0 holds nothing back.")
+    moves_per_broker: int = Field(5, ge=1, le=1000)
+
+    def items(self) -> list[dict[str, Any]]:
+        """All of it in one: the throttles are its own from the first move to the last."""
+        return [{"partitions": len(self.partitions)}]
+
+    async def step(self, client: Client, _item: dict[str, Any]) -> Outcome:
+        """Until everything is where it belongs; done again, it goes on with what is not."""
+        targets = {(one.topic_name, one.partition_id): tuple(one.broker_ids) for one in self.partitions}
+        observers = {(one.topic_name, one.partition_id): one.observers for one in self.partitions}
+        pace = Pace(per_broker=self.moves_per_broker, bytes_per_second=self.bytes_per_second)
+        progress = await Executor(client, targets, observers, pace).run()
+        if progress.failures:
+            return Failed("; ".join(f"{partition}: {why}" for partition, why in sorted(progress.failures.items())))
+        return Done(f"{progress.done} partitions moved")
+
+
+Settings = CreateTopics | Reassign | AlterMirrors | ExecutePlan
+STEP_SECONDS: Final[dict[str, int]] = {"execute-plan": TASK_SECONDS_MAX}
+"""Kinds whose steps may take longer than a question to a cluster."""
 
 
 class CreateTaskRequest(RootModel[Annotated[Settings, Field(discriminator="kind")]]):

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from isthmus_api.clusters import Clusters
 from isthmus_api.events import EventKind, Hub
-from isthmus_api.limits import TASK_LEASE_SECONDS, TASK_PAUSE_SECONDS, TASK_SECONDS_MAX, TASK_WIDTH
+from isthmus_api.limits import CLUSTER_SECONDS, TASK_LEASE_SECONDS, TASK_PAUSE_SECONDS, TASK_SECONDS_MAX, TASK_WIDTH
 from isthmus_api.problems import Problem
 from isthmus_api.store.work import Item, ItemState, Task, TaskState, Work
-from isthmus_api.tasks.kinds import CreateTaskRequest, Settings
+from isthmus_api.tasks.kinds import STEP_SECONDS, CreateTaskRequest, Settings
 from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,8 @@ class Runner:
 
     async def _step(self, settings: Settings, item: Item) -> _Settled:
         try:
-            async with self._clusters.use(settings.cluster_id) as client:
+            seconds = STEP_SECONDS.get(settings.kind, CLUSTER_SECONDS)
+            async with self._clusters.use(settings.cluster_id, seconds) as client:
                 return _Settled(await settings.step(client, dict(item.item)), item)
         except Problem as problem:
             # A cluster that is away comes back, and then the step is done again.
