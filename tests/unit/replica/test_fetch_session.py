@@ -115,3 +115,16 @@ def test_who_asks_in_another_epoch_is_told_again_what_it_was_told_before() -> No
     assert [p.partition for _, group in told for p in group] == [0]
     quiet = begun(sessions, request(2, [], session_id))
     assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
+
+
+def test_a_watermark_beside_a_divergence_does_not_count_as_told() -> None:
+    """Whoever has to cut its log first does not take it, and must hear of it again although nothing has changed since."""
+    for opens in (True, False):
+        sessions = FetchSessions(10, Random(1))
+        session_id = 0 if opens else opened(sessions, [0])
+        diverged = begun(sessions, request(0, [0]) if opens else request(1, [], session_id))
+        (topic, answer), *_ = answers(diverged, watermark=5)
+        session_id, _ = sessions.finish(diverged, [(topic, answer._replace(diverging_epoch=(1, 5)))], 0)
+        after = begun(sessions, request(1 if opens else 2, [], session_id))
+        _, told = sessions.finish(after, answers(after, watermark=5), 0)
+        assert [p.high_watermark for _, group in told for p in group] == [5]

@@ -188,6 +188,10 @@ class CommittedStays:
         truth, partition = self.topics[log.topic], self._brokers[log.broker_id].partitions.get(log.topic)
         if partition is None or self._does_not_count(truth, partition) or log.broker_id in truth.lossy:
             return
+        state = self._state[log.topic]
+        counted = (*state.isr, *(state.eligible_leader_replicas or ()))
+        if partition.leadership.leader_epoch < state.leader_epoch and log.broker_id not in counted:
+            return  # it follows a leader that is none any more, and nobody counts on it
         if truth.start <= end_offset < len(truth.records) and _same(log, truth, end_offset):
             raise Violation(f"broker {log.broker_id} cuts {log.topic} at {end_offset}: that record is committed")
 

@@ -43,6 +43,12 @@ class _Followed:
             return answer._replace(error_code=ErrorCode.unknown_topic_or_partition.value)
         return answer
 
+    def told(self, answer: FetchedPartition) -> None:
+        """A watermark counts as told only if the reader takes it: not with an error, nor where it has to cut its log first."""
+        is_taken = not answer.error_code and answer.diverging_epoch is None
+        self.high_watermark = answer.high_watermark if is_taken else -1
+        self.log_start_offset = answer.log_start_offset
+
     def has_news(self, answer: FetchedPartition) -> bool:
         return (
             bool(answer.records)
@@ -147,13 +153,10 @@ class FetchSessions:
             if not followed.has_news(told):
                 continue
             news.append((topic, told))
-            followed.high_watermark = answer.high_watermark
-            followed.log_start_offset = answer.log_start_offset
+            followed.told(answer)
             if answer.records:  # whoever got data goes to the end of the line
                 del session.partitions[key]
                 session.partitions[key] = followed
-            elif answer.error_code:
-                followed.high_watermark = -1  # so that the reader hears of it when the error is over
         return session.session_id, _by_topic(sorted(news, key=_rank))
 
     def _open(self, fetching: Fetching, answers: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
@@ -166,7 +169,7 @@ class FetchSessions:
             followed = session.partitions[topic, wanted.partition] = _Followed(wanted)
             answer = told.get((topic, wanted.partition))
             if answer is not None:
-                followed.high_watermark, followed.log_start_offset = answer.high_watermark, answer.log_start_offset
+                followed.told(answer)
                 followed.tell(answer)
         self._sessions[session_id] = session
         return session_id
