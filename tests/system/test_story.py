@@ -1,0 +1,243 @@
+"""One story through the platform, told by REST and the command line alone: an Apache Kafka is linked to a cluster of ours over two regions,
+a broker is added and gets its share, the source dies, and all goes on where it was. Every number is checked against what was written.
+"""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.edge.api.server import Api, running_api
+from tests.kafka import KafkaNode, running_kafka
+from tests.node import COMBINED, ISTHMUS, STOP_SECONDS, Cluster
+from tests.system.ledger import wait_until
+
+RECORDS: Final = 1_000
+READ: Final = 600
+PARTITIONS: Final = 4
+ADDED: Final = 4
+LINK: Final = "from-kafka"
+GROUP: Final = "billing"
+CONSTRAINTS: Final = json.dumps(
+    {
+        "version": 2,
+        "replicas": [{"count": 2, "constraints": {"region": "west"}}],
+        "observers": [{"count": 1, "constraints": {"region": "east"}}],
+        "observerPromotionPolicy": "under-min-isr",
+    }
+)
+
+
+def isthmus(*arguments: str, given: str = "") -> str:
+    done = subprocess.run([ISTHMUS, *arguments], input=given, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def service(log: Path, *arguments: str) -> Iterator[None]:
+    with log.open("wb") as file:
+        process = subprocess.Popen([ISTHMUS, *arguments], stdout=file, stderr=file)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
+    with running_kafka(tmp_path_factory.mktemp("kafka"), {"broker.rack": "north/a"}) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers over two regions, and a fourth that is not started yet."""
+    made = Cluster(
+        tmp_path_factory.mktemp("cluster"),
+        [COMBINED, "broker", "broker", "broker"],
+        racks=["west/a", "west/b", "east/a", "west/c"],
+        settings={"isthmus.samples.interval.ms": "500", "default.replication.factor": "2"},
+        cluster_id="aXN0aG11cy1zdG9yeS0tMQ",
+    )
+    made.format()
+    try:
+        for number in (1, 2, 3):
+            made.nodes[number].launch()
+        for number in (1, 2, 3):
+            made.nodes[number].await_ready()
+        yield made
+    finally:
+        made.end()
+
+
+class Story:
+    """The control plane, and what was registered with it."""
+
+    def __init__(self, api: Api, source: KafkaNode, cluster: Cluster) -> None:
+        self.api = api
+        self.source = source
+        self.cluster = cluster
+        self.written: list[str] = []
+        self.there = f"/kafka/v3/clusters/{api.register('kafka', source.bootstrap)}"
+        self.cluster_id = api.register("ours", cluster.nodes[1].bootstrap)
+        self.here = f"/kafka/v3/clusters/{self.cluster_id}"
+
+    @property
+    def bootstrap(self) -> str:
+        """Of our cluster."""
+        return self.cluster.nodes[1].bootstrap
+
+    def make(self, where: str, topic: str, partitions: int, **configs: str) -> None:
+        body = {
+            "topic_name": topic,
+            "partitions_count": partitions,
+            "configs": [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()],
+        }
+        made = self.api.ask("POST", f"{where}/topics", body)
+        assert made.status == 201, made
+
+    def write(self, bootstrap: str, topic: str, values: Sequence[str]) -> None:
+        isthmus("produce", topic, "-b", bootstrap, given="".join(f"{value}\n" for value in values))
+
+    def read_as_group(self, bootstrap: str, count: int) -> list[str]:
+        arguments = (
+            "orders",
+            "--group",
+            GROUP,
+            "-n",
+            str(count),
+            "--from-beginning",
+            "--timeout",
+            "120",
+            "--format",
+            "%v\\n",
+        )
+        return isthmus("consume", *arguments, "-b", bootstrap).splitlines()
+
+    def link(self) -> str:
+        settings = {
+            "bootstrap.servers": self.source.bootstrap,
+            "consumer.offset.sync.enable": "true",
+            "consumer.offset.sync.ms": "1000",
+            "consumer.offset.group.filters": '{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}',
+        }
+        body = {"configs": [{"name": name, "value": value} for name, value in settings.items()]}
+        assert self.api.ask("POST", f"{self.here}/links?link_name={LINK}", body).status == 204
+        assert self.api.ask("POST", f"{self.here}/links/{LINK}/mirrors", {"source_topic_name": "orders"}).status == 204
+        return f"{self.here}/links/{LINK}/mirrors/orders"
+
+    def copied(self, mirror: dict[str, Any]) -> int:
+        return sum(lag["last_source_fetch_offset"] for lag in mirror["mirror_lags"] if lag["lag"] == 0)
+
+
+def test_a_cluster_is_linked_balanced_lost_and_taken_over_from(
+    source: KafkaNode, cluster: Cluster, tmp_path: Path
+) -> None:
+    with (
+        running_api(tmp_path / "api") as api,
+        service(tmp_path / "linker.log", "linker", "-b", cluster.nodes[1].bootstrap),
+    ):
+        story = Story(api, source, cluster)
+        values = [f"order {number}" for number in range(RECORDS)]
+
+        # Topics with observers here, orders there; a link brings the orders over.
+        story.make(story.here, "events", PARTITIONS, isthmus_placement_constraints=CONSTRAINTS)
+        (observed,) = {tuple(sorted(_observers(one))) for one in _replica_status(story, "events")}
+        assert observed == (3,)
+        story.make(story.there, "orders", PARTITIONS)
+        mirror = story.link()
+        story.write(source.bootstrap, "orders", values)
+        api.await_that(mirror, lambda one: story.copied(one) == RECORDS)
+        assert api.get(mirror)["mirror_status"] == "ACTIVE"
+
+        # The lag of link and observers is told, and reaches zero.
+        lag = "/api/v1/lag?by=copy&kind=link&topic=orders"
+        series = api.await_that(
+            lag, lambda one: len(one["series"]) == PARTITIONS and all(_at_end(s) for s in one["series"])
+        )
+        assert {(s["link"], s["source_topic"], s["target_cluster"]) for s in series["series"]} == {
+            (LINK, "orders", story.cluster_id)
+        }
+        story.write(story.bootstrap, "events", values)
+        api.await_that("/api/v1/lag?by=copy&kind=observer&topic=events", lambda one: len(one["series"]) == PARTITIONS)
+
+        # A group reads a part there; its offsets come over.
+        first = story.read_as_group(source.bootstrap, READ)
+        assert len(first) == READ
+        lags = f"{story.here}/consumer-groups/{GROUP}/lags"
+        api.await_that(lags, lambda one: sum(p["current_offset"] for p in one.get("data", ())) == READ)
+
+        # A broker is added, and gets its share by a plan.
+        cluster.nodes[ADDED].start()
+        plans = f"/api/v1/clusters/{story.cluster_id}/balancer/plans"
+        wait_until(
+            lambda: _share(plan := api.ask("POST", plans, {}).body) is not None and not plan["lacking"],
+            "samples of all brokers",
+        )
+        plan = api.ask("POST", plans, {}).body
+        begun = api.ask(
+            "POST",
+            "/api/v1/tasks",
+            {"kind": "execute-plan", "cluster_id": story.cluster_id, "partitions": plan["targets"]},
+        )
+        ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
+        assert (ended["state"], ended["failed"]) == ("DONE", 0)
+        promised = {load["broker_id"]: load["replicas"] for load in plan["after"]}
+        assert promised[ADDED] > 0
+        for target in plan["targets"]:
+            replicas = api.get(
+                f"{story.here}/topics/{target['topic_name']}/partitions/{target['partition_id']}/replicas"
+            )["data"]
+            assert sorted(one["broker_id"] for one in replicas) == sorted(target["broker_ids"])
+        journal = 2  # replicas of the topic in which the run has written its throttles down
+        api.await_that(
+            "/api/v1/topology", lambda _: _replicas(api, story.cluster_id) == sum(promised.values()) + journal
+        )
+
+        # The source dies; the copy is taken over, and the group goes on where it was.
+        source.kill()
+        asked = {"mirror_topic_names": ["orders"]}
+        assert (
+            api.ask("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked).body["data"][0]["error_code"] is None
+        )
+        api.await_that(mirror, lambda one: one["mirror_status"] == "STOPPED")
+        story.write(story.bootstrap, "orders", ["after the failover"])
+        rest = story.read_as_group(story.bootstrap, RECORDS - READ + 1)
+        assert sorted(first + rest) == sorted([*values, "after the failover"])
+        assert api.get(lags)["data"]
+        assert all(one["lag"] == 0 for one in api.get(lags)["data"])
+
+
+def _replica_status(story: Story, topic: str) -> list[list[dict[str, Any]]]:
+    """The replicas of each partition."""
+    told = story.api.get(f"{story.here}/topics/{topic}/partitions/-/replica-status")["data"]
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for replica in told:
+        by_partition.setdefault(replica["partition_id"], []).append(replica)
+    assert len(by_partition) == PARTITIONS
+    return list(by_partition.values())
+
+
+def _observers(replicas: list[dict[str, Any]]) -> list[int]:
+    return [replica["broker_id"] for replica in replicas if replica["is_observer"]]
+
+
+def _at_end(series: dict[str, Any]) -> bool:
+    return bool(series["points"]) and series["points"][-1]["lag_records"] == 0
+
+
+def _share(plan: dict[str, Any]) -> int | None:
+    return next((load["replicas"] for load in plan["after"] if load["broker_id"] == ADDED), None)
+
+
+def _replicas(api: Api, cluster_id: str) -> int:
+    """As the map counts them."""
+    (found,) = [one for one in api.get("/api/v1/topology")["clusters"] if one["cluster_id"] == cluster_id]
+    return sum(one["replicas"] for one in found["brokers"])
