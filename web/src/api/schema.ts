@@ -21,6 +21,7 @@ export type LagSeries = Schemas["LagSeries"];
 export type LagPoint = Schemas["LagPoint"];
 export type GroupLag = Schemas["LagData"];
 export type Task = Schemas["TaskData"];
+export type Plan = Schemas["PlanData"];
 export type AuditEntry = Schemas["AuditEntry"];
 export type TopicData = Schemas["TopicData"];
 

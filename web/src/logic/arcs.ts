@@ -11,6 +11,9 @@ export interface Arc {
   readonly y: number;
 }
 
+type Point = Pick<Place, "x" | "y">;
+
+const LABEL_AT = 0.4;
 const BOW = 0.2;
 const BOW_STEP = 0.16;
 const LOOP = 46;
@@ -42,9 +45,15 @@ function bow(flow: Flow, from: Place, to: Place, rank: number): Arc {
   return {
     flow,
     path: `M${at(from)} Q${at(control)} ${at(to)}`,
-    x: (middle.x + control.x) / 2,
-    y: Math.max(TOP, (middle.y + control.y) / 2),
+    ...along(from, control, to, LABEL_AT),
   };
+}
+
+/** A point of the curve: where flows of several sources end together, their labels are still apart. */
+function along(from: Point, control: Point, to: Point, part: number): Point {
+  const rest = 1 - part;
+  const mix = (axis: "x" | "y"): number => rest * rest * from[axis] + 2 * rest * part * control[axis] + part * part * to[axis];
+  return { x: mix("x"), y: Math.max(TOP, mix("y")) };
 }
 
 /** A flow within a region. */
@@ -56,7 +65,7 @@ function loop(flow: Flow, place: Place, rank: number): Arc {
 }
 
 const round = (value: number): number => Math.round(value * 10) / 10;
-const at = ({ x, y }: { readonly x: number; readonly y: number }): string => `${round(x)} ${round(y)}`;
+const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`;
 
 /** Labels that would lie on one another are moved down, the uppermost first. */
 function spread(found: readonly Arc[]): readonly Arc[] {

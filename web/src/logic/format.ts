@@ -29,6 +29,14 @@ export function duration(ms: number | null): string {
 export const records = (value: number | null): string =>
   value === null || value < 0 ? MINUS : `${compact(value)} ${value === 1 ? "record" : "records"}`;
 
+/** Bytes in powers of ten, as disks are sold. */
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const power = value < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(value) / 3));
+  const scaled = value / 1_000 ** power;
+  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${units[power]}`;
+}
+
 /** An offset, or that it is not known. */
 export const offset = (value: number | null): string => (value === null || value < 0 ? MINUS : count(value));
 
@@ -46,6 +54,9 @@ export function clock(atMs: number): string {
     `${part(at.getHours())}:${part(at.getMinutes())}:${part(at.getSeconds())}`
   );
 }
+
+/** ConsumerOffsetSync reads better as "consumer offset sync". */
+export const spaced = (name: string): string => plain(name.replaceAll(/([a-z])([A-Z])/g, "$1 $2"));
 
 /** SOURCE_UNAVAILABLE reads better as "source unavailable". */
 export const plain = (state: string): string => state.replaceAll("_", " ").toLowerCase();

@@ -14,15 +14,16 @@ import { Topics } from "./topics";
 import { useCluster } from "./use-cluster";
 
 const Groups = lazy(() => import("./groups"));
+const Balancer = lazy(() => import("./balancer"));
 const Links = lazy(() => import("./links"));
 const MirrorFlows = lazy(() => import("./mirror-flows"));
 
-const TABS = { "": "Topics", brokers: "Brokers", groups: "Groups", links: "Links", mirrors: "Mirrors" } as const;
+const TABS = { "": "Topics", brokers: "Brokers", groups: "Groups", links: "Links", mirrors: "Mirrors", balancer: "Balancer" } as const;
 type Tab = keyof typeof TABS;
 
 /** Links are made by Isthmus clusters alone; mirrors copy into any. */
 const tabsOf = ({ kind }: Cluster): readonly Tab[] =>
-  kind === "isthmus" ? ["", "brokers", "groups", "links", "mirrors"] : ["", "brokers", "groups", "mirrors"];
+  kind === "isthmus" ? ["", "brokers", "groups", "links", "mirrors", "balancer"] : ["", "brokers", "groups", "mirrors", "balancer"];
 
 export default function ClusterPage() {
   const { tab = "" } = useParams();
@@ -55,6 +56,7 @@ export default function ClusterPage() {
         {tab === "brokers" && <Brokers cluster={cluster} />}
         {tab === "groups" && <Groups cluster={cluster} />}
         {tab === "links" && <Links cluster={cluster} />}
+        {tab === "balancer" && <Balancer cluster={cluster} />}
         {tab === "mirrors" && <MirrorFlows cluster={cluster} />}
       </Suspense>
     </>

@@ -7,7 +7,8 @@ import type { LagSeries, Link } from "../api/schema";
 import { CreateMirror } from "../forms/create-mirror";
 import { clusterName } from "../logic/flows";
 import { clusterPath } from "../logic/paths";
-import { plain } from "../logic/format";
+import { plain, spaced } from "../logic/format";
+import { stateTone } from "../logic/tone";
 import { Mirrors } from "../mirrors/mirrors";
 import { Configs } from "../ui/configs";
 import { LagPanel } from "../ui/lag-chart";
@@ -62,8 +63,8 @@ function About({ link }: { link: Link }) {
           ...(link.tasks ?? []).map(
             (task) =>
               [
-                plain(task.task_name),
-                <Pill key={task.task_name} tone={task.errors.length > 0 ? "bad" : "good"}>
+                spaced(task.task_name),
+                <Pill key={task.task_name} tone={task.errors.length > 0 ? "bad" : stateTone(task.state)}>
                   {task.errors[0]?.error_message || plain(task.state)}
                 </Pill>,
               ] as const,

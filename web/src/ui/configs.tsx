@@ -14,21 +14,26 @@ const isDefault = ({ source }: Config): boolean => !source.startsWith("DYNAMIC_T
 
 export function Configs({ configs, change }: Props) {
   const [wanted, setWanted] = useState("");
+  const [all, setAll] = useState(false);
   const rows = configs
-    .filter(({ name }) => name.includes(wanted.trim()))
+    .filter((config) => config.name.includes(wanted.trim()) && (all || wanted !== "" || !isDefault(config)))
     .toSorted((one, other) => Number(isDefault(one)) - Number(isDefault(other)) || one.name.localeCompare(other.name));
   return (
     <section className="panel">
       <div className="bar">
         <h2>Configs</h2>
+        <label>
+          <input type="checkbox" checked={all} onChange={(event) => setAll(event.target.checked)} /> defaults
+        </label>
         <input type="search" aria-label="Search configs" placeholder="Search configs" value={wanted} onChange={(event) => setWanted(event.target.value)} />
       </div>
+      {rows.length === 0 && <p className="muted">Nothing is set here: all {configs.length} configs have their defaults.</p>}
       <Table
         label="Configs"
         rows={rows}
         rowKey={({ name }) => name}
         columns={[
-          { head: "Config", cell: ({ name }) => <code>{name}</code> },
+          { head: "Config", cell: ({ name }) => <code className="whole">{name}</code> },
           { head: "Value", cell: (config) => <Value key={config.value} config={config} change={change} /> },
           { head: "From", cell: (config) => (isDefault(config) ? <span className="muted">default</span> : "set here") },
         ]}
@@ -45,8 +50,8 @@ function Value({ config, change }: { config: Config } & Pick<Props, "change">) {
   };
   if (!editing) {
     return (
-      <span className="bar">
-        <code>{config.is_sensitive ? "hidden" : (config.value ?? "none")}</code>
+      <span className="value">
+        <code>{config.is_sensitive ? "hidden" : config.value || "empty"}</code>
         {!config.is_read_only && (
           <button type="button" className="plain" aria-label={`Change ${config.name}`} onClick={() => setEditing(true)}>
             Change

@@ -125,6 +125,7 @@ function options(data: Columns, unit: Unit, width: number, element: HTMLElement)
     series: [{ value: (_: UPlot, seconds: number | null) => (seconds === null ? "–" : clock(seconds * 1_000)) }, ...lines],
     axes: [axis, { ...axis, size: 84, values: (_: UPlot, values: number[]) => values.map((value) => told(value, unit)) }],
     scales: { y: { range: (_: UPlot, __: number, most: number) => [0, Math.max(unit === "ms" ? 100 : 10, most * 1.1)] } },
+    legend: { live: false },
     cursor: { drag: { x: false, y: false } },
   };
 }
