@@ -15,6 +15,7 @@ from isthmus_cli.group import group_app
 from isthmus_cli.link import link_app
 from isthmus_cli.linker import linker
 from isthmus_cli.load import load
+from isthmus_cli.mirror import mirror
 from isthmus_cli.node import node
 from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
@@ -28,6 +29,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Ka
 app.command()(node)
 app.command()(api)
 app.command()(linker)
+app.command()(mirror)
 app.command()(balancer)
 app.add_typer(storage_app, name="storage")
 app.add_typer(cluster_app, name="cluster")

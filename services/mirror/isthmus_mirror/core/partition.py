@@ -160,6 +160,16 @@ class PartitionCopy:
         return self._held >= HELD_BYTES_MAX
 
     @property
+    def holds(self) -> bool:
+        """Whether it holds anything that was fetched."""
+        return bool(self._outgoing)
+
+    @property
+    def newest_timestamp(self) -> int:
+        """The greatest of the newest batch that it holds."""
+        return self._outgoing[-1].max_timestamp if self._outgoing else _NO_TIME
+
+    @property
     def is_placed(self) -> bool:
         """Whether it is known where the copy ends."""
         return self.stage in (Stage.COPY, Stage.CHECK, Stage.ASK_SOURCE)

@@ -1,0 +1,72 @@
+"""`isthmus mirror`: copies topics between clusters, as MirrorMaker's file says."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from isthmus_client.connection import Address
+    from isthmus_mirror.core.settings import MirrorSettings
+
+_FAILED = 1
+
+FileOption = Annotated[Path, typer.Option("-c", "--config", metavar="FILE", help="MirrorMaker's mm2.properties.")]
+ClustersOption = Annotated[
+    str | None,
+    typer.Option("--clusters", metavar="A,B", help="Run the flows to these clusters alone. [default: to all]"),
+]
+HttpOption = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", help="Serve /metrics and /health here; port 0 takes any."),
+]
+
+
+def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption = None) -> None:
+    """Copy topics between clusters, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
+    from isthmus_client.client import parse_bootstrap
+    from isthmus_mirror.core.settings import SettingsRefused, read_settings
+    from isthmus_service.logs import set_up_logs
+
+    try:
+        settings = read_settings(config.read_text())
+        for bootstrap in settings.bootstrap.values():
+            parse_bootstrap(bootstrap)
+        set_up_logs("mirror")
+    except (OSError, SettingsRefused) as error:
+        raise typer.BadParameter(f"{config}: {error}", param_hint="'-c'") from error
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    chosen = {alias.strip() for alias in (clusters or "").split(",") if alias.strip()}
+    if unknown := sorted(chosen - settings.bootstrap.keys()):
+        raise typer.BadParameter(f"{config} has no cluster '{unknown[0]}'", param_hint="'--clusters'")
+    import uvloop
+
+    raise typer.Exit(uvloop.run(_run(settings, chosen, _address(http))))
+
+
+def _address(text: str | None) -> "Address | None":
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise typer.BadParameter(f"wants HOST:PORT, not '{text}'", param_hint="'--http'")
+    return host.strip("[]"), int(port)
+
+
+async def _run(settings: "MirrorSettings", clusters: set[str], http: "Address | None") -> int:
+    from isthmus_mirror.edge.main import run_mirror
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        await run_mirror(settings, clusters, http, stopping)
+    except OSError as error:
+        print(f"isthmus mirror: {error}", file=sys.stderr)
+        return _FAILED
+    return 0

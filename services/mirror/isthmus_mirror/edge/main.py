@@ -1,0 +1,72 @@
+"""What runs a mirror: a process of its own, with metrics and health."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from isthmus_client.connection import Address
+from isthmus_service.http import observed
+from prometheus_client import CollectorRegistry
+
+from isthmus_mirror.core.settings import FlowSettings, MirrorSettings
+from isthmus_mirror.edge.flow import FlowRunner
+from isthmus_mirror.edge.observe import MirrorCollector
+
+logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS: Final = 5.0
+
+
+class Mirror:
+    """All flows of a file whose target is one of `clusters`; all without them. A fault of one is told, and the flow begins anew."""
+
+    def __init__(self, settings: MirrorSettings, clusters: Collection[str]) -> None:
+        self.runners: dict[str, FlowRunner] = {}
+        self._settings = settings
+        self._flows = [flow for flow in settings.flows if not clusters or flow.target in clusters]
+
+    def not_ready(self) -> str:
+        """Why it cannot copy now; empty when it can."""
+        return "; ".join(filter(None, (runner.not_ready() for runner in self.runners.values())))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for flow in self._flows:
+                group.create_task(self._run(flow))
+
+    async def _run(self, flow: FlowSettings) -> None:
+        bootstrap = self._settings.bootstrap
+        while True:
+            runner = self.runners[flow.name] = FlowRunner(flow, bootstrap[flow.source], bootstrap[flow.target])
+            try:
+                await runner.run()
+            except Exception:
+                logger.exception("%s stopped by a fault and begins anew", flow.name)
+            await asyncio.sleep(_RESTART_SECONDS)
+
+
+async def run_mirror(
+    settings: MirrorSettings, clusters: Collection[str], http: Address | None, stopping: asyncio.Event
+) -> None:
+    """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
+    mirror = Mirror(settings, clusters)
+    registry = CollectorRegistry()
+    registry.register(MirrorCollector(lambda: list(mirror.runners.values())))
+    async with contextlib.AsyncExitStack() as stack:
+        told = "ready"
+        if http is not None:
+            port = await stack.enter_async_context(observed(http, registry, mirror.not_ready))
+            told = f"ready http://{http[0]}:{port}"
+        work = asyncio.get_running_loop().create_task(mirror.run())
+        print(told, flush=True)
+        stop = asyncio.get_running_loop().create_task(stopping.wait())
+        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work

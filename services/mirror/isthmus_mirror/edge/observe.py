@@ -1,0 +1,107 @@
+"""What a mirror tells of its work as metrics: our own, and MirrorMaker's under the names that its Grafana board asks for."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from isthmus_mirror.edge.copier import Target, now_ms
+from isthmus_mirror.edge.flow import FlowRunner
+from isthmus_mirror.edge.latency import Spread
+
+_BY_PARTITION: Final = ("flow", "topic", "partition")
+_THEIRS: Final = ("source", "target", "topic", "partition")
+_PREFIX: Final = "kafka_connect_mirror_mirrorsourceconnector"
+
+Rows = list[tuple[FlowRunner, Target]]
+
+
+class MirrorCollector(Collector):
+    """Every flow and partition of this process; those it no longer has are not told any more."""
+
+    def __init__(self, runners: Callable[[], Collection[FlowRunner]]) -> None:
+        self._runners = runners
+
+    def collect(self) -> Iterator[Metric]:
+        """For Prometheus."""
+        runners = [runner for runner in self._runners() if runner.settings.enabled]
+        up = GaugeMetricFamily("isthmus_mirror_up", "1 while the flow can copy", labels=("flow",))
+        for runner in runners:
+            up.add_metric((runner.settings.name,), float(not runner.not_ready()))
+        yield up
+        rows: Rows = [(runner, target) for runner in runners for target in runner.copier.targets.values()]
+        yield from _lags(rows)
+        yield from _counters(rows)
+        yield from _mirror_maker(rows)
+
+
+def _lags(rows: Rows) -> Iterator[Metric]:
+    records = GaugeMetricFamily(
+        "isthmus_mirror_lag_records", "Offsets of the source that the copy does not have yet", labels=_BY_PARTITION
+    )
+    seconds = GaugeMetricFamily(
+        "isthmus_mirror_lag_seconds", "How long ago the copy had all that its source had", labels=_BY_PARTITION
+    )
+    failed = GaugeMetricFamily("isthmus_mirror_failed", "1 for a partition that is not copied", labels=_BY_PARTITION)
+    runs = GaugeMetricFamily("isthmus_mirror_map_runs", "Contiguous runs of the offset map", labels=_BY_PARTITION)
+    now = now_ms()
+    for runner, target in rows:
+        labels, copy = _labels(runner, target), target.copy
+        if copy.source_end >= 0 and copy.is_placed:
+            records.add_metric(labels, max(copy.source_end - copy.reached, 0))
+        if copy.lag_ms(now) >= 0:
+            seconds.add_metric(labels, copy.lag_ms(now) / 1000)
+        failed.add_metric(labels, float(bool(copy.failure)))
+        runs.add_metric(labels, len(copy.map))
+    yield from (records, seconds, failed, runs)
+
+
+def _counters(rows: Rows) -> Iterator[Metric]:
+    told = {
+        "bytes": CounterMetricFamily("isthmus_mirror_bytes", "Bytes of batches that were copied", labels=_BY_PARTITION),
+        "records": CounterMetricFamily("isthmus_mirror_records", "Records that were copied", labels=_BY_PARTITION),
+        "errors": CounterMetricFamily("isthmus_mirror_errors", "Refused or lost requests", labels=_BY_PARTITION),
+        "gap_offsets": CounterMetricFamily(
+            "isthmus_mirror_gap_offsets", "Offsets that the source's retention took before", labels=_BY_PARTITION
+        ),
+    }
+    for runner, target in rows:
+        for name, family in told.items():
+            family.add_metric(_labels(runner, target), getattr(target.copy.counters, name))
+    yield from told.values()
+
+
+def _mirror_maker(rows: Rows) -> Iterator[Metric]:
+    yield from _spreads("record_age_ms", rows, lambda target: target.latency.age)
+    yield from _spreads("replication_latency_ms", rows, lambda target: target.latency.replication)
+    values: dict[str, Callable[[Target], float]] = {
+        "record_count": lambda target: target.copy.counters.records,
+        "record_rate": lambda target: target.latency.record_rate,
+        "byte_count": lambda target: target.copy.counters.bytes,
+        "byte_rate": lambda target: target.latency.byte_rate,
+    }
+    for name, value in values.items():
+        yield _gauge(name, rows, value)
+
+
+def _spreads(name: str, rows: Rows, of: Callable[[Target], Spread]) -> Iterable[Metric]:
+    yield _gauge(name, rows, lambda target: of(target).last)
+    yield _gauge(f"{name}_min", rows, lambda target: of(target).least)
+    yield _gauge(f"{name}_max", rows, lambda target: of(target).greatest)
+    yield _gauge(f"{name}_avg", rows, lambda target: of(target).mean)
+
+
+def _gauge(name: str, rows: Rows, value: Callable[[Target], float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"{_PREFIX}_{name}", f"MirrorMaker's {name.replace('_', '-')}", labels=_THEIRS)
+    for runner, target in rows:
+        remote = target.wanted.target
+        labels = (runner.settings.source, runner.settings.target, remote.topic, str(remote.partition))
+        family.add_metric(labels, value(target))
+    return family
+
+
+def _labels(runner: FlowRunner, target: Target) -> tuple[str, str, str]:
+    remote = target.wanted.target
+    return runner.settings.name, remote.topic, str(remote.partition)

@@ -1,0 +1,98 @@
+"""The topic of jumps in the target: one partition, compacted, followed by every mirror of the flow."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from isthmus_client.admin import topics
+from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.batch_reader import visible_records
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError
+from isthmus_client.metadata import TopicPartition
+from isthmus_client.producer import Producer
+from isthmus_client.raw import FetchFrom, FetchLimits, fetch_raw
+from isthmus_client.scatter import results
+from isthmus_wire.errors import CorruptBatch, ErrorCode
+
+from isthmus_mirror.core.progress import Jump, Mark, Place, decode_key, decode_value, encode_key, encode_value
+
+_LIMITS: Final = FetchLimits(wait_ms=100)
+_LANE: Final = "progress"
+_PAUSE_SECONDS: Final = 0.1
+
+
+async def make_compacted(client: Client, name: str, replication_factor: int) -> None:
+    """A topic of one partition that keeps the last record of each key; nothing is done when it is there. Raises ClientError."""
+    wanted = topics.NewTopic(name, 1, replication_factor, configs={"cleanup.policy": "compact"})
+    refused = (await topics.create(client, [wanted]))[name]
+    if refused is not None and refused.code is not ErrorCode.topic_already_exists:
+        raise refused
+
+
+class ProgressLog:
+    """Of one flow; `jumps` is what was read up to now."""
+
+    def __init__(self, client: Client, name: str, replication_factor: int) -> None:
+        self.jumps: dict[Place, dict[Mark, Jump]] = {}
+        self._client = client
+        self._partition = TopicPartition(name, 0)
+        self._replication_factor = replication_factor
+        self._producer = Producer(client, linger_seconds=0.001)
+        self._position = 0
+        self._reading = asyncio.Lock()
+        self._made = False
+
+    async def read_to_end(self) -> None:
+        """Everything that was durable when this was called; raises ClientError."""
+        if not self._made:
+            await make_compacted(self._client, self._partition.topic, self._replication_factor)
+            self._made = True
+        async with self._reading:
+            end = results(await list_offsets(self._client, {self._partition: At.LATEST}))[self._partition].offset
+            while self._position < end:
+                await self._read()
+
+    async def _read(self) -> None:
+        answers = await fetch_raw(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
+        answer = answers[self._partition]
+        if isinstance(answer, ClientError):
+            await asyncio.sleep(_PAUSE_SECONDS)
+            raise answer
+        try:
+            for record, following in visible_records(answer.records, self._position, (), read_committed=False):
+                if record is not None:
+                    self._replay(record.key, record.value)
+                self._position = following
+        except CorruptBatch as error:
+            raise ClientError(f"the records of {self._partition.topic} cannot be read: {error}") from error
+
+    def _replay(self, key: bytes | None, value: bytes | None) -> None:
+        known = decode_key(key)
+        if known is None:
+            return
+        place, mark = known
+        jump = decode_value(mark, value)
+        if jump is not None:
+            self.jumps.setdefault(place, {})[mark] = jump
+        else:
+            self.jumps.get(place, {}).pop(mark, None)
+
+    async def record(self, jumps: Collection[tuple[Place, Jump]]) -> None:
+        """Returns when they are durable; raises ClientError."""
+        name = self._partition.topic
+        sent = [
+            await self._producer.send(name, encode_value(jump), key=encode_key(place, jump.mark), partition=0)
+            for place, jump in jumps
+        ]
+        for delivery in sent:
+            await delivery.place()
+        for place, jump in jumps:
+            self.jumps.setdefault(place, {})[jump.mark] = jump
+
+    async def delete(self, place: Place, jumps: Collection[Jump]) -> None:
+        """Forget jumps that nobody needs any more; raises ClientError."""
+        for jump in jumps:
+            await self._producer.send(self._partition.topic, None, key=encode_key(place, jump.mark), partition=0)
+            self.jumps.get(place, {}).pop(jump.mark, None)
+        await self._producer.flush()

@@ -1,0 +1,43 @@
+"""Samples of lag of the partitions that a mirror copies."""
+
+import time
+from collections.abc import Iterator
+
+from isthmus_client.client import Client
+from isthmus_client.metadata import TopicPartition
+from isthmus_service.lag import CopyKind, LagSample
+
+from isthmus_mirror.core.settings import FlowSettings
+from isthmus_mirror.edge.copier import FlowCopier, now_ms
+
+
+def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: FlowCopier) -> Iterator[LagSample]:
+    """One for each partition of which both ends are known."""
+    now, at = now_ms(), int(time.time() * 1000)
+    for partition, one in copier.targets.items():
+        copy, remote = one.copy, one.wanted.target
+        if copy.source_end < 0 or not copy.is_placed:
+            continue
+        yield LagSample(
+            kind=CopyKind.MIRROR,
+            link=settings.name,
+            source_cluster=source.view.cluster_id or "",
+            target_cluster=target.view.cluster_id or "",
+            source_region=_region(source, partition),
+            target_region=_region(target, remote),
+            source_topic=partition.topic,
+            topic=remote.topic,
+            partition=remote.partition,
+            target_broker=-1,
+            source_end=copy.source_end,
+            target_end=copy.reached,
+            lag_ms=copy.lag_ms(now),
+            at_ms=at,
+        )
+
+
+def _region(client: Client, partition: TopicPartition) -> str:
+    """Of the partition's leader: what stands before the first slash of its rack."""
+    known = client.view.leader(partition)
+    broker = None if known is None else client.view.brokers.get(known.leader)
+    return "" if broker is None or broker.rack is None else broker.rack.partition("/")[0]

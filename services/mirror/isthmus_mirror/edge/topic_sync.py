@@ -1,0 +1,134 @@
+"""Topics of a flow: which are copied, copies that are made and grow with their sources, and configs that follow."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from isthmus_client.admin import configs, topics
+from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError
+from isthmus_client.metadata import Topic, TopicPartition
+from isthmus_client.work_sharing import Share
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_mirror.core.identity import mirror_producer_id
+from isthmus_mirror.core.settings import FlowSettings
+from isthmus_mirror.core.topic_configs import KEPT, config_changes, creation_configs
+from isthmus_mirror.edge.copier import Wanted
+
+logger = logging.getLogger(__name__)
+
+
+async def copied_topics(source: Client, settings: FlowSettings) -> dict[str, Topic]:
+    """The source's topics that the flow takes, by name; raises ClientError."""
+    found = await topics.list_topics(source)
+    return {name: topic for name, topic in found.items() if not topic.is_internal and settings.takes_topic(name)}
+
+
+async def make_copies(source: Client, target: Client, settings: FlowSettings, wanted: Mapping[str, Topic]) -> None:
+    """Copies that are not there yet, and partitions that their sources have got; raises ClientError when a side cannot be asked."""
+    there = await topics.list_topics(target)
+    remote = {name: settings.naming.remote(name) for name in wanted}
+    missing = [name for name in wanted if remote[name] not in there]
+    theirs = await _set_on_topics(source, missing)
+    made = [
+        topics.NewTopic(
+            remote[name],
+            len(wanted[name].partitions),
+            settings.replication_factor,
+            configs=creation_configs(theirs.get(name, {}), settings.configs_exclude),
+        )
+        for name in missing
+    ]
+    if made:
+        _tell(settings, await topics.create(target, made))
+    grown = {
+        remote[name]: len(topic.partitions)
+        for name, topic in wanted.items()
+        if remote[name] in there and len(there[remote[name]].partitions) < len(topic.partitions)
+    }
+    if grown:
+        logger.info("%s: copies grow with their sources: %s", settings.name, grown)
+        _tell(settings, await topics.create_partitions(target, grown))
+
+
+def _tell(settings: FlowSettings, answers: Mapping[str, ClientError | None]) -> None:
+    for refused in answers.values():
+        exists = getattr(refused, "code", None) is ErrorCode.topic_already_exists
+        if refused is not None and not exists:
+            logger.warning("%s: %s", settings.name, refused)
+
+
+async def wanted_partitions(
+    source: Client, target: Client, settings: FlowSettings, wanted: Mapping[str, Topic], share: Share
+) -> list[Wanted]:
+    """The partitions that a mirror with this share copies: those that are on both sides."""
+    names = [settings.naming.remote(name) for name in wanted]
+    view = await target.refresh(names)
+    ours, theirs = source.view.cluster_id or "", view.cluster_id or ""
+    found: list[Wanted] = []
+    for name, topic in wanted.items():
+        copy = view.topics.get(settings.naming.remote(name))
+        if copy is None:
+            continue
+        producer_id = mirror_producer_id(ours, name, topic.topic_id)
+        back = mirror_producer_id(theirs, copy.name, copy.topic_id)
+        found += (
+            Wanted(
+                TopicPartition(name, index),
+                topic.topic_id,
+                TopicPartition(copy.name, index),
+                copy.topic_id,
+                producer_id,
+                back,
+            )
+            for index in topic.partitions
+            if index in copy.partitions and share.holds_partition(copy.name, index)
+        )
+    return found
+
+
+async def sync_configs(source: Client, target: Client, settings: FlowSettings, wanted: Iterable[str]) -> None:
+    """What is set on a source, and not excluded, is set on its copy; raises ClientError when a side cannot be asked."""
+    await _change_configs(source, target, settings, list(wanted), only_kept=False)
+
+
+async def keep_configs(source: Client, target: Client, settings: FlowSettings, wanted: Iterable[str]) -> None:
+    """The configs without which a copy would not have its source's batches."""
+    await _change_configs(source, target, settings, list(wanted), only_kept=True)
+
+
+async def _change_configs(
+    source: Client, target: Client, settings: FlowSettings, names: list[str], *, only_kept: bool
+) -> None:
+    remote = {name: settings.naming.remote(name) for name in names}
+    theirs = {} if only_kept else await _set_on_topics(source, names)
+    ours = await _set_on_topics(target, remote.values())
+    changes: dict[Resource, list[Change]] = {}
+    for name, copy in remote.items():
+        if copy not in ours or not (only_kept or name in theirs):
+            continue
+        known = {key: value for key, value in ours[copy].items() if not only_kept or key in KEPT}
+        wanted = config_changes(theirs.get(name, {}), known, settings.configs_exclude)
+        if wanted:
+            changes[Resource(ResourceType.TOPIC, copy)] = [_change(key, value) for key, value in wanted.items()]
+    refused = await configs.alter(target, changes) if changes else {}
+    for refusal in refused.values():
+        if refusal is not None:
+            logger.warning("%s: configs of a copy: %s", settings.name, refusal)
+
+
+async def _set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """What somebody has set, by topic; a topic that cannot be told is left out."""
+    if not names:
+        return {}
+    found = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
+    return {resource.name: _values(told) for resource, told in found.items() if not isinstance(told, ClientError)}
+
+
+def _values(told: Collection[Config]) -> dict[str, str]:
+    return {config.name: config.value for config in told if config.is_set and config.value is not None}
+
+
+def _change(name: str, value: str | None) -> Change:
+    return Change(name, Operation.DELETE if value is None else Operation.SET, value)
