@@ -6,12 +6,12 @@ SEEDS ?= 2000
 JOBS ?= 2
 ROUNDS ?= 200
 
-.PHONY: help setup setup-dev up down run test check unit sim conformance record system soak test-compose bench bench-cluster clean
+.PHONY: help setup setup-dev web up down run test check unit sim conformance record console system soak test-compose bench bench-cluster clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: .venv/.run ## build .venv with what a node needs
+setup: .venv/.run web/dist/index.html ## build .venv with what every service needs, and the console
 
 setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kcat, Apache Kafka's tools
 
@@ -26,29 +26,46 @@ setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kc
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
+web: web/dist/index.html ## build the console; wants Node.js 20.19 or later, and takes it from PyPI where there is none
+
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/src/generated/*')
+NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix web --no-update-notifier
+
+web/node_modules/.ready: .venv/.run web/package-lock.json requirements/web.txt
+	@node -e 'const [major, minor] = process.versions.node.split("."); process.exit(+major > 20 || (+major == 20 && +minor >= 19) ? 0 : 1)' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/web.txt
+	$(NPM) ci --loglevel error
+	@touch $@
+
+web/dist/index.html: web/node_modules/.ready $(WEB_SOURCES) api/isthmus_api/openapi.py $(wildcard api/isthmus_api/routes/*/*.py)
+	$(NPM) run --silent generate
+	$(NPM) run --silent build -- --logLevel warn
+
 .tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka tests/kafka.py
 	@scripts/debian-packages peers
 	@scripts/debian-packages stores
+	@scripts/debian-packages browser
 	$(BIN)/python scripts/apache-kafka fetch
 	@mkdir -p .tools && touch $@
 
 up: setup ## the whole platform over three regions on this machine; `make down` ends it
 	$(BIN)/isthmus up
 
-down: setup ## end what `make up` started
+down: .venv/.run ## end what `make up` started
 	$(BIN)/isthmus down
 
-run: setup ## start a node with the embedded defaults on 127.0.0.1:9092
+run: .venv/.run ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
-test: .tools/.ready check ## everything CI runs
+test: .tools/.ready web/dist/index.html check ## everything CI runs
 	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile
 
-check: .venv/.dev ## style, types and layers
+check: .venv/.dev web/dist/index.html ## style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
 	$(BIN)/mypy
+	$(NPM) run --silent check
 
 unit: .venv/.dev ## the tests that start no process
 	$(BIN)/pytest tests/unit tests/sim tests/edge -n $(JOBS)
@@ -61,6 +78,9 @@ conformance: .tools/.ready ## real clients and recorded answers against a node
 
 record: .tools/.ready ## ask Apache Kafka again and keep its answers
 	$(BIN)/python -m tests.conformance.record
+
+console: .tools/.ready web/dist/index.html ## the console in a browser, against the whole platform
+	$(BIN)/pytest tests/console
 
 system: .tools/.ready ## processes killed under load
 	$(BIN)/pytest tests/system
@@ -81,4 +101,4 @@ bench-cluster: .tools/.ready ## three nodes of each, failover, 100,000 partition
 	$(BIN)/python -m bench.partitions
 
 clean: ## remove what the targets made
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .tools web/node_modules web/dist web/src/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

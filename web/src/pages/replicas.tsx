@@ -17,7 +17,7 @@ export function Replicas({ topic }: { topic: TopicReplicas }) {
     <>
       <Table
         label="Partitions by region"
-        matrix
+        shape="matrix"
         rows={worstPartitionsFirst(topic.partitions)}
         rowKey={({ partition_id }) => String(partition_id)}
         columns={[

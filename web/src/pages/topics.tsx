@@ -68,7 +68,7 @@ function MatrixTable({ cluster, rows }: { cluster: Cluster; rows: readonly Topic
   ];
   return (
     <>
-      <Table label="Topics by region" rows={rows} rowKey={({ topic }) => topic} columns={columns} matrix />
+      <Table label="Topics by region" rows={rows} rowKey={({ topic }) => topic} columns={columns} shape="matrix" />
       <p className="muted">In each region: ★ leaders, ● replicas in sync, ○ observers, ▲ behind.</p>
     </>
   );

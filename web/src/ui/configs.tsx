@@ -30,6 +30,7 @@ export function Configs({ configs, change }: Props) {
       {rows.length === 0 && <p className="muted">Nothing is set here: all {configs.length} configs have their defaults.</p>}
       <Table
         label="Configs"
+        shape="stack"
         rows={rows}
         rowKey={({ name }) => name}
         columns={[

@@ -10,7 +10,7 @@ import { Answer, Empty } from "./states";
 import { useSize } from "./use-size";
 
 const HEIGHT = 240;
-const LINES_MAX = 12;
+const LINES_MAX = 8;
 const TONES = ["--accent", "--busy", "--warn", "--bad", "--good", "--muted"] as const;
 
 interface Props {
@@ -56,8 +56,8 @@ function Lines({ series, unit, label }: { series: readonly LagSeries[]; unit: Un
 }
 
 const worstFirst = (series: readonly LagSeries[]): readonly LagSeries[] => {
-  const last = (one: LagSeries): number => one.points.at(-1)?.lag_ms ?? -1;
-  return [...series].sort((one, other) => last(other) - last(one));
+  const most = (one: LagSeries): number => Math.max(-1, ...one.points.map(({ lag_ms }) => lag_ms));
+  return [...series].sort((one, other) => most(other) - most(one));
 };
 
 const told = (value: number | null | undefined, unit: Unit): string =>

@@ -12,18 +12,19 @@ interface Props<T> {
   readonly rows: readonly T[];
   readonly rowKey: (row: T) => string;
   readonly columns: readonly Column<T>[];
-  readonly matrix?: boolean;
+  /** A matrix has narrow columns; a stack puts the cells of a row below one another on a narrow screen. */
+  readonly shape?: "matrix" | "stack";
 }
 
 const PART = 100;
 
 /** The first column names the row. */
-export function Table<T>({ label, rows, rowKey, columns, matrix = false }: Props<T>) {
+export function Table<T>({ label, rows, rowKey, columns, shape }: Props<T>) {
   const [shown, setShown] = useState(PART);
   return (
     <>
       <div className="scroll">
-        <table aria-label={label} className={matrix ? "matrix" : ""}>
+        <table aria-label={label} className={shape}>
           <thead>
             <tr>
               {columns.map(({ head, numeric }) => (
