@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.client import Client
+from isthmus_client.metadata import TopicPartition
 from isthmus_topology.description import read_topology
 from isthmus_topology.plan import make_plan
 from isthmus_topology.processes import open_site
@@ -16,6 +19,7 @@ from isthmus_topology.wiring import ControlPlane
 
 from tests.node import ISTHMUS, free_ports
 from tests.system.ledger import wait_until
+from tests.system.quorums import wait_for
 from tests.system.stretched import free_base, ports_of
 
 SECONDS: Final = 180
@@ -186,7 +190,8 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
         overview = commands.status()
         assert overview["troubles"] == []
         assert {service["state"] for service in overview["services"]} == {"running"}
-        plane = ControlPlane(open_site(commands.directory))
+        site = open_site(commands.directory)
+        plane = ControlPlane(site)
         assert plane.key_file.stat().st_mode & 0o777 == 0o600
         regions = {region["name"]: region["title"] for region in plane.ask("GET", "/api/v1/regions")["regions"]}
         assert regions == {"eu-north": "Stockholm", "eu-west": "Ireland", "us-east": "Virginia"}
@@ -194,6 +199,8 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
         assert sorted(clusters) == ["archive", "atlantic", "reports"]
         mirrors = f"/kafka/v3/clusters/{clusters['reports']}/links/from-atlantic/mirrors/orders"
         wait_until(lambda: copied(plane.ask("GET", mirrors)), "records that the link has copied")
+        payments = [TopicPartition("atlantic.payments", index) for index in range(3)]
+        await_records(site.plan.bootstrap("archive"), payments)
         commands.run("kill", "linker-reports-us-east")
         commands.run("resume", "linker-reports-us-east")
         assert {service["state"] for service in commands.status()["services"]} == {"running"}
@@ -201,6 +208,16 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
     finally:
         commands.run("down", "--purge")
     assert commands.pids() == set()
+
+
+def await_records(bootstrap: str, partitions: list[TopicPartition]) -> None:
+    """Wait until each of them has some."""
+
+    async def look(client: Client) -> bool:
+        found = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
+        return all(isinstance(end, FoundOffset) and end.offset > 0 for end in found.values())
+
+    wait_for(bootstrap, look, bool)
 
 
 def copied(mirror: Any) -> bool:
