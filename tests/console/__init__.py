@@ -1,0 +1,1 @@
+"""The console in the system's Chromium, against real processes."""
