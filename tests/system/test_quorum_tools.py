@@ -99,7 +99,8 @@ def test_voters_come_and_go(tmp_path: Path) -> None:
 
 
 def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path) -> None:
-    settings = {"controller.quorum.auto.join.enable": "true"}
+    # The leader of two must not give up before the other is back: its old self, without which there is no majority, is gone for good.
+    settings = {"controller.quorum.auto.join.enable": "true", "controller.quorum.fetch.timeout.ms": "120000"}
     cluster = Cluster(tmp_path, [COMBINED, "controller"], settings=settings, dynamic=True)
     cluster.format([1])
     try:
