@@ -31,7 +31,7 @@ PLACES = {
     "eu-north": ("Stockholm", 59.33, 18.07),
     "us-east": ("Virginia", 38.95, -77.45),
 }
-SERVICES = {"linker": ("linker", "us-east")}
+SERVICES = {"linker": ("linker", "us-east"), "balancer": ("balancer", "eu-west")}
 
 
 async def make_topics() -> None:
