@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tests.sim.canary import ImpatientNode
 from tests.sim.linker.life import LinkLife
+from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
 from tests.sim.replication.canaries import CANARIES, planted
 from tests.sim.replication.life import ReplicationLife
@@ -69,15 +70,25 @@ def _careless_link(seed: int, traced: bool) -> Life:
     return LinkLife(seed, traced=traced, checks_expected_end=False)
 
 
+def _mirror(seed: int, traced: bool) -> Life:
+    return MirrorLife(seed, traced=traced)
+
+
+def _trusting_mirror(seed: int, traced: bool) -> Life:
+    return MirrorLife(seed, traced=traced, trusting=True)
+
+
 KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "raft": {None: Kind(_raft), "impatient-node": Kind(_impatient_raft, "impatient-node")},
     "link": {None: Kind(_link), "append-anywhere": Kind(_careless_link, "append-anywhere")},
+    "mirror": {None: Kind(_mirror), "believe-answers": Kind(_trusting_mirror, "believe-answers")},
     "replication": {canary: Kind(_replication, canary) for canary in (None, *CANARIES)},
 }
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]
 REPLICATION: Final = KINDS["replication"][None]
 LINK: Final = KINDS["link"][None]
+MIRROR: Final = KINDS["mirror"][None]
 
 
 def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:

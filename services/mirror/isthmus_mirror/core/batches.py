@@ -2,7 +2,8 @@
 
 Only the header is written anew: the offset it asks for, the producer, the sequence, and no sign of a transaction, for the target has none.
 Records stay as they are, compressed or not. A batch is opened only where the protocol leaves no other way: compaction has taken records
-out of its middle, the copy begins within it, or its broker's clock gave it the time of its records.
+out of its middle, the copy begins within it, its broker's clock gave it the time of its records, or they have none: such records get the
+time at which they were read, as from MirrorMaker, for by its time an answer of the target tells our batch from another's.
 """
 
 import struct
@@ -63,7 +64,7 @@ class Unusable(NamedTuple):
 
 
 def pieces(
-    data: memoryview, start: int, aborted: Sequence[tuple[int, int]], *, read_committed: bool
+    data: memoryview, start: int, aborted: Sequence[tuple[int, int]], at_ms: int, *, read_committed: bool
 ) -> Iterator[Piece | Skipped | Unusable]:
     """What a fetch from offset `start` on brought; a torn batch at its end is left out. Raises CorruptBatch."""
     coming = sorted(aborted, key=lambda one: one[1], reverse=True)
@@ -83,7 +84,7 @@ def pieces(
             if _is_abort(data, position):
                 hidden.discard(header.producer_id)
         elif following > start and not (read_committed and header.is_transactional and header.producer_id in hidden):
-            yield from _kept(data[position : position + header.size], header, start)
+            yield from _kept(data[position : position + header.size], header, start, at_ms)
         if following > start:
             yield Skipped(following, header.leader_epoch)
 
@@ -92,16 +93,16 @@ def _is_abort(data: memoryview, position: int) -> bool:
     return any(record.key is not None and record.key[2:4] == _ABORT for record in iterate_records(data, position))
 
 
-def _kept(batch: memoryview, header: BatchHeader, start: int) -> Iterator[Piece]:
+def _kept(batch: memoryview, header: BatchHeader, start: int, at_ms: int) -> Iterator[Piece]:
     if header.record_count == 0:
         return
     whole = header.base_offset >= start and header.record_count == header.last_offset_delta + 1
-    if whole and not header.uses_append_time:
+    if whole and header.max_timestamp >= 0 and not header.uses_append_time:
         yield Piece(batch, header, (Run(header.base_offset, 0),), header.last_offset + 1)
         return
     records = [record for record in records_to_keep(batch) if record.offset >= start]
     for part in _parts(records):
-        yield _rebuilt(header, part)
+        yield _rebuilt(header, part, at_ms)
 
 
 def _parts(records: Sequence[KeptRecord]) -> Iterator[list[KeptRecord]]:
@@ -119,11 +120,14 @@ def _parts(records: Sequence[KeptRecord]) -> Iterator[list[KeptRecord]]:
         yield part
 
 
-def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord]) -> Piece:
+def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord], at_ms: int) -> Piece:
     """One batch of these records, without gaps."""
-    timestamp = header.max_timestamp if header.uses_append_time else None
+    untimed = max(record.timestamp for record in records) < 0
     closed = [
-        record._replace(offset=index, timestamp=record.timestamp if timestamp is None else timestamp)
+        record._replace(
+            offset=index,
+            timestamp=header.max_timestamp if header.uses_append_time else at_ms if untimed else record.timestamp,
+        )
         for index, record in enumerate(records)
     ]
     fresh = header._replace(

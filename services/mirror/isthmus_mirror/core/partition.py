@@ -69,10 +69,11 @@ class SourceRange(NamedTuple):
 
 
 class News(NamedTuple):
-    """One partition of a fetch's answer; `end` is where what may be copied ends now."""
+    """One partition of a fetch's answer; `end` is where what may be copied ends now, `at_ms` the time of day."""
 
     records: memoryview
     end: int
+    at_ms: int
     aborted: tuple[tuple[int, int], ...] = ()
     diverging: tuple[int, int] | None = None
 
@@ -240,7 +241,7 @@ class PartitionCopy:
             return
         if base_offset >= 0 and base_offset != sent.base:
             self.fail(f"a batch for offset {sent.base} of the copy came to {base_offset}: somebody else writes to it")
-        elif base_offset < 0 or append_time != _NO_TIME or sent.max_timestamp == _NO_TIME:
+        elif base_offset < 0 or append_time != _NO_TIME:
             self._sent, self.stage = sent, Stage.CHECK
         else:
             self._took(sent, now_ms)
@@ -328,7 +329,7 @@ class PartitionCopy:
             return 0
         before = self._held
         try:
-            for found in pieces(news.records, asked, news.aborted, read_committed=self.read_committed):
+            for found in pieces(news.records, asked, news.aborted, news.at_ms, read_committed=self.read_committed):
                 if not self._take(found):
                     break
         except CorruptBatch:
@@ -345,7 +346,7 @@ class PartitionCopy:
         if isinstance(found, Skipped):
             self._position, self._epoch = found.next, found.epoch
             return True
-        if found.header.producer_id == self.target_producer_id:
+        if found.header.producer_id == self.target_producer_id != UNKNOWN:
             self.fail("the source's topic is itself a copy of the target's: it is not sent back")
             return False
         self._position, self._epoch = found.next, found.header.leader_epoch
@@ -363,6 +364,7 @@ class PartitionCopy:
             runs = tuple(Run(run.upstream, base + run.downstream) for run in piece.runs)
             jump = Jump(Mark(base, crc), self._newest, runs)
             self._newest = jump.mark
+        assert piece.header.max_timestamp >= 0, "a repeat is known by its time"
         count = piece.header.record_count
         self._outgoing.append(
             Outgoing(

@@ -15,8 +15,8 @@ from isthmus_mirror.core.offset_map import Run
 _VERSION: Final = 0
 _NO_JUMP: Final = -1
 _LENGTH: Final = struct.Struct(">h")
-_KEY: Final = struct.Struct(">iqI")  # partition, base, checksum
-_VALUE: Final = struct.Struct(">hqIi")  # version, base and checksum of the jump before, how many runs
+_KEY: Final = struct.Struct(">iqIqI")  # partition, base and checksum, those of the jump before
+_VALUE: Final = struct.Struct(">hi")  # version, how many runs
 _RUN: Final = struct.Struct(">qq")
 
 
@@ -28,7 +28,7 @@ class Mark(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """Runs that begin with a batch, and the jump that was in effect before."""
+    """Runs that begin with a batch, and the mark of the jump that was in effect before."""
 
     mark: Mark
     after: Mark | None
@@ -42,39 +42,37 @@ class Place(NamedTuple):
     partition: int
 
 
-def encode_key(place: Place, mark: Mark) -> bytes:
+def encode_key(place: Place, jump: Jump) -> bytes:
     """Every jump has a key of its own, so that compaction keeps it until it is deleted."""
     name = place.topic.encode()
-    return _LENGTH.pack(len(name)) + name + _KEY.pack(place.partition, *mark)
+    return _LENGTH.pack(len(name)) + name + _KEY.pack(place.partition, *jump.mark, *(jump.after or Mark(_NO_JUMP, 0)))
 
 
 def encode_value(jump: Jump) -> bytes:
-    """The runs and the jump before."""
-    after = jump.after or Mark(_NO_JUMP, 0)
-    return _VALUE.pack(_VERSION, *after, len(jump.runs)) + b"".join(_RUN.pack(*run) for run in jump.runs)
+    """The runs."""
+    return _VALUE.pack(_VERSION, len(jump.runs)) + b"".join(_RUN.pack(*run) for run in jump.runs)
 
 
-def decode_key(data: bytes | None) -> tuple[Place, Mark] | None:
-    """None for what is no key of a jump."""
+def decode_key(data: bytes | None) -> tuple[Place, Jump] | None:
+    """The jump without its runs; None for what is no key of one."""
     try:
         (length,) = _LENGTH.unpack_from(data or b"")
         name = bytes(data or b"")[_LENGTH.size : _LENGTH.size + length].decode()
-        partition, base, crc = _KEY.unpack_from(data or b"", _LENGTH.size + length)
+        partition, base, crc, after_base, after_crc = _KEY.unpack_from(data or b"", _LENGTH.size + length)
     except (struct.error, UnicodeDecodeError):
         return None
-    return Place(name, partition), Mark(base, crc)
+    after = None if after_base == _NO_JUMP else Mark(after_base, after_crc)
+    return Place(name, partition), Jump(Mark(base, crc), after, ())
 
 
-def decode_value(mark: Mark, data: bytes | None) -> Jump | None:
-    """None for a deleted jump, and for one of a version that is not known."""
+def decode_runs(data: bytes | None) -> tuple[Run, ...]:
+    """Of a jump; none for a deleted one, and for one of a version that is not known."""
     try:
-        version, base, crc, count = _VALUE.unpack_from(data or b"")
+        version, count = _VALUE.unpack_from(data or b"")
         runs = tuple(Run(*_RUN.unpack_from(data or b"", _VALUE.size + i * _RUN.size)) for i in range(max(count, 0)))
     except struct.error:
-        return None
-    if version != _VERSION or not runs:
-        return None
-    return Jump(mark, None if base == _NO_JUMP else Mark(base, crc), runs)
+        return ()
+    return runs if version == _VERSION else ()
 
 
 class Ask(NamedTuple):
@@ -96,35 +94,73 @@ class Ambiguous(NamedTuple):
     jumps: tuple[Jump, ...]
 
 
-def settle(
-    jumps: Mapping[Mark, Jump], start: int, end: int, seen: Mapping[int, int | None]
-) -> Ask | Settled | Ambiguous:
+def settle(jumps: Iterable[Jump], start: int, end: int, seen: Mapping[int, int | None]) -> Ask | Settled | Ambiguous:
     """Which jumps are in effect in a copy with offsets from `start` to before `end`.
 
     `seen` has, by offset, the checksum of the copy's batch that begins there; None where none does. Jumps at `end` or behind it have not
     taken effect yet, and may still do.
     """
-    before = sorted((jump for jump in jumps.values() if jump.mark.base < end), key=lambda jump: jump.mark, reverse=True)
+    before = [jump for jump in jumps if jump.mark.base < end]
+    by_mark: dict[Mark, list[Jump]] = {}
     for jump in before:
-        base = jump.mark.base
-        if base < start:
-            break
-        if base not in seen:
-            return Ask(base)
-        if seen[base] == jump.mark.crc:
-            return _settled(jumps, jump, before)
-    forgotten = [jump for jump in before if jump.mark.base < start]
-    named = {jump.after for jump in forgotten}
-    leaves = tuple(jump for jump in forgotten if jump.mark not in named)
-    if not leaves:
+        by_mark.setdefault(jump.mark, []).append(jump)
+    newest = _newest(by_mark, start, seen)
+    if newest is None:
         return Settled((), tuple(before))
-    return _settled(jumps, leaves[0], before) if len(leaves) == 1 else Ambiguous(leaves)
+    if not isinstance(newest, Mark):
+        return newest
+    chain = _chain(newest, by_mark, start, seen)
+    if isinstance(chain, Ask):
+        return chain
+    effective = set(chain)
+    return Settled(tuple(chain), tuple(jump for jump in before if jump not in effective))
 
 
-def _settled(jumps: Mapping[Mark, Jump], newest: Jump, before: Iterable[Jump]) -> Settled:
-    chain = [newest]
-    while (after := chain[-1].after) is not None and after in jumps:
-        chain.append(jumps[after])
+def _newest(
+    by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
+) -> Mark | Ask | Ambiguous | None:
+    """Of the marks whose batch is in the copy. What retention took cannot be looked at: there it must be the only one not followed."""
+    for mark in sorted((mark for mark in by_mark if mark.base >= start), reverse=True):
+        if mark.base not in seen:
+            return Ask(mark.base)
+        if seen[mark.base] == mark.crc:
+            return mark
+    forgotten = {mark: variants for mark, variants in by_mark.items() if mark.base < start}
+    followed = {jump.after for variants in forgotten.values() for jump in variants}
+    leaves = [mark for mark in forgotten if mark not in followed]
+    if len(leaves) > 1:
+        return Ambiguous(tuple(jump for mark in leaves for jump in forgotten[mark]))
+    return leaves[0] if leaves else None
+
+
+def _chain(
+    newest: Mark, by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
+) -> list[Jump] | Ask:
+    """Back from the newest, as far as the jumps before are still kept; in order."""
+    chain: list[Jump] = []
+    mark: Mark | None = newest
+    while mark is not None and mark in by_mark:
+        chosen = _variant(by_mark[mark], by_mark, start, seen)
+        if isinstance(chosen, Ask):
+            return chosen
+        chain.append(chosen)
+        mark = chosen.after
     chain.reverse()
-    effective = {jump.mark for jump in chain}
-    return Settled(tuple(chain), tuple(jump for jump in before if jump.mark not in effective))
+    return chain
+
+
+def _variant(
+    variants: list[Jump], by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
+) -> Jump | Ask:
+    """Two mirrors may name the same batch after different jumps: right is who names the latest one that took effect."""
+    if len(variants) == 1:
+        return variants[0]
+    ordered = sorted(variants, key=lambda jump: jump.after or Mark(_NO_JUMP, 0), reverse=True)
+    for jump in ordered:
+        if jump.after is None or jump.after not in by_mark:
+            continue
+        if jump.after.base >= start and jump.after.base not in seen:
+            return Ask(jump.after.base)
+        if jump.after.base < start or seen[jump.after.base] == jump.after.crc:
+            return jump
+    return next((jump for jump in ordered if jump.after is None or jump.after not in by_mark), ordered[-1])

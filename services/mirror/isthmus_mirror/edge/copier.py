@@ -247,9 +247,11 @@ class FlowCopier:
             self._changed.ring()
             return 0
         end = got.last_stable_offset if self._read_committed else got.high_watermark
-        taken = copy.fetched(offset, News(memoryview(got.records), end, tuple(got.aborted), got.diverging_epoch), now)
+        at = int(time.time() * 1000)
+        news = News(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
+        taken = copy.fetched(offset, news, now)
         if taken:
-            target.latency.fetched(copy.newest_timestamp, int(time.time() * 1000))
+            target.latency.fetched(copy.newest_timestamp, at)
             self._to_record.ring()
         return taken
 
@@ -396,7 +398,7 @@ class FlowCopier:
     async def _settle_within(self, target: Target, start: int, end: int) -> None:
         partition, place = target.wanted.target, target.wanted.place
         seen: dict[int, int | None] = {}
-        while isinstance(settled := settle(self._log.jumps.get(place, {}), start, end, seen), Ask):
+        while isinstance(settled := settle(self._log.jumps(place), start, end, seen), Ask):
             seen[settled.base] = await crc_at(self._target, partition, settled.base)
         if isinstance(settled, Ambiguous):
             marks = ", ".join(str(jump.mark.base) for jump in settled.jumps)

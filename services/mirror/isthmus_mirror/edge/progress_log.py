@@ -15,11 +15,13 @@ from isthmus_client.raw import FetchFrom, FetchLimits, fetch_raw
 from isthmus_client.scatter import results
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
-from isthmus_mirror.core.progress import Jump, Mark, Place, decode_key, decode_value, encode_key, encode_value
+from isthmus_mirror.core.progress import Jump, Mark, Place, decode_key, decode_runs, encode_key, encode_value
 
 _LIMITS: Final = FetchLimits(wait_ms=100)
 _LANE: Final = "progress"
 _PAUSE_SECONDS: Final = 0.1
+
+Key = tuple[Mark, Mark | None]
 
 
 async def make_compacted(client: Client, name: str, replication_factor: int) -> None:
@@ -31,10 +33,10 @@ async def make_compacted(client: Client, name: str, replication_factor: int) -> 
 
 
 class ProgressLog:
-    """Of one flow; `jumps` is what was read up to now."""
+    """Of one flow."""
 
     def __init__(self, client: Client, name: str, replication_factor: int) -> None:
-        self.jumps: dict[Place, dict[Mark, Jump]] = {}
+        self._jumps: dict[Place, dict[Key, Jump]] = {}
         self._client = client
         self._partition = TopicPartition(name, 0)
         self._replication_factor = replication_factor
@@ -71,28 +73,34 @@ class ProgressLog:
         known = decode_key(key)
         if known is None:
             return
-        place, mark = known
-        jump = decode_value(mark, value)
-        if jump is not None:
-            self.jumps.setdefault(place, {})[mark] = jump
+        place, jump = known
+        if runs := decode_runs(value):
+            self._keep(place, jump._replace(runs=runs))
         else:
-            self.jumps.get(place, {}).pop(mark, None)
+            self._jumps.get(place, {}).pop((jump.mark, jump.after), None)
+
+    def _keep(self, place: Place, jump: Jump) -> None:
+        self._jumps.setdefault(place, {})[jump.mark, jump.after] = jump
+
+    def jumps(self, place: Place) -> Collection[Jump]:
+        """What was read of a partition up to now."""
+        return self._jumps.get(place, {}).values()
 
     async def record(self, jumps: Collection[tuple[Place, Jump]]) -> None:
         """Returns when they are durable; raises ClientError."""
         name = self._partition.topic
         sent = [
-            await self._producer.send(name, encode_value(jump), key=encode_key(place, jump.mark), partition=0)
+            await self._producer.send(name, encode_value(jump), key=encode_key(place, jump), partition=0)
             for place, jump in jumps
         ]
         for delivery in sent:
             await delivery.place()
         for place, jump in jumps:
-            self.jumps.setdefault(place, {})[jump.mark] = jump
+            self._keep(place, jump)
 
     async def delete(self, place: Place, jumps: Collection[Jump]) -> None:
         """Forget jumps that nobody needs any more; raises ClientError."""
         for jump in jumps:
-            await self._producer.send(self._partition.topic, None, key=encode_key(place, jump.mark), partition=0)
-            self.jumps.get(place, {}).pop(jump.mark, None)
+            await self._producer.send(self._partition.topic, None, key=encode_key(place, jump), partition=0)
+            self._jumps.get(place, {}).pop((jump.mark, jump.after), None)
         await self._producer.flush()

@@ -1,0 +1,352 @@
+"""One partition's life: mirrors that die, doze and double, a network that loses, delays and repeats, and in the end peace."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from isthmus_mirror.core.partition import Outgoing, PartitionCopy, Placed, SourceRange, Stage
+from isthmus_mirror.core.progress import (
+    Ask,
+    Jump,
+    Place,
+    Settled,
+    decode_key,
+    decode_runs,
+    encode_key,
+    encode_value,
+    settle,
+)
+from isthmus_wire.errors import ErrorCode
+
+from tests.sim.mirror.source import SimSource
+from tests.sim.mirror.target import SimTarget, Taken
+from tests.sim.world import Violation, World
+
+A = TypeVar("A")
+TURMOIL_MS = 8_000
+PEACE_MS = 60_000
+PLACE = Place("orders", 0)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often what goes wrong; drawn from the seed."""
+
+    loss: float
+    repeat: float
+    delay_max: int
+    crash: float
+    zombie: float
+    election: float
+    retention: float
+    compaction: float
+    commit: float
+
+    @classmethod
+    def draw(cls, random: Random) -> "Rates":
+        def rate(most: float) -> float:
+            return 0.0 if random.random() < 0.3 else most * random.random() ** 2
+
+        return cls(
+            loss=rate(0.4),
+            repeat=rate(0.3),
+            delay_max=random.choice((5, 50, 400)),
+            crash=rate(0.4),
+            zombie=random.random(),
+            election=rate(0.3),
+            retention=rate(0.1),
+            compaction=rate(0.8),
+            commit=0.1 + 0.9 * random.random(),
+        )
+
+
+class TrustingCopy(PartitionCopy):
+    """The planted defect: whatever the target answers without an error, the batch there is its own."""
+
+    def appended(self, sent: Outgoing, base_offset: int, append_time: int, now_ms: int) -> None:
+        super().appended(sent, sent.base, -1, now_ms)
+        if self.to_check is sent:
+            self.checked(sent, sent.crc, now_ms)
+
+
+class Worker:
+    """What the edge does, over a network that may not deliver. A zombie is one that was given up and goes on."""
+
+    def __init__(self, life: "MirrorLife", number: int, copy: PartitionCopy) -> None:
+        self.copy = copy
+        self.number = number
+        self.alive = True
+        self._life = life
+        self._asking = False
+        self._fetching = False
+        self._recording = False
+
+    def turn(self) -> None:
+        """Do everything that can be done now, and come back."""
+        if not self.alive:
+            return
+        now = self._life.world.now
+        for stage, ask in (
+            (Stage.PLACE, self._place), (Stage.ASK_SOURCE, self._ask_source), (Stage.CHECK, self._check),
+        ):  # fmt: skip
+            if not self._asking and self.copy.asks(stage, now):
+                self._asking = True
+                ask()
+        at = None if self._fetching else self.copy.fetch_at(now)
+        if at is not None:
+            self._fetching = True
+            self._fetch(at[0])
+        jumps = self.copy.jumps_to_record()
+        if jumps and not self._recording:
+            self._recording = True
+            self._record(jumps)
+        sent = self.copy.next_append(now)
+        if sent is not None:
+            self._append(sent)
+        self._life.world.after(self._life.world.random.randrange(1, 40), self.turn)
+
+    def _lost(self) -> None:
+        self._asking = False
+        self.copy.asking_failed(self._life.world.now)
+
+    def _place(self) -> None:
+        """The end first and the jumps after it, each over the network."""
+        life = self._life
+
+        def ended(end: int) -> None:
+            life.exchange(self, life.progress, lambda jumps: looked(end, jumps), self._lost)
+
+        def looked(end: int, jumps: list[Jump]) -> None:
+            seen: dict[int, int | None] = {}
+            while isinstance(settled := settle(jumps, 0, end, seen), Ask):
+                seen[settled.base] = life.target.crc_at(settled.base)
+            assert isinstance(settled, Settled)
+            tail = life.target.tail(end) if end else None
+            self._asking = False
+            if end and tail is None:
+                self.copy.asking_failed(life.world.now)
+                return
+            life.forget(settled.void)
+            self.copy.placed(Placed(0, end, settled.chain, tail))
+            life.note(f"mirror {self.number} is placed at {end}: {[jump.runs for jump in settled.chain]}")
+
+        life.exchange(self, lambda: life.target.committed, ended, self._lost)
+
+    def _ask_source(self) -> None:
+        def answered(found: SourceRange) -> None:
+            self._asking = False
+            self.copy.source_has(found, self._life.world.now)
+
+        self._life.exchange(self, self._life.source.range, answered, self._lost)
+
+    def _check(self) -> None:
+        sent = self.copy.to_check
+        assert sent is not None
+
+        def answered(crc: int | None) -> None:
+            self._asking = False
+            self.copy.checked(sent, crc, self._life.world.now)
+
+        self._life.exchange(self, lambda: self._life.target.crc_at(sent.base), answered, self._lost)
+
+    def _fetch(self, at: int) -> None:
+        life = self._life
+        size = life.world.random.choice((1, 150, 400, 5_000))
+
+        def answered(answer: object) -> None:
+            self._fetching = False
+            if isinstance(answer, ErrorCode):
+                self.copy.fetch_refused(at, answer, life.world.now)
+            else:
+                self.copy.fetched(at, answer, life.world.now)  # type: ignore[arg-type]
+
+        def lost() -> None:
+            self._fetching = False
+
+        life.exchange(self, lambda: life.source.fetch(at, size), answered, lost)
+
+    def _record(self, jumps: list[Jump]) -> None:
+        def done(_: None) -> None:
+            self._recording = False
+            self.copy.recorded(jumps)
+
+        def lost() -> None:
+            self._recording = False
+            self.copy.doubt(self._life.world.now)
+
+        self._life.exchange(self, lambda: self._life.record(jumps), done, lost)
+
+    def _append(self, sent: Outgoing) -> None:
+        life = self._life
+
+        def answered(answer: Taken | ErrorCode) -> None:
+            if isinstance(answer, Taken):
+                self.copy.appended(sent, answer.base_offset, answer.append_time, life.world.now)
+            else:
+                self.copy.append_refused(sent, life.world.now)
+
+        life.append(self, sent, answered, lambda: self.copy.append_refused(sent, life.world.now))
+
+
+class MirrorLife:
+    """Turmoil first, then peace, in which the copy must come to have everything, and its map must be true."""
+
+    def __init__(self, seed: int, *, traced: bool = False, trusting: bool = False) -> None:
+        self.world = World(seed, traced=traced)
+        self.rates = Rates.draw(self.world.random)
+        self.source = SimSource(self.world)
+        self.target = SimTarget(self.world, self.source)
+        self.workers: list[Worker] = []
+        self._records: dict[bytes, bytes] = {}
+        self._copy = TrustingCopy if trusting else PartitionCopy
+        self._peaceful = False
+
+    def run(self) -> None:
+        """Raises Violation."""
+        for _ in range(self.world.random.randrange(0, 6)):
+            self.source.produce()
+        self._start_worker()
+        self._rounds()
+        self.world.run_until(TURMOIL_MS)
+        self._make_peace()
+        if not self.world.run_until(TURMOIL_MS + PEACE_MS, self._is_done):
+            raise Violation(f"the copy reached {self.workers[-1].copy.reached}, the source ends at {self.source.end}")
+        self._check_map()
+
+    # -- progress ------------------------------------------------------------------------------------------------------------
+
+    def record(self, jumps: list[Jump]) -> None:
+        """As bytes, as the topic has them."""
+        for jump in jumps:
+            self._records[encode_key(PLACE, jump)] = encode_value(jump)
+
+    def forget(self, jumps: tuple[Jump, ...]) -> None:
+        """Void jumps are deleted."""
+        for jump in jumps:
+            self._records.pop(encode_key(PLACE, jump), None)
+
+    def progress(self) -> list[Jump]:
+        """What is durable now."""
+        found: list[Jump] = []
+        for key, value in self._records.items():
+            known = decode_key(key)
+            assert known is not None
+            found.append(known[1]._replace(runs=decode_runs(value)))
+        return found
+
+    # -- the network ---------------------------------------------------------------------------------------------------------
+
+    def exchange(
+        self, worker: Worker, ask: Callable[[], A], answered: Callable[[A], None], lost: Callable[[], None]
+    ) -> None:
+        """It may vanish on either way: what it does may be done without an answer."""
+        if self._loses():
+            self._later(worker, lost, 300)
+            return
+
+        def arrive() -> None:
+            answer = ask()
+            self._later(worker, lost if self._loses() else lambda: answered(answer))
+
+        self.world.after(self._delay(), arrive)
+
+    def append(
+        self,
+        worker: Worker,
+        sent: Outgoing,
+        answered: Callable[[Taken | ErrorCode], None],
+        lost: Callable[[], None],
+    ) -> None:
+        """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or is given up."""
+        data, base = bytes(sent.data), sent.base
+
+        def arrive() -> None:
+            answer = self.target.append(data)
+            self.note(f"mirror {worker.number} appends {sent.count} at {base}: {answer}")
+            if isinstance(answer, Taken) and not self._peaceful and not self.world.chance(self.rates.commit):
+                self._later(worker, lost, 300)
+                return
+            self.target.commit()
+            self._later(worker, lost if self._loses() else lambda: answered(answer))
+
+        def arrive_again() -> None:
+            self.target.append(data)
+
+        if self._loses():
+            self._later(worker, lost, 300)
+        else:
+            self.world.after(self._delay(), arrive)
+        if not self._peaceful and self.world.chance(self.rates.repeat):
+            self.world.after(self._delay() * 5, arrive_again)
+
+    def _later(self, worker: Worker, then: Callable[[], None], more: int = 0) -> None:
+        self.world.after(self._delay() + more, lambda: then() if worker.alive else None)
+
+    def _delay(self) -> int:
+        return self.world.random.randrange(1, 3 if self._peaceful else self.rates.delay_max)
+
+    def _loses(self) -> bool:
+        return not self._peaceful and self.world.chance(self.rates.loss)
+
+    # -- what happens --------------------------------------------------------------------------------------------------------
+
+    def _rounds(self) -> None:
+        if self._peaceful:
+            return
+        chances: tuple[tuple[float, Callable[[], None]], ...] = (
+            (0.8, self.source.produce),
+            (0.3, self.target.commit),
+            (self.rates.election, self.target.elect),
+            (self.rates.retention, self.source.retain),
+            (self.rates.compaction, self.source.compact),
+            (self.rates.crash, self._replace_worker),
+        )
+        for rate, happen in chances:
+            if self.world.chance(rate):
+                self.note(happen.__name__)
+                happen()
+        self.world.after(self.world.random.randrange(20, 120), self._rounds)
+
+    def _start_worker(self) -> None:
+        worker = Worker(self, len(self.workers), self._copy(1 << 62))
+        self.workers.append(worker)
+        worker.turn()
+
+    def _replace_worker(self) -> None:
+        """The old one is dead, or only believed to be."""
+        if not self.world.chance(self.rates.zombie):
+            self.workers[-1].alive = False
+        self._start_worker()
+
+    def _make_peace(self) -> None:
+        self.note("peace")
+        self._peaceful = True
+        self.target.commit()
+        for worker in self.workers:
+            worker.alive = False
+        self._start_worker()
+
+    def _is_done(self) -> bool:
+        for worker in self.workers:
+            if worker.copy.failure:
+                raise Violation(f"mirror {worker.number} fails: {worker.copy.failure}")
+        copy = self.workers[-1].copy
+        return copy.has_all and copy.reached >= self.source.end
+
+    def _check_map(self) -> None:
+        """Both ways, for every offset; what a group has read up to any offset, it has read up to there in the copy."""
+        truth, known = self.target.truth, self.workers[-1].copy.map
+        if known.end != len(truth):
+            raise Violation(f"the map ends at {known.end}, and the copy has {len(truth)} records")
+        for downstream, upstream in enumerate(truth):
+            if known.to_upstream(downstream) != upstream:
+                raise Violation(f"the copy has {upstream} at {downstream}, the map {known.to_upstream(downstream)}")
+        for upstream in range(self.source.end + 1):
+            first = next((d for d, u in enumerate(truth) if u >= upstream), len(truth))
+            if known.to_downstream(upstream) != first:
+                raise Violation(f"{upstream} is {first} in the copy, in the map {known.to_downstream(upstream)}")
+
+    def note(self, what: str) -> None:
+        """For the trace."""
+        self.world.log(0, what)

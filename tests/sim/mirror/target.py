@@ -1,0 +1,97 @@
+"""A partition of a target that knows nothing of mirrors: it takes batches as Kafka takes them from an idempotent producer."""
+
+from typing import NamedTuple
+
+from isthmus_mirror.core.partition import Tail
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.records import BatchHeader, header_at, next_sequence
+
+from tests.sim.mirror.source import SimSource, values_of
+from tests.sim.world import Violation, World
+
+REMEMBERED = 5
+
+
+class Stored(NamedTuple):
+    """A batch in the log."""
+
+    base: int
+    header: BatchHeader
+    values: list[bytes]
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.values)
+
+
+class Taken(NamedTuple):
+    """An answer without an error."""
+
+    base_offset: int
+    append_time: int
+
+
+class SimTarget:
+    """Every append is checked against the source: nothing again, nothing out of order, nothing left out that is still there."""
+
+    def __init__(self, world: World, source: SimSource) -> None:
+        self._world = world
+        self._source = source
+        self.log: list[Stored] = []
+        self.committed = 0
+
+    @property
+    def end(self) -> int:
+        """Behind the last record, committed or not."""
+        return self.log[-1].end if self.log else 0
+
+    def append(self, data: bytes) -> Taken | ErrorCode:
+        """At the leader; committed later."""
+        header = header_at(data)
+        if self.log:
+            for stored in self.log[-REMEMBERED:]:
+                known = stored.header
+                if (known.base_sequence, known.last_sequence) == (header.base_sequence, header.last_sequence):
+                    return Taken(stored.base, known.max_timestamp)
+            if header.base_sequence != next_sequence(self.log[-1].header.last_sequence, 1):
+                return ErrorCode.out_of_order_sequence_number
+        stored = Stored(self.end, header, values_of(memoryview(data)))
+        self._check(stored)
+        self.log.append(stored)
+        return Taken(stored.base, -1)
+
+    def _check(self, stored: Stored) -> None:
+        before = self._source.offsets[self.log[-1].values[-1]] if self.log else -1
+        for value in stored.values:
+            offset = self._source.offsets[value]
+            if offset <= before:
+                raise Violation(f"the source's record {offset} comes after {before}")
+            left_out = [at for at in range(before + 1, offset) if at in self._source.alive]
+            if left_out:
+                raise Violation(f"the source's records {left_out} are left out before {offset}")
+            before = offset
+
+    def commit(self) -> None:
+        """Every in-sync replica has it."""
+        self.committed = self.end
+
+    def elect(self) -> None:
+        """A clean election: what was not committed may go, batch by batch from the end."""
+        while self.log and self.log[-1].base >= self.committed and self._world.chance(0.7):
+            self.log.pop()
+
+    def crc_at(self, offset: int) -> int | None:
+        """Of a committed batch that begins there."""
+        found = (s.header.crc for s in self.log if s.base == offset and s.end <= self.committed)
+        return next(found, None)
+
+    def tail(self, end: int) -> Tail | None:
+        """Of the batch that ends there."""
+        found = (s.header for s in self.log if s.end == end)
+        header = next(found, None)
+        return None if header is None else Tail(header.producer_id, header.last_sequence)
+
+    @property
+    def truth(self) -> list[int]:
+        """The source's offset of each record."""
+        return [self._source.offsets[value] for stored in self.log for value in stored.values]

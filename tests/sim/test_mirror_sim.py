@@ -1,0 +1,19 @@
+"""The default sweep of a mirror's partition, and the canary it has to find."""
+
+import pytest
+
+from tests.sim.sweep import KINDS, MIRROR, sweep
+
+SEEDS = 2_000
+CHUNK = 250
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_a_copy_has_every_record_once_and_its_map_is_true(first: int) -> None:
+    assert sweep(range(first, first + CHUNK), MIRROR) is None
+
+
+def test_answers_that_are_believed_unread_are_found() -> None:
+    finding = sweep(range(SEEDS), KINDS["mirror"]["believe-answers"])
+    assert finding is not None
+    assert sweep([finding.seed], MIRROR) is None
