@@ -12,6 +12,7 @@ from isthmus_cli.config import config_app
 from isthmus_cli.consume import consume
 from isthmus_cli.demo import demo
 from isthmus_cli.group import group_app
+from isthmus_cli.lag import lag_app
 from isthmus_cli.link import link_app
 from isthmus_cli.linker import linker
 from isthmus_cli.load import load
@@ -38,6 +39,7 @@ app.add_typer(partition_app, name="partition")
 app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
 app.add_typer(link_app, name="link")
+app.add_typer(lag_app, name="lag")
 app.command()(produce)
 app.command()(consume)
 app.command()(load)

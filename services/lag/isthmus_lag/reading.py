@@ -123,7 +123,9 @@ def _portions(
                 records = runner.run(consumer.poll(_POLL_SECONDS, ROWS_PER_BATCH))
             except Refused as refused:
                 if refused.code is ErrorCode.offset_out_of_range:
-                    check_held(topic, {wanted.partition: (before, wanted.end)}, runner.run(_extents(client, topic.name)))
+                    check_held(
+                        topic, {wanted.partition: (before, wanted.end)}, runner.run(_extents(client, topic.name))
+                    )
                 raise
             portion = [
                 RawRecord(wanted.partition, record.offset, record.timestamp, record.value)

@@ -100,7 +100,7 @@ def read_sample(value: bytes | None) -> tuple[Any, ...]:
         raise NoSample("the value is not JSON") from error
     if not isinstance(told, dict):
         raise NoSample("the value is not a JSON object")
-    version = told.get("version")
+    version: Any = told.get("version")
     if not _fits(version, "int") or version < 1:
         raise NoSample("the value has no version")
     fitting = {name: told.get(name) for name, (kind, _, _) in _TYPES.items() if _fits(told.get(name), kind)}

@@ -3,8 +3,8 @@
     spark.dataSource.register(LagSource)
     spark.read.format("isthmus_lag").option("bootstrap", "127.0.0.1:9092").load()
 
-Options: `bootstrap` (`kafka.bootstrap.servers` is the same), `topic`, those of `offsets`, `maxRecordsPerPartition`, `maxOffsetsPerTrigger` (streams),
-`failOnDataLoss` (true). Methods have the names that Spark calls.
+Options: `bootstrap` (`kafka.bootstrap.servers` is the same), `topic`, those of `offsets`, `maxRecordsPerPartition`, `failOnDataLoss` (true)
+and, for streams, `maxOffsetsPerTrigger`. Methods have the names that Spark calls.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What numbers are told for: a link or the replicas of a cluster, one of its topics, a pair of regions, a kind of copy; and a single copy."""
+"""What numbers are told for: a link or the replicas of a cluster, a topic of those, a pair of regions, a kind of copy; a single copy."""
 
 from enum import Enum
 from typing import Final

@@ -27,9 +27,13 @@ def losses(held_samples: DataFrame, columns: Sequence[str], step_ms: int) -> Dat
     `rpo_ms` is empty when no copy of some partition was ever seen with everything; `partitions` says of how many something is known.
     """
     partition = dict.fromkeys((*columns, *COPIED, "moment_ms"))
-    best = on_grid(held_samples, "at_ms", "until_ms", step_ms).groupBy(*partition).agg(
-        F.min(F.when(F.col("lag_ms") >= 0, F.col("lag_ms"))).alias("ms"),
-        F.min("lag_records").alias("records"),
+    best = (
+        on_grid(held_samples, "at_ms", "until_ms", step_ms)
+        .groupBy(*partition)
+        .agg(
+            F.min(F.when(F.col("lag_ms") >= 0, F.col("lag_ms"))).alias("ms"),
+            F.min("lag_records").alias("records"),
+        )
     )
     never = F.count_if(F.col("ms").isNull()) > 0
     return best.groupBy(*columns, "moment_ms").agg(

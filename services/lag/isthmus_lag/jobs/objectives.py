@@ -76,7 +76,9 @@ def judged(moments: DataFrame, gaps: DataFrame, objective: Objective, step_ms: i
     """Every moment of the groups it is for, with `outcome`: met, missed or unknown. `moments` are losses by the objective's columns."""
     columns = [*objective.columns, "moment_ms"]
     silent_from = gaps.withColumn("blind_ms", F.col("from_ms") + GAP_FACTOR * F.col("interval_ms"))
-    blind = on_grid(silent_from, "blind_ms", "to_ms", step_ms).select(*columns).distinct().withColumn("blind", F.lit(True))
+    blind = (
+        on_grid(silent_from, "blind_ms", "to_ms", step_ms).select(*columns).distinct().withColumn("blind", F.lit(True))
+    )
     found = moments.join(blind, columns, "full").where(objective.concerns)
     value = F.col(objective.metric.column)
     missed = F.col("partitions").isNotNull() & (F.coalesce(value, F.lit(objective.bound + 1)) > objective.bound)

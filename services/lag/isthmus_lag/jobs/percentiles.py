@@ -48,5 +48,10 @@ def worst_copies(samples: DataFrame, most: int) -> DataFrame:
         F.max(badness)["at_ms"].alias("worst_at_ms"),
         F.max_by("lag_records", "at_ms").alias("lag_records_last"),
     )
-    order = [F.desc("never"), F.desc_nulls_last("lag_ms_max"), F.desc("lag_records_max"), *COPY]
+    order: list[Column | str | int] = [
+        F.desc("never"),
+        F.desc_nulls_last("lag_ms_max"),
+        F.desc("lag_records_max"),
+        *COPY,
+    ]
     return found.orderBy(*order).limit(most)

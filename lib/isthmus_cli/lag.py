@@ -1,0 +1,194 @@
+"""`isthmus lag`: reports about samples of lag, and their history as Parquet, by Spark. `spark-submit` runs the same commands."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
+from isthmus_cli.output import show_json, show_rows
+from isthmus_cli.session import fail, pairs, run
+
+if TYPE_CHECKING:
+    from isthmus_client.client import Client
+    from pyspark.sql import SparkSession
+
+lag_app = typer.Typer(no_args_is_help=True, help="Replication lag: reports, and its history as Parquet. Runs on Spark.")
+_COLUMNS: Final = [
+    "kind",
+    "link",
+    "source_cluster",
+    "target_cluster",
+    "moments",
+    "never",
+    "rpo_ms_p50",
+    "rpo_ms_p99",
+    "rpo_ms_max",
+]
+_COLUMNS_RECORDS: Final = ["rpo_records_p50", "rpo_records_p99", "rpo_records_max"]
+
+TopicOption = Annotated[str | None, typer.Option("--topic", help="Where the samples are, if not in __isthmus_lag.")]
+MasterOption = Annotated[str | None, typer.Option("--master", help="A Spark cluster; without it Spark runs here.")]
+ConfOption = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")]
+_AGO = "an ISO 8601 time, or how long ago as PT6H"
+
+
+@lag_app.command()
+def report(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Samples from then on: {_AGO}.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help=f"Samples before then: {_AGO}.")] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective", metavar="RULE", help="rpo.ms=5000, link=NAME:rpo.records=0, topic=NAME:rpo.ms=100."
+        ),
+    ] = None,
+    step_ms: Annotated[
+        int | None, typer.Option("--step-ms", min=1, help="Between moments, if not the interval.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every number of the page.")] = None,
+    topic: TopicOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Lag, what would have been lost, and missed objectives, of links, topics, regions and copies."""
+    _check_installed()
+    from isthmus_lag.jobs.objectives import parse_objective
+    from isthmus_lag.report import NothingToReport, ReportOptions, make_report, read_samples
+
+    now_ms = int(time.time() * 1000)
+    try:
+        rules = [parse_objective(text) for text in objective or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--objective'") from error
+    options = ReportOptions(
+        bootstrap=bootstrap,
+        topic=_topic(bootstrap, topic),
+        from_ms=_time(since, now_ms, "--from"),
+        to_ms=_time(until, now_ms, "--to"),
+        step_ms=step_ms,
+        objectives=rules,
+    )
+    with _spark("isthmus lag report", master, conf) as spark:
+        try:
+            document = make_report(read_samples(spark, options), options)
+        except NothingToReport as nothing:
+            fail(str(nothing))
+    _write(document, html, json)
+    if output is Output.JSON:
+        show_json(document)
+    else:
+        show_rows(output, [*_COLUMNS, *_COLUMNS_RECORDS], document["rpo"]["link"]["rows"])
+
+
+@lag_app.command()
+def stream(
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Where the Parquet files are to be.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    every: Annotated[str, typer.Option("--every", help="How often a batch is written.")] = "10 seconds",
+    once: Annotated[bool, typer.Option("--once", help="Write what is there now, and end.")] = False,
+    batch: Annotated[int | None, typer.Option("--max-offsets", min=1, help="The most that one batch reads.")] = None,
+    topic: TopicOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Write samples as Parquet by day and kind, each exactly once, until SIGTERM or Ctrl-C; started again it goes on."""
+    _check_installed()
+    from isthmus_lag.stream import OFFSETS_PER_TRIGGER, StreamOptions, await_end, start_stream
+
+    options = StreamOptions(
+        bootstrap=bootstrap,
+        topic=_topic(bootstrap, topic),
+        directory=to,
+        every=None if once else every,
+        per_trigger=batch or OFFSETS_PER_TRIGGER,
+    )
+    with _spark("isthmus lag stream", master, conf) as spark:
+        stopping = _stopping()
+        await_end(start_stream(spark, options), stopping)
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "matplotlib")):
+        fail("Spark is not installed here: pip install 'isthmus[lag]'")
+
+
+def _topic(bootstrap: str, given: str | None) -> str:
+    """The topic, which is there: Spark takes seconds to find out, and says it at length."""
+    from isthmus_client.admin.topics import describe
+    from isthmus_client.errors import Refused
+    from isthmus_service.lag import LAG_TOPIC
+    from isthmus_wire.errors import ErrorCode
+
+    name = given or LAG_TOPIC
+
+    async def look(client: "Client") -> bool:
+        try:
+            await describe(client, [name])
+        except Refused as refused:
+            if refused.code is not ErrorCode.unknown_topic_or_partition:
+                raise
+            return False
+        return True
+
+    if not run(bootstrap, look):
+        fail(f"there is no topic {name}: linkers write it, and brokers with isthmus.samples.interval.ms")
+    return name
+
+
+def _time(text: str | None, now_ms: int, option: str) -> int | None:
+    from isthmus_cli.reset_plan import parse_datetime, parse_duration
+
+    if text is None:
+        return None
+    try:
+        return now_ms - parse_duration(text) if text.startswith("P") else parse_datetime(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"wants {_AGO}, not '{text}'", param_hint=f"'{option}'") from error
+
+
+@contextmanager
+def _spark(name: str, master: str | None, conf: list[str] | None) -> "Iterator[SparkSession]":
+    """A session; what goes wrong in it is one line."""
+    from isthmus_lag.session import NoSpark, first_line, spark_session
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        with spark_session(name, master, pairs(conf, "--conf")) as spark:
+            yield spark
+    except NoSpark as refusal:
+        fail(str(refusal))
+    except (PySparkException, Py4JError) as error:
+        fail(first_line(error))
+
+
+def _stopping() -> Callable[[], bool]:
+    """Whether SIGTERM or Ctrl-C came."""
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _frame: asked.append(got))
+    return lambda: bool(asked)
+
+
+def _write(document: dict[str, Any], html: Path | None, json: Path | None) -> None:
+    from json import dumps
+
+    try:
+        if json is not None:
+            json.write_text(dumps(document, indent=1) + "\n")
+        if html is not None:
+            from isthmus_lag.page import page
+
+            html.write_text(page(document))
+    except OSError as error:
+        fail(f"cannot write {error.filename}: {error.strerror}")

@@ -1,0 +1,149 @@
+"""The batch report: every job over the samples of a window, as one document with every number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from isthmus_service.lag import VERSION as SAMPLE_VERSION
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
+from pyspark.storagelevel import StorageLevel
+
+from isthmus_lag.jobs import loss, objectives, percentiles, telling
+from isthmus_lag.jobs.grouping import COPIED, COPY, LINK, REGIONS, By
+from isthmus_lag.jobs.objectives import Objective
+from isthmus_lag.samples import CORRUPT
+from isthmus_lag.source import FORMAT
+from isthmus_lag.words import DEFINITIONS
+
+VERSION: Final = 1
+ROWS_MAX: Final = 1000
+"""Rows of one table: of more groups the worst are told, and `left_out` says how many are not."""
+WORST_COPIES: Final = 20
+SERIES_BUCKETS: Final = 240
+LATE_MS: Final = 120_000
+"""A sample is written at most so long after its moment: a producer gives it up before."""
+STEP_MIN_MS: Final = 1000
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What to report of; times in milliseconds since 1970, `step_ms` empty for the interval of the samples."""
+
+    bootstrap: str
+    topic: str
+    from_ms: int | None = None
+    to_ms: int | None = None
+    step_ms: int | None = None
+    objectives: Sequence[Objective] = field(default_factory=tuple)
+
+
+class NothingToReport(Exception):
+    """There is no sample in the window."""
+
+
+def read_samples(spark: SparkSession, options: ReportOptions) -> DataFrame:
+    """The records that the window's samples may be in: none is written before its moment."""
+    reader = spark.read.format(FORMAT).option("bootstrap", options.bootstrap).option("topic", options.topic)
+    if options.from_ms is not None:
+        reader = reader.option("startingTimestamp", str(options.from_ms))
+    if options.to_ms is not None:
+        reader = reader.option("endingTimestamp", str(options.to_ms + LATE_MS))
+    return reader.load()
+
+
+def make_report(rows: DataFrame, options: ReportOptions) -> Document:
+    """All jobs over rows of the data source; raises NothingToReport."""
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    samples = telling.usable(rows, options.from_ms, options.to_ms)
+    told = telling.told(samples).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return _document(rows, told, options)
+    finally:
+        told.unpersist()
+        rows.unpersist()
+
+
+def _document(rows: DataFrame, told: DataFrame, options: ReportOptions) -> Document:
+    counts = _counts(rows)
+    facts = told.agg(
+        F.count("*").alias("samples"),
+        F.count_distinct(*COPY).alias("copies"),
+        F.count_distinct(*COPIED).alias("partitions"),
+        F.min("at_ms").alias("first_ms"),
+        F.max("at_ms").alias("last_ms"),
+        F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY interval_ms)").alias("interval_ms"),
+    ).first()
+    if facts is None or facts["samples"] == 0:
+        raise NothingToReport(f"there are no samples of lag in the window ({counts['records']} records were read)")
+    interval = facts["interval_ms"]
+    step = options.step_ms or max(interval, STEP_MIN_MS)
+    to_ms = facts["last_ms"] + interval if options.to_ms is None else options.to_ms
+    from_ms = facts["first_ms"] if options.from_ms is None else options.from_ms
+    held = telling.held(told, to_ms).persist(StorageLevel.MEMORY_AND_DISK)
+    gaps = telling.gaps(told, to_ms).persist(StorageLevel.MEMORY_AND_DISK)
+    bucket = max(-(-(to_ms - from_ms) // SERIES_BUCKETS // step) * step, step)
+    try:
+        return {
+            "version": VERSION,
+            "definitions": DEFINITIONS,
+            "window": {"from_ms": from_ms, "to_ms": to_ms, "step_ms": step, "bucket_ms": bucket},
+            "samples": {**facts.asDict(), **counts},
+            "objectives": [_judgement(held, gaps, objective, step) for objective in options.objectives],
+            "rpo": {by.name.lower(): _rpo(held, by, step) for by in By},
+            "lag": {by.name.lower(): _table(percentiles.lag(told, by.columns)) for by in By},
+            "worst_copies": _table(percentiles.worst_copies(told, WORST_COPIES)),
+            "gaps": _table(gaps),
+            "series": {
+                "link": _rows(loss.series(loss.losses(held, LINK, step), LINK, bucket)),
+                "regions": _rows(loss.series(loss.losses(held, REGIONS, step), REGIONS, bucket)),
+            },
+        }
+    finally:
+        held.unpersist()
+        gaps.unpersist()
+
+
+def _counts(rows: DataFrame) -> Document:
+    """What was read, and what of it was no sample, or one of a later version."""
+    later = F.count_if(F.col("version") > SAMPLE_VERSION).alias("later_versions")
+    found = rows.agg(F.count("*").alias("records"), F.count(CORRUPT).alias("corrupt"), later).first()
+    assert found is not None
+    reasons = rows.where(F.col(CORRUPT).isNotNull()).groupBy(F.col(CORRUPT).alias("reason")).count()
+    return {**found.asDict(), "corrupt_reasons": _rows(reasons.orderBy(F.desc("count"), "reason").limit(ROWS_MAX))}
+
+
+def _rpo(held: DataFrame, by: By, step: int) -> Document:
+    return _table(loss.rpo(loss.losses(held, by.columns, step), by.columns))
+
+
+def _judgement(held: DataFrame, gaps: DataFrame, objective: Objective, step: int) -> Document:
+    moments = loss.losses(held, objective.columns, step)
+    outcomes = objectives.judged(moments, gaps, objective, step).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return {
+            "objective": str(objective),
+            "shares": _table(objectives.shares(outcomes, objective)),
+            "misses": _table(objectives.misses(outcomes, objective, step)),
+        }
+    finally:
+        outcomes.unpersist()
+
+
+def _table(frame: DataFrame) -> Document:
+    """The first rows, and how many are left out."""
+    rows = _rows(frame.limit(ROWS_MAX + 1))
+    left_out = frame.count() - ROWS_MAX if len(rows) > ROWS_MAX else 0
+    return {"rows": rows[:ROWS_MAX], "left_out": left_out}
+
+
+def _rows(frame: DataFrame) -> list[Document]:
+    return [row.asDict() for row in frame.collect()]
+
+
+def moment(at_ms: int) -> str:
+    """A time for people, in UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,74 @@
+"""A session of Spark: local and small unless told otherwise. Under spark-submit everything is as that was told."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from isthmus_lag.source import LagSource
+
+LOCAL_MASTER: Final = "local[*]"
+_LOCAL: Final = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""What spark-submit sets for the program that it runs."""
+
+
+class NoSpark(Exception):
+    """Spark cannot start here."""
+
+
+@contextmanager
+def spark_session(name: str, master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session that knows `format("isthmus_lag")`, and ends with the block; raises NoSpark."""
+    submitted = _SUBMITTED in os.environ
+    if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise NoSpark("Spark needs Java 17 or later, and there is no java on the path")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if not submitted:
+        builder = builder.master(master or LOCAL_MASTER)
+    elif master is not None:
+        raise NoSpark("spark-submit has a --master of its own: give it there, before the program")
+    local = not submitted and (master is None or master.startswith("local"))
+    for key, value in {**(_LOCAL if local else {}), **_ALWAYS, **settings}.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, RuntimeError) as error:
+        raise NoSpark(f"Spark did not start: {first_line(error)}") from error
+    try:
+        spark.dataSource.register(LagSource)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark comes to: the message of what failed in a Python process, where that was it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    inner = [line for line in lines if line.startswith(_OURS)]
+    return (inner or lines or [type(error).__name__])[-1 if inner else 0]
+
+
+_OURS: Final = (
+    "ValueError:",
+    "TimeoutError:",
+    "isthmus_lag.reading.",
+    "isthmus_client.errors.",
+)
