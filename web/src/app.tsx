@@ -17,8 +17,14 @@ const LinkPage = lazy(() => import("./pages/link"));
 const Tasks = lazy(() => import("./pages/tasks"));
 const Audit = lazy(() => import("./pages/audit"));
 
+/** While the control plane does not answer. */
+const RETRY_MS = 3_000;
+
 export function App() {
-  const session = api.useQuery("get", "/api/v1/session", {}, { staleTime: 60_000 });
+  const session = api.useQuery("get", "/api/v1/session", {}, {
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchInterval: ({ state: { error } }) => (error === null || isSignedOut(error) ? false : RETRY_MS),
+  });
   if (isSignedOut(session.error)) return <SignIn onSignedIn={() => void session.refetch()} />;
   if (session.data === undefined) return session.error ? <ProblemNote error={session.error} /> : <Loading />;
   return <SignedIn />;

@@ -1,7 +1,7 @@
 // What every page has around it: where to go, how fresh the data is, the theme, and the way out.
 import type { ReactNode } from "react";
-import { Link } from "wouter";
-import { fetchApi, queries, SESSION_KEY } from "./api/client";
+import { Link, useLocation } from "wouter";
+import { fetchApi, forgetSession } from "./api/client";
 import { type Feed, useFeed } from "./api/feed";
 import { duration } from "./logic/format";
 import { Pill } from "./ui/pill";
@@ -18,6 +18,8 @@ const PAGES = [
 export function Shell({ children }: { children: ReactNode }) {
   const feed = useFeed();
   const [theme, nextTheme] = useTheme();
+  const [at] = useLocation();
+  const isHere = (path: string): boolean => at === path || (path !== "/" && at.startsWith(path));
   return (
     <div className={feed.state === "stale" ? "shell stale" : "shell"}>
       <a className="skip" href="#main">
@@ -29,7 +31,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <nav aria-label="Pages">
           {PAGES.map(([path, name]) => (
-            <Link key={path} href={path} className={(active) => (active ? "here" : "")}>
+            <Link key={path} href={path} className={isHere(path) ? "here" : ""} aria-current={isHere(path) ? "page" : undefined}>
               {name}
             </Link>
           ))}
@@ -62,5 +64,5 @@ function Freshness({ feed }: { feed: Feed }) {
 
 async function signOut(): Promise<void> {
   await fetchApi.DELETE("/api/v1/session");
-  await queries.resetQueries({ queryKey: SESSION_KEY });
+  await forgetSession();
 }

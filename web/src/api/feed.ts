@@ -2,7 +2,7 @@
 import { createParser } from "eventsource-parser";
 import { useSyncExternalStore } from "react";
 import { type Known, merged, NOTHING, readNews } from "../logic/merge";
-import { refresh } from "./client";
+import { forgetSession, refresh } from "./client";
 
 /** The control plane says something at least every ten seconds. */
 const SILENT_MS = 15_000;
@@ -46,7 +46,7 @@ async function readOnce(signal: AbortSignal): Promise<void> {
   heard();
   try {
     const response = await fetch("/api/v1/events", { signal: AbortSignal.any([signal, silence.signal]) });
-    if (response.status === 401) void refresh(); // whoever is asked next says that the session has ended
+    if (response.status === 401) void forgetSession();
     if (!response.ok || response.body === null) return;
     const parser = createParser({ onEvent: ({ event, data }) => hear(event, data) });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

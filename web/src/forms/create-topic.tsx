@@ -19,7 +19,7 @@ const firstWishes = ({ regions }: Cluster): readonly Wish[] =>
 
 export function CreateTopic({ cluster, onClose }: { cluster: Cluster; onClose: () => void }) {
   const [wishes, setWishes] = useState(() => firstWishes(cluster));
-  const [minInSync, setMinInSync] = useState(1);
+  const [minInSync, setMinInSync] = useState(() => (firstWishes(cluster).length > 2 ? 2 : 1));
   const [checked, setChecked] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const [, go] = useLocation();

@@ -21,6 +21,7 @@ export const clusterName = (id: string, clusters: readonly Cluster[]): string =>
 
 export function flowCaption(flow: Flow, clusters: readonly Cluster[]): string {
   const [source, target] = endsOf(flow);
+  if (flowIsLost(flow, clusters)) return `${flow.kind} ${flowName(flow, clusters)}, ${source} to ${target}: no word of it`;
   const lag = `${duration(flow.lag_ms)} and ${records(flow.lag_records)} behind`;
   return `${flow.kind} ${flowName(flow, clusters)}, ${source} to ${target}: ${plain(flow.state)}, ${lag}`;
 }

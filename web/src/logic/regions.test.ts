@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { broker, cluster, flow, topology } from "./fixtures";
 import { regionViews } from "./regions";
-import { flowTone, lagTone, worst } from "./tone";
+import { flowMoves, flowTone, lagTone, worst } from "./tone";
 
 const states = (clusters: ReturnType<typeof cluster>[]) => Object.fromEntries(regionViews(topology(clusters)).map(({ key, state }) => [key, state]));
 
@@ -32,6 +32,9 @@ test("the colour of a flow is its lag, unless its state or an end that is away i
   expect(flowTone(flow("west", "east", { state: "PAUSED" }), [])).toBe("warn");
   expect(flowTone(flow("west", "east", { state: "SILENT" }), [])).toBe("quiet");
   expect(flowTone(flow("west", "east"), [cluster("b", [], { state: "AWAY" })])).toBe("bad");
+  const deserted = cluster("a", [broker(1, "east", { fenced: true })]);
+  expect([flowTone(flow("east", "west"), [deserted]), flowMoves(flow("east", "west"), [deserted])]).toEqual(["bad", false]);
+  expect([flowMoves(flow("west", "east"), []), flowMoves(flow("west", "east", { state: "PAUSED" }), [])]).toEqual([true, false]);
   expect(worst(["good", "bad", "warn"])).toBe("bad");
   expect(worst([])).toBe("quiet");
 });

@@ -39,16 +39,24 @@ const ORDER: readonly Tone[] = ["quiet", "good", "busy", "warn", "bad"];
 export const worst = (tones: readonly Tone[]): Tone =>
   tones.reduce<Tone>((sofar, tone) => (ORDER.indexOf(tone) > ORDER.indexOf(sofar) ? tone : sofar), "quiet");
 
-/** A flow whose ends do not answer is not what it last said of itself. */
-export function flowIsLost(flow: Flow, clusters: readonly Cluster[]): boolean {
-  return clusters.some(
-    ({ cluster_id, state }) => state === "AWAY" && [flow.source_cluster, flow.target_cluster].includes(cluster_id),
-  );
+/** The cluster that holds the copy tells of it: while that does not answer, nothing is known. */
+export const flowIsLost = ({ target_cluster }: Flow, clusters: readonly Cluster[]): boolean =>
+  clusters.some(({ cluster_id, state }) => state === "AWAY" && cluster_id === target_cluster);
+
+/** Nothing comes through while nobody is there who could send or receive it. */
+const isStuck = (flow: Flow, clusters: readonly Cluster[]): boolean =>
+  isDeserted(flow.source_cluster, flow.source_region, clusters) || isDeserted(flow.target_cluster, flow.target_region, clusters);
+
+function isDeserted(id: string, region: string, clusters: readonly Cluster[]): boolean {
+  const brokers = clusters.find(({ cluster_id }) => cluster_id === id)?.brokers.filter((broker) => broker.region === region) ?? [];
+  return brokers.length > 0 && brokers.every(({ fenced }) => fenced);
 }
 
+export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
+  (flow.state === "ACTIVE" || flow.state === "BEHIND") && !flowIsLost(flow, clusters) && !isStuck(flow, clusters);
+
 export function flowTone(flow: Flow, clusters: readonly Cluster[]): Tone {
-  if (flowIsLost(flow, clusters)) return "bad";
+  if (flowIsLost(flow, clusters) || isStuck(flow, clusters)) return "bad";
   if (flow.state === "SILENT") return "quiet";
-  const state = stateTone(flow.state);
-  return state === "good" ? lagTone(flow.lag_ms) : state;
+  return worst([stateTone(flow.state), lagTone(flow.lag_ms)]);
 }

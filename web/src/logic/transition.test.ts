@@ -5,7 +5,7 @@ import { columns, latest } from "./series";
 import { lacking, lossNow, typedName } from "./transition";
 
 const mirror = (...lags: number[]): Mirror =>
-  ({ mirror_lags: lags.map((lag, partition) => ({ partition, lag, last_source_fetch_offset: 0 })) }) as Mirror;
+  ({ mirror_status: "ACTIVE", mirror_lags: lags.map((lag, partition) => ({ partition, lag, last_source_fetch_offset: 0 })) }) as Mirror;
 const series = (topic: string, ...points: [number, number, number][]): LagSeries =>
   ({ topic, points: points.map(([at_ms, lag_ms, lag_records]) => ({ at_ms, lag_ms, lag_records, copies: 1 })) }) as LagSeries;
 
@@ -20,6 +20,12 @@ test("what would be lost now is said with its age", () => {
   expect(lossNow([mirror(2, 1)], { ms: 1_500, records: 3, atMs: 1_000 }, 2_000)).toBe("3 records missing, 1.5 s behind the source.");
   expect(lossNow([mirror(1), mirror(-1)], { ms: 20, records: 1, atMs: 0 }, 40_000)).toBe(
     "1 record missing, 20 ms behind the source, as it was 40 s ago. Of 1 topic it is not known.",
+  );
+});
+
+test("a source that is not copied now may have more than it told", () => {
+  expect(lossNow([{ ...mirror(0), mirror_status: "SOURCE_UNAVAILABLE" }], null, 0)).toBe(
+    "No record is missing. The source may have more than it last told (source unavailable).",
   );
 });
 

@@ -1,6 +1,6 @@
 // Promote and failover in plain words: what will happen, and what would be lost now.
 import type { Mirror } from "../api/schema";
-import { count, counted, duration } from "./format";
+import { count, counted, duration, plain } from "./format";
 import type { Latest } from "./series";
 
 export type Transition = "promote" | "failover";
@@ -46,7 +46,13 @@ export function lossNow(mirrors: readonly Mirror[], sampled: Latest | null, nowM
   const time = sampled === null || sampled.ms < 0 ? "" : `, ${duration(sampled.ms)} behind the source`;
   const age = sampled !== null && nowMs - sampled.atMs > STALE_MS ? `, as it was ${duration(nowMs - sampled.atMs)} ago` : "";
   const rest = unknown === 0 ? "" : ` Of ${count(unknown)} ${unknown === 1 ? "topic" : "topics"} it is not known.`;
-  return `${told}${time}${age}.${rest}`;
+  return `${told}${time}${age}.${rest}${beyond(mirrors)}`;
+}
+
+/** Only a topic that is copied now knows what its source has. */
+function beyond(mirrors: readonly Mirror[]): string {
+  const resting = mirrors.filter(({ mirror_status }) => mirror_status !== "ACTIVE").map(({ mirror_status }) => plain(mirror_status));
+  return resting.length === 0 ? "" : ` The source may have more than it last told (${[...new Set(resting)].join(", ")}).`;
 }
 
 const STALE_MS = 30_000;

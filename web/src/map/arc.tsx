@@ -2,7 +2,7 @@
 import type { Cluster } from "../api/schema";
 import type { Arc } from "../logic/arcs";
 import { flowCaption, flowLabel } from "../logic/flows";
-import { flowIsLost, flowTone } from "../logic/tone";
+import { flowMoves, flowTone } from "../logic/tone";
 
 interface Props {
   readonly arc: Arc;
@@ -11,9 +11,8 @@ interface Props {
 
 export function ArcPath({ arc, clusters }: Props) {
   const { flow, path } = arc;
-  const moving = !flowIsLost(flow, clusters) && (flow.state === "ACTIVE" || flow.state === "BEHIND");
   return (
-    <g className={`arc ${flow.kind} tone-${flowTone(flow, clusters)}`} data-flow={flow.flow_id} data-moving={moving}>
+    <g className={`arc ${flow.kind} tone-${flowTone(flow, clusters)}`} data-flow={flow.flow_id} data-moving={flowMoves(flow, clusters)}>
       <path className="arc-way" d={path} />
       <path className="arc-dashes" d={path}>
         <title>{flowCaption(flow, clusters)}</title>

@@ -68,7 +68,7 @@ function ResidentRow({ resident }: { resident: Resident }) {
         <Dot tone={tone} /> {cluster.name}
         <span className="brokers" role="img" aria-label={`${counted(brokers.length, "broker")}, ${fenced} fenced`}>
           {brokers.map((broker) => (
-            <i key={broker.broker_id} className={broker.fenced ? "fenced" : ""} title={`broker ${broker.broker_id}`} />
+            <i key={broker.broker_id} className={cluster.state !== "UP" ? "unknown" : broker.fenced ? "fenced" : ""} title={`broker ${broker.broker_id}`} />
           ))}
         </span>
       </Link>

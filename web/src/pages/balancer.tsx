@@ -70,6 +70,7 @@ function PlanView({ plan }: { plan: Plan }) {
       </section>
       <section className="panel">
         <h2>Brokers, before and after</h2>
+        <p className="muted">Of each two bars the upper is now, the lower after the plan.</p>
         <Table label="Brokers before and after" rows={brokerChanges(plan)} rowKey={({ broker }) => String(broker)} columns={BROKERS} />
       </section>
       <section className="panel">

@@ -72,6 +72,7 @@ function Overview({ cluster }: { cluster: Cluster }) {
           {cluster.message} Shown is what was seen {cluster.seen_ms === null ? "before" : ago(cluster.seen_ms, now)}.
         </p>
       )}
+      {cluster.partial && <p className="note">It has more partitions than are counted here: observers are told of a part of them.</p>}
       <Facts
         of={[
           ["State", <StatePill key="state" state={cluster.state} />],

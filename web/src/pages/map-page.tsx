@@ -25,6 +25,7 @@ export function MapPage() {
   }
   return (
     <>
+      <title>Map · Isthmus</title>
       <h1 className="unseen">Map of regions</h1>
       <Troubles topology={topology} />
       <WorldMap topology={topology} />
@@ -108,8 +109,8 @@ function FlowRow({ flow, clusters }: { flow: Flow; clusters: readonly Cluster[] 
       <td>{clusterName(flow.source_cluster, clusters)} <span className="muted">{source}</span></td>
       <td>{clusterName(flow.target_cluster, clusters)} <span className="muted">{target}</span></td>
       <td>{lost ? <Pill tone="bad">no word</Pill> : <StatePill state={flow.state} />} {flow.message}</td>
-      <td className={`number text-${flowTone(flow, clusters)}`}>{duration(flow.lag_ms)}</td>
-      <td className="number">{records(flow.lag_records)}</td>
+      <td className={`number text-${flowTone(flow, clusters)}`}>{duration(lost ? null : flow.lag_ms)}</td>
+      <td className="number">{records(lost ? null : flow.lag_records)}</td>
     </tr>
   );
 }

@@ -4,9 +4,10 @@ import { Field } from "../ui/field";
 import { ProblemNote } from "../ui/states";
 
 export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
-  const enter = api.useMutation("post", "/api/v1/session", { onSuccess: onSignedIn });
+  const enter = api.useMutation("post", "/api/v1/session", { onSuccess: onSignedIn, meta: { signsIn: true } });
   return (
     <main className="sign-in">
+      <title>Isthmus</title>
       <form
         className="panel"
         onSubmit={(event) => {

@@ -15,8 +15,9 @@ export function Topics({ cluster }: { cluster: Cluster }) {
   const [wanted, setWanted] = useState("");
   const [internal, setInternal] = useState(false);
   const [creating, setCreating] = useState(false);
-  const fits = (topic: string): boolean =>
-    topic.toLowerCase().includes(wanted.trim().toLowerCase()) && (internal || !isInternal(topic));
+  // Internal topics in trouble are shown whether they are asked for or not.
+  const fits = (topic: string, troubled = false): boolean =>
+    topic.toLowerCase().includes(wanted.trim().toLowerCase()) && (internal || troubled || !isInternal(topic));
   return (
     <section className="panel">
       <div className="bar">
@@ -37,7 +38,7 @@ export function Topics({ cluster }: { cluster: Cluster }) {
 
 interface Props {
   readonly cluster: Cluster;
-  readonly fits: (topic: string) => boolean;
+  readonly fits: (topic: string, troubled?: boolean) => boolean;
 }
 
 const NothingFits = () => (
@@ -51,7 +52,7 @@ function Matrix({ cluster, fits }: Props) {
   const asked = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/topics/-/partitions/-/replica-status", { params: { path } }, live);
   const rows = useMemo(() => topicRows(asked.data?.data ?? [], cluster.brokers), [asked.data, cluster.brokers]);
   if (asked.error !== null && asked.data === undefined) return <Plain cluster={cluster} fits={fits} />;
-  return <Answer of={asked}>{() => <MatrixTable cluster={cluster} rows={rows.filter(({ topic }) => fits(topic))} />}</Answer>;
+  return <Answer of={asked}>{() => <MatrixTable cluster={cluster} rows={rows.filter((row) => fits(row.topic, row.leaderless + row.underReplicated > 0))} />}</Answer>;
 }
 
 function MatrixTable({ cluster, rows }: { cluster: Cluster; rows: readonly TopicRow[] }) {

@@ -4,12 +4,13 @@ import { Link } from "wouter";
 
 interface Props {
   readonly crumbs: readonly (readonly [string, string])[];
-  readonly title: ReactNode;
+  readonly title: string;
   readonly children?: ReactNode;
 }
 
 export const PageHead = ({ crumbs, title, children }: Props) => (
   <>
+    <title>{`${title} · Isthmus`}</title>
     <nav className="crumbs" aria-label="Above this page">
       {crumbs.map(([path, name]) => (
         <span key={path}>
