@@ -23,17 +23,17 @@ from bench.native_load import create_topic, delete_topic
 from bench.process import cpu_seconds, peak_resident_mb
 from bench.scenarios import Figure
 
-_ROUNDS: Final = 3
-_TOPIC: Final = "load"
+ROUNDS: Final = 3
+TOPIC: Final = "load"
 _PARTITIONS: Final = 16
-_RECORD_BYTES: Final = 1024
-_RECORDS: Final = 1_000_000
+RECORD_BYTES: Final = 1024
+RECORDS: Final = 1_000_000
 _WARM_UP: Final = 0.3
 """Of the records: MirrorMaker's virtual machine is slow before it knows what it does."""
 _GIVE_UP_SECONDS: Final = 300
 _POLL_SECONDS: Final = 0.05
-_SCENARIO: Final = "1 KiB records, 16 partitions, one worker"
-_FIGURES: Final = {
+SCENARIO: Final = "1 KiB records, 16 partitions, one worker"
+FIGURES: Final = {
     "throughput": Figure("MB/s", more_is_better=True, target=2.0),
     "copied by CPU": Figure("MB/CPU-s", more_is_better=True, target=15.0),
     "resident, highest": Figure("MB", target=0.1),
@@ -57,30 +57,31 @@ class Copier(Protocol):
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.linker", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     rounds = parser.parse_args().rounds
     fetch()
     facts = report.conditions(rounds)
     rows = report.Rows()
-    with scratch() as directory, _clusters(directory) as (source, destination):
-        java_load.produce(source.bootstrap, _TOPIC, _RECORDS, _RECORD_BYTES, 0)
+    with scratch() as directory, clusters(directory) as (source, destination):
+        java_load.produce(source.bootstrap, TOPIC, RECORDS, RECORD_BYTES, 0)
         for number in range(rounds):
             for system in order(number):
-                copy = _by_linker if system == ISTHMUS else _by_mirror_maker
+                copy = _by_linker if system == ISTHMUS else by_mirror_maker
                 figures = copy(directory, source, destination, number)
-                say(number, _SCENARIO, system, figures)
-                rows.add(_SCENARIO, _FIGURES, system, figures)
+                say(number, SCENARIO, system, figures)
+                rows.add(SCENARIO, FIGURES, system, figures)
     print(report.write(rows.complete(), facts, "linker", _HEADING).read_text())
 
 
 @contextmanager
-def _clusters(directory: Path) -> Iterator[tuple[Broker, Broker]]:
+def clusters(directory: Path) -> Iterator[tuple[Broker, Broker]]:
+    """The source, with its topic, and the destination."""
     source, destination = make(KAFKA, directory / "source"), make(ISTHMUS, directory / "destination")
     try:
         for broker in (source, destination):
             broker.start()
             broker.await_serving()
-        create_topic(source.bootstrap, _TOPIC, _PARTITIONS)
+        create_topic(source.bootstrap, TOPIC, _PARTITIONS)
         yield source, destination
     finally:
         source.stop()
@@ -95,25 +96,26 @@ def _by_linker(directory: Path, source: Broker, destination: Broker, number: int
     log = (directory / f"{name}.log").open("wb")
     worker = subprocess.Popen([install() / "isthmus", "linker", "-b", destination.bootstrap], stdout=log, stderr=log)
     try:
-        _isthmus(destination, "link", "mirror", "create", name, _TOPIC)
-        return _measure(destination, f"{name}.{_TOPIC}", worker)
+        _isthmus(destination, "link", "mirror", "create", name, TOPIC)
+        return measure(destination, f"{name}.{TOPIC}", worker)
     finally:
         worker.terminate()
         worker.wait()
         log.close()
         _isthmus(destination, "link", "delete", name, "--force")
-        delete_topic(destination.bootstrap, f"{name}.{_TOPIC}")
+        delete_topic(destination.bootstrap, f"{name}.{TOPIC}")
 
 
-def _by_mirror_maker(directory: Path, source: Broker, destination: Broker, number: int) -> dict[str, float]:
+def by_mirror_maker(directory: Path, source: Broker, destination: Broker, number: int) -> dict[str, float]:
+    """The figures of MirrorMaker's copy."""
     alias = f"mm{number}"
-    maker = MirrorMaker(directory / alias, source.bootstrap, destination.bootstrap, alias, _TOPIC)
+    maker = MirrorMaker(directory / alias, source.bootstrap, destination.bootstrap, alias, TOPIC)
     maker.start()
     try:
-        return _measure(destination, f"{alias}.{_TOPIC}", maker)
+        return measure(destination, f"{alias}.{TOPIC}", maker)
     finally:
         maker.stop()
-        delete_topic(destination.bootstrap, f"{alias}.{_TOPIC}")
+        delete_topic(destination.bootstrap, f"{alias}.{TOPIC}")
 
 
 def _isthmus(destination: Broker, *arguments: str) -> None:
@@ -122,17 +124,17 @@ def _isthmus(destination: Broker, *arguments: str) -> None:
     )
 
 
-def _measure(destination: Broker, topic: str, copier: Copier) -> dict[str, float]:
+def measure(destination: Broker, topic: str, copier: Copier) -> dict[str, float]:
     """From the end of the warm-up to the last record."""
     reader = Consumer({"bootstrap.servers": destination.bootstrap, "group.id": "bench", "log_level": 0})
     try:
-        before = _await_records(reader, topic, int(_RECORDS * _WARM_UP))
+        before = _await_records(reader, topic, int(RECORDS * _WARM_UP))
         began, cpu = time.perf_counter(), cpu_seconds(copier.pid)
-        after = _await_records(reader, topic, _RECORDS)
+        after = _await_records(reader, topic, RECORDS)
         seconds, cpu = time.perf_counter() - began, cpu_seconds(copier.pid) - cpu
     finally:
         reader.close()
-    megabytes = (after - before) * _RECORD_BYTES / 1e6
+    megabytes = (after - before) * RECORD_BYTES / 1e6
     return {
         "throughput": megabytes / seconds,
         "copied by CPU": megabytes / cpu,
