@@ -15,7 +15,7 @@ type Point = Pick<Place, "x" | "y">;
 
 const LABEL_AT = 0.4;
 const BOW = 0.2;
-const BOW_STEP = 0.16;
+const BOW_STEP = 0.12;
 const LOOP = 46;
 const LABEL_HEIGHT = 24;
 const LABEL_WIDTH = 108;
@@ -41,7 +41,8 @@ function bow(flow: Flow, from: Place, to: Place, rank: number): Arc {
   const distance = Math.hypot(to.x - from.x, to.y - from.y);
   const rise = Math.max(40, distance * (BOW + BOW_STEP * rank));
   const middle = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
-  const control = { x: middle.x, y: Math.max(TOP, middle.y - rise * 2) };
+  // The curve comes half as far up as its control point, and stays on the map.
+  const control = { x: middle.x, y: Math.max(2 * TOP - middle.y, middle.y - rise * 2) };
   return {
     flow,
     path: `M${at(from)} Q${at(control)} ${at(to)}`,

@@ -49,6 +49,6 @@ test("flows of one pair of regions lie one above the other, their labels apart, 
   expect(found.map(({ flow: one }) => one.name).sort()).toEqual(["1", "2", "3"]);
   const path = (name: string) => found.find(({ flow: one }) => one.name === name)!.path;
   expect(path("1")).toBe("M100 300 Q300 140 500 300");
-  expect(path("2")).toBe("M500 300 Q300 16 100 300");
+  expect(path("2")).toBe("M500 300 Q300 44 100 300");
   expect(path("3").startsWith("M100 300 C") && path("3").endsWith(" 100 300")).toBe(true);
 });
