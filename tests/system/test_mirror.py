@@ -155,8 +155,8 @@ def test_a_mirror_to_itself_and_a_copy_that_is_no_copy_are_refused(tmp_path: Pat
         clusters = {"west": west.bootstrap, "east": east.bootstrap}
         identity = {**QUICK, "replication.policy.class": "IdentityReplicationPolicy"}
         with running_mirror(tmp_path / "same", clusters, identity) as mirror:
-            wait_until(lambda: "1 partitions are not copied" in ready(mirror).get("reason", ""), "a refusal")
-        assert "the copy has 10 offsets that no progress tells of" in mirror.log_path.read_text()
+            reason = "orders-0 is not copied: the copy has 10 offsets that no progress tells of"
+            wait_until(lambda: reason in ready(mirror).get("reason", ""), "a refusal")
         assert extents(east.bootstrap, [TopicPartition("orders", 0)]) == [(0, 10)]
 
 
@@ -178,7 +178,8 @@ def test_identity_names_never_go_back_and_heartbeats_never_pile_up(tmp_path: Pat
             running_mirror(tmp_path / "back", clusters, back) as mirror,
         ):
             assert_copied(west.bootstrap, east.bootstrap, same)
-            wait_until(lambda: "partitions are not copied" in ready(mirror).get("reason", ""), "a refusal")
+            reason = "east->west: orders-0 is not copied"
+            wait_until(lambda: reason in ready(mirror).get("reason", ""), "a refusal")
             await_topic(west.bootstrap, "east.heartbeats")
             await_topic(east.bootstrap, "west.heartbeats")
             fill(west.bootstrap, "orders", 1, 10)

@@ -31,13 +31,6 @@ def test_every_offset_is_exact_both_ways(truth: list[int]) -> None:
     assert known.to_upstream(len(truth) + 1) is None
 
 
-@given(truths(), st.data())
-def test_what_is_forgotten_is_what_lies_before(truth: list[int], data: st.DataObject) -> None:
-    known, start = mapped(truth), data.draw(st.integers(0, len(truth)))
-    known.forget_before(start)
-    assert [known.to_upstream(down) for down in range(start, len(truth))] == truth[start:]
-
-
 def test_a_map_of_nothing() -> None:
     known = OffsetMap()
     assert (known.to_downstream(7), known.to_upstream(0), known.next_upstream, len(known)) == (0, None, 0, 0)

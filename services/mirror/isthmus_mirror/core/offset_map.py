@@ -7,7 +7,7 @@ begins. Both numbers grow from run to run.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -31,22 +31,12 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._up)
 
-    def runs(self) -> Iterator[Run]:
-        """In order."""
-        return map(Run._make, zip(self._up, self._down, strict=True))
-
     def begin(self, run: Run) -> None:
         """From here on both sides count alike."""
         assert not self._up or (run.upstream > self._up[-1] and run.downstream > self._down[-1])
         self._up.append(run.upstream)
         self._down.append(run.downstream)
         self.end = max(self.end, run.downstream)
-
-    def forget_before(self, downstream: int) -> None:
-        """Drop the runs that end before this offset."""
-        first = max(bisect_right(self._down, downstream) - 1, 0)
-        del self._up[:first]
-        del self._down[:first]
 
     @property
     def next_upstream(self) -> int:

@@ -116,6 +116,12 @@ def settle(jumps: Iterable[Jump], start: int, end: int, seen: Mapping[int, int |
     return Settled(tuple(chain), tuple(jump for jump in before if jump not in effective))
 
 
+def still_needed(chain: tuple[Jump, ...], start: int) -> tuple[Jump, ...]:
+    """Without the jumps whose records retention took from the copy, which begins at `start` now: all before the last one up to there."""
+    first = max((index for index, jump in enumerate(chain) if jump.mark.base <= start), default=0)
+    return chain[first:]
+
+
 def _newest(
     by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
 ) -> Mark | Ask | Ambiguous | None:

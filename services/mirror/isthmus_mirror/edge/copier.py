@@ -30,7 +30,7 @@ from isthmus_mirror.core.limits import (
     SHORT_WAIT_MS,
 )
 from isthmus_mirror.core.partition import News, Outgoing, PartitionCopy, Placed, SourceRange, Stage, Tail
-from isthmus_mirror.core.progress import Ambiguous, Ask, Jump, Place, settle
+from isthmus_mirror.core.progress import Ambiguous, Ask, Jump, Place, settle, still_needed
 from isthmus_mirror.edge.latency import Latency
 from isthmus_mirror.edge.looks import batch_at, crc_at, extents
 from isthmus_mirror.edge.progress_log import ProgressLog
@@ -411,9 +411,11 @@ class FlowCopier:
                 target.copy.asking_failed(now_ms())  # it has grown since
                 return
             tail = Tail(last.producer_id, last.last_sequence)
-        if settled.void:
-            await self._log.delete(place, settled.void)
-        target.copy.placed(Placed(start, end, settled.chain, tail))
+        chain = still_needed(settled.chain, start)
+        forgotten = (*settled.void, *settled.chain[: len(settled.chain) - len(chain)])
+        if forgotten:
+            await self._log.delete(place, forgotten)
+        target.copy.placed(Placed(start, end, chain, tail))
 
     async def _ask_source(self, targets: Sequence[Target]) -> None:
         try:

@@ -70,14 +70,18 @@ class FlowRunner:
 
     def not_ready(self) -> str:
         """Why it cannot copy now; empty when it can."""
-        failed = sum(1 for target in self.copier.targets.values() if target.copy.failure)
+        failed = [target for target in self.copier.targets.values() if target.copy.failure]
         if not self.settings.enabled:
             return ""
         if self._problem:
             return f"{self.settings.name}: {self._problem}"
         if self._share is None:
             return f"{self.settings.name}: it has no share of the work yet"
-        return f"{self.settings.name}: {failed} partitions are not copied; see the log" if failed else ""
+        if not failed:
+            return ""
+        first = failed[0]
+        others = f", nor {len(failed) - 1} others" if len(failed) > 1 else ""
+        return f"{self.settings.name}: {first.wanted.source} is not copied: {first.copy.failure}{others}"
 
     @property
     def owns(self) -> bool:
