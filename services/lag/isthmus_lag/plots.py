@@ -86,4 +86,4 @@ def _dress(axes: Axes, unit: str, window: tuple[int, int]) -> None:
 
 def _time(at_ms: int) -> float:
     """As matplotlib counts: in days."""
-    return float(dates.date2num(datetime.fromtimestamp(at_ms / 1000, UTC)))
+    return float(dates.date2num(datetime.fromtimestamp(at_ms / 1000, UTC)))  # type: ignore[no-untyped-call]

@@ -75,7 +75,7 @@ def _document(rows: DataFrame, told: DataFrame, options: ReportOptions) -> Docum
         F.count_distinct(*COPIED).alias("partitions"),
         F.min("at_ms").alias("first_ms"),
         F.max("at_ms").alias("last_ms"),
-        F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY interval_ms)").alias("interval_ms"),
+        percentiles.measured("interval_ms", "0.5").alias("interval_ms"),
     ).first()
     if facts is None or facts["samples"] == 0:
         raise NothingToReport(f"there are no samples of lag in the window ({counts['records']} records were read)")

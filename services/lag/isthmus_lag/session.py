@@ -1,10 +1,12 @@
 """A session of Spark: local and small unless told otherwise. Under spark-submit everything is as that was told."""
 
+import logging
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -17,14 +19,13 @@ _LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-_ALWAYS: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
-    "spark.ui.showConsoleProgress": "false",
-}
+_ALWAYS: Final = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+_QUIET_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Of pyspark: they print what is raised as well, at length."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """What spark-submit sets for the program that it runs."""
 
@@ -40,6 +41,8 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str]) ->
     if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise NoSpark("Spark needs Java 17 or later, and there is no java on the path")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for logger in _QUIET_LOGGERS:
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(name)
     if not submitted:
         builder = builder.master(master or LOCAL_MASTER)

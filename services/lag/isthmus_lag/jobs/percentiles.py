@@ -11,12 +11,14 @@ from isthmus_lag.jobs.grouping import COPY
 PERCENTILES: Final = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
 
 
+def measured(expression: str, share: str) -> Column:
+    """The least value of whole numbers that at least this share does not exceed."""
+    return F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY {expression})").cast("long")
+
+
 def spread(column: str, prefix: str) -> list[Column]:
     """Percentiles and maximum of a column; values that are not known do not count."""
-    found = [
-        F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY {column})").alias(f"{prefix}_{name}")
-        for name, share in PERCENTILES.items()
-    ]
+    found = [measured(column, share).alias(f"{prefix}_{name}") for name, share in PERCENTILES.items()]
     return [*found, F.max(column).alias(f"{prefix}_max")]
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
 
 from isthmus_lag.jobs.grouping import COPIED, COPY, LINK
+from isthmus_lag.jobs.percentiles import measured
 from isthmus_lag.samples import CORRUPT, SAMPLE_COLUMNS
 
 GAP_FACTOR: Final = 3
@@ -31,13 +32,14 @@ def usable(rows: DataFrame, from_ms: int | None = None, to_ms: int | None = None
 
 def told(samples: DataFrame) -> DataFrame:
     """Samples with `next_ms`, when their partition was told of next (empty for the last time), and `interval_ms`."""
-    later = Window.partitionBy(*COPIED).orderBy("at_ms").rangeBetween(1, Window.unboundedFollowing)
+    # From the last to the first, for only a frame that grows from its start is computed in one pass.
+    later = Window.partitionBy(*COPIED).orderBy(F.desc("at_ms")).rangeBetween(Window.unboundedPreceding, -1)
     followed = samples.withColumn("next_ms", F.min("at_ms").over(later))
     moments = followed.where(F.col("next_ms").isNotNull()).select(*COPIED, "at_ms", "next_ms").distinct()
-    between = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY next_ms - at_ms)")
+    between = measured("next_ms - at_ms", "0.5")
     own = moments.groupBy(*COPIED).agg(between.alias("own_ms"))
     overall = moments.agg(between.alias("overall_ms"))
-    interval = F.coalesce("own_ms", "overall_ms", F.lit(INTERVAL_UNKNOWN_MS)).cast("long")
+    interval = F.coalesce("own_ms", "overall_ms", F.lit(INTERVAL_UNKNOWN_MS))
     return (
         followed.join(own, list(COPIED), "left")
         .crossJoin(F.broadcast(overall))
