@@ -6,12 +6,14 @@ SEEDS ?= 2000
 JOBS ?= 2
 ROUNDS ?= 200
 
-.PHONY: help setup setup-dev web up down run test check unit sim conformance record console system soak test-compose bench bench-cluster clean
+.PHONY: help setup setup-lag setup-dev web up down run test check unit sim conformance record console system soak test-compose bench bench-cluster clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: .venv/.run web/dist/index.html ## build .venv with what every service needs, and the console
+
+setup-lag: .venv/.lag ## Spark, for the reports of lag
 
 setup-dev: .venv/.dev ## what the tests and benches need: test clients, Java, kcat, Apache Kafka's tools
 
@@ -41,7 +43,12 @@ web/dist/index.html: web/node_modules/.ready $(WEB_SOURCES) api/isthmus_api/open
 	$(NPM) run --silent generate
 	$(NPM) run --silent build -- --logLevel warn
 
-.tools/.ready: .venv/.dev scripts/debian-packages scripts/apache-kafka tests/kafka.py
+.venv/.lag: .venv/.dev requirements/lag.txt scripts/debian-packages
+	@scripts/debian-packages lag
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lag.txt
+	@touch $@
+
+.tools/.ready: .venv/.lag scripts/debian-packages scripts/apache-kafka tests/kafka.py
 	@scripts/debian-packages peers
 	@scripts/debian-packages stores
 	@scripts/debian-packages browser
@@ -60,14 +67,14 @@ run: .venv/.run ## start a node with the embedded defaults on 127.0.0.1:9092
 test: .tools/.ready web/dist/index.html check ## everything CI runs
 	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile
 
-check: .venv/.dev web/dist/index.html ## style, types and layers
+check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
 	$(BIN)/mypy
 	$(NPM) run --silent check
 
-unit: .venv/.dev ## the tests that start no process
+unit: .venv/.lag ## the tests that start no process
 	$(BIN)/pytest tests/unit tests/sim tests/edge -n $(JOBS)
 
 sim: .venv/.dev ## the simulation, SEEDS=100000 for a campaign
