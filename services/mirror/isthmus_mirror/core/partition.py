@@ -212,14 +212,14 @@ class PartitionCopy:
         """The target said where the copy is."""
         if self.stage is not Stage.PLACE:
             return
-        if at.tail is not None and at.tail != (self.producer_id, sequence_of(at.end - 1)):
-            self.fail(
-                "the copy's last batch is not this mirror's: the source topic was made anew, or somebody else writes to the copy"
-            )
-            return
         if not at.chain and at.end > 0:
             self.fail(
                 f"the copy has {at.end} offsets that no progress tells of: delete it, or mirror under another name"
+            )
+            return
+        if at.tail is not None and at.tail != (self.producer_id, sequence_of(at.end - 1)):
+            self.fail(
+                "the copy's last batch is not this mirror's: the source topic was made anew, or somebody else writes to the copy"
             )
             return
         self._drop()
