@@ -1,6 +1,6 @@
 """The batch report: every job over the samples of a window, as one document with every number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
 from pyspark.storagelevel import StorageLevel
 
 from isthmus_lag.jobs import loss, objectives, percentiles, telling
-from isthmus_lag.jobs.grouping import COPIED, COPY, LINK, REGIONS, By
+from isthmus_lag.jobs.grouping import COPIED, COPY, By
 from isthmus_lag.jobs.objectives import Objective
 from isthmus_lag.samples import CORRUPT
 from isthmus_lag.source import FORMAT
@@ -83,8 +83,9 @@ def _document(rows: DataFrame, told: DataFrame, options: ReportOptions) -> Docum
     step = options.step_ms or max(interval, STEP_MIN_MS)
     to_ms = facts["last_ms"] + interval if options.to_ms is None else options.to_ms
     from_ms = facts["first_ms"] if options.from_ms is None else options.from_ms
-    held = telling.held(told, to_ms).persist(StorageLevel.MEMORY_AND_DISK)
+    held = telling.held(told, to_ms)
     gaps = telling.gaps(told, to_ms).persist(StorageLevel.MEMORY_AND_DISK)
+    moments = {by: loss.losses(held, by.columns, step).persist(StorageLevel.MEMORY_AND_DISK) for by in By}
     bucket = max(-(-(to_ms - from_ms) // SERIES_BUCKETS // step) * step, step)
     try:
         return {
@@ -92,19 +93,18 @@ def _document(rows: DataFrame, told: DataFrame, options: ReportOptions) -> Docum
             "definitions": DEFINITIONS,
             "window": {"from_ms": from_ms, "to_ms": to_ms, "step_ms": step, "bucket_ms": bucket},
             "samples": {**facts.asDict(), **counts},
-            "objectives": [_judgement(held, gaps, objective, step) for objective in options.objectives],
-            "rpo": {by.name.lower(): _rpo(held, by, step) for by in By},
+            "objectives": [_judgement(moments, gaps, objective, step) for objective in options.objectives],
+            "rpo": {by.name.lower(): _table(loss.rpo(moments[by], by.columns)) for by in By},
             "lag": {by.name.lower(): _table(percentiles.lag(told, by.columns)) for by in By},
             "worst_copies": _table(percentiles.worst_copies(told, WORST_COPIES)),
             "gaps": _table(gaps),
             "series": {
-                "link": _rows(loss.series(loss.losses(held, LINK, step), LINK, bucket)),
-                "regions": _rows(loss.series(loss.losses(held, REGIONS, step), REGIONS, bucket)),
+                by.name.lower(): _rows(loss.series(moments[by], by.columns, bucket)) for by in (By.LINK, By.REGIONS)
             },
         }
     finally:
-        held.unpersist()
-        gaps.unpersist()
+        for kept in (gaps, *moments.values()):
+            kept.unpersist()
 
 
 def _counts(rows: DataFrame) -> Document:
@@ -116,13 +116,10 @@ def _counts(rows: DataFrame) -> Document:
     return {**found.asDict(), "corrupt_reasons": _rows(reasons.orderBy(F.desc("count"), "reason").limit(ROWS_MAX))}
 
 
-def _rpo(held: DataFrame, by: By, step: int) -> Document:
-    return _table(loss.rpo(loss.losses(held, by.columns, step), by.columns))
-
-
-def _judgement(held: DataFrame, gaps: DataFrame, objective: Objective, step: int) -> Document:
-    moments = loss.losses(held, objective.columns, step)
-    outcomes = objectives.judged(moments, gaps, objective, step).persist(StorageLevel.MEMORY_AND_DISK)
+def _judgement(moments: Mapping[By, DataFrame], gaps: DataFrame, objective: Objective, step: int) -> Document:
+    outcomes = objectives.judged(moments[By(objective.columns)], gaps, objective, step).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     try:
         return {
             "objective": str(objective),

@@ -17,7 +17,7 @@ from isthmus_lag.source import LagSource
 LOCAL_MASTER: Final = "local[*]"
 _LOCAL: Final = {
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     "spark.driver.host": "127.0.0.1",
@@ -65,13 +65,9 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str]) ->
 def first_line(error: BaseException) -> str:
     """What an error of Spark comes to: the message of what failed in a Python process, where that was it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    inner = [line for line in lines if line.startswith(_OURS)]
-    return (inner or lines or [type(error).__name__])[-1 if inner else 0]
+    ours = [message for line in lines for kind, _, message in [line.partition(": ")] if kind.startswith(_OURS)]
+    return next(reversed(ours), lines[0] if lines else type(error).__name__)
 
 
-_OURS: Final = (
-    "ValueError:",
-    "TimeoutError:",
-    "isthmus_lag.reading.",
-    "isthmus_client.errors.",
-)
+_OURS: Final = ("ValueError", "TimeoutError", "isthmus_lag.reading.", "isthmus_client.errors.")
+"""Kinds of errors that the data source raises, with a message for people."""

@@ -1,0 +1,13 @@
+"""Errors of Spark, as people see them."""
+
+from isthmus_lag.session import first_line
+
+
+def test_what_the_data_source_said_is_told() -> None:
+    said = "[PYTHON_DATA_SOURCE_ERROR] Failed.\nTraceback (most recent call last):\n  File x\nisthmus_lag.reading.SamplesLost: gone\n at"
+    assert first_line(RuntimeError(said)) == "gone"
+
+
+def test_otherwise_the_first_line_is() -> None:
+    assert first_line(RuntimeError("\n no such master\n  at x.y")) == "no such master"
+    assert first_line(KeyError()) == "KeyError"
