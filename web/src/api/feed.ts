@@ -32,23 +32,26 @@ function hear(kind: string | undefined, data: string): void {
   const news = readNews(kind, data);
   if (news === null) return;
   change(merged(feed, news));
-  if (news.kind === "lost" || (news.kind === "task" && news.data.state === "DONE")) void refresh();
+  if (news.kind === "task" && news.data.state !== "OPEN") void refresh();
 }
 
 /** Ends when the stream does, or when it is silent for too long. */
 async function readOnce(signal: AbortSignal): Promise<void> {
-  const silence = new AbortController();
+  const stream = new AbortController();
   let timer = 0;
   const heard = (): void => {
     window.clearTimeout(timer);
-    timer = window.setTimeout(() => silence.abort(), SILENT_MS);
+    timer = window.setTimeout(() => stream.abort(), SILENT_MS);
   };
   heard();
   try {
-    const response = await fetch("/api/v1/events", { signal: AbortSignal.any([signal, silence.signal]) });
+    const response = await fetch("/api/v1/events", { signal: AbortSignal.any([signal, stream.signal]) });
     if (response.status === 401) void forgetSession();
     if (!response.ok || response.body === null) return;
-    const parser = createParser({ onEvent: ({ event, data }) => hear(event, data) });
+    const parser = createParser({
+      // Whoever was too slow and has lost events begins again: a new stream tells everything first.
+      onEvent: ({ event, data }) => (event === "lost" ? stream.abort() : hear(event, data)),
+    });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       heard();

@@ -4,7 +4,6 @@ import type { components, paths } from "../generated/api";
 export type { paths };
 type Schemas = components["schemas"];
 
-export type Problem = Schemas["ErrorDocument"];
 export type Topology = Schemas["TopologyDocument"];
 export type Region = Schemas["RegionOnMap"];
 export type Cluster = Schemas["ClusterOnMap"];
@@ -17,8 +16,8 @@ export type ReplicaPlace = Schemas["ReplicaPlace"];
 export type Link = Schemas["LinkData"];
 export type Mirror = Schemas["MirrorData"];
 export type AlteredMirror = Schemas["AlteredMirrorData"];
+export type MirrorFlows = Schemas["MirrorFlows"];
 export type LagSeries = Schemas["LagSeries"];
-export type LagPoint = Schemas["LagPoint"];
 export type GroupLag = Schemas["LagData"];
 export type Task = Schemas["TaskData"];
 export type Plan = Schemas["PlanData"];

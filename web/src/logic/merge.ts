@@ -15,17 +15,14 @@ export interface TaskNews {
 export interface Known {
   readonly topology: Topology | null;
   readonly tasks: Readonly<Record<string, TaskNews>>;
-  /** Counts what cannot be merged: whoever shows it asks anew. */
-  readonly gaps: number;
 }
 
 export type News =
   | { readonly kind: "topology"; readonly data: Topology }
   | { readonly kind: "lag"; readonly data: { readonly at_ms: number; readonly flows: Topology["flows"] } }
-  | { readonly kind: "task"; readonly data: TaskNews }
-  | { readonly kind: "lost"; readonly data: { readonly events: number } };
+  | { readonly kind: "task"; readonly data: TaskNews };
 
-export const NOTHING: Known = { topology: null, tasks: {}, gaps: 0 };
+export const NOTHING: Known = { topology: null, tasks: {} };
 const TASKS_KEPT = 100;
 
 export function merged(known: Known, news: News): Known {
@@ -37,8 +34,6 @@ export function merged(known: Known, news: News): Known {
       return known.topology === null ? known : { ...known, topology: { ...known.topology, ...news.data } };
     case "task":
       return { ...known, tasks: newest({ ...known.tasks, [news.data.task_id]: news.data }) };
-    case "lost":
-      return { ...known, gaps: known.gaps + 1 };
   }
 }
 
@@ -48,6 +43,6 @@ function newest(tasks: Readonly<Record<string, TaskNews>>): Readonly<Record<stri
 
 /** An event of a kind that this console does not know is none. */
 export function readNews(kind: string | undefined, data: string): News | null {
-  if (kind !== "topology" && kind !== "lag" && kind !== "task" && kind !== "lost") return null;
+  if (kind !== "topology" && kind !== "lag" && kind !== "task") return null;
   return { kind, data: JSON.parse(data) } as News;
 }

@@ -45,12 +45,12 @@ function List({ clusters }: { clusters: readonly Cluster[] }) {
       columns={[
         { head: "Cluster", cell: (one) => <Link href={clusterPath(one.cluster_id)}>{one.name}</Link> },
         { head: "State", cell: (one) => <StatePill state={one.state} /> },
+        { head: "Health", cell: (one) => <Health cluster={one} /> },
         { head: "Kind", cell: (one) => (one.kind === "isthmus" ? "Isthmus" : "Apache Kafka") },
         { head: "Regions", cell: (one) => one.regions.map(({ region }) => region).filter(Boolean).join(", ") },
         { head: "Brokers", cell: (one) => count(one.brokers.length), numeric: true },
         { head: "Topics", cell: (one) => count(one.topics), numeric: true },
         { head: "Partitions", cell: (one) => count(one.partitions), numeric: true },
-        { head: "Health", cell: (one) => <Health cluster={one} /> },
       ]}
     />
   );

@@ -85,7 +85,7 @@ function Flows({ topology }: { topology: Topology }) {
       <div className="scroll">
         <table>
           <thead>
-            <tr><th>Flow</th><th>Kind</th><th>From</th><th>To</th><th>State</th><th className="number">Behind</th><th className="number">Records</th></tr>
+            <tr><th scope="col">Flow</th><th scope="col">State</th><th scope="col" className="number">Behind</th><th scope="col" className="number">Records</th><th scope="col">Kind</th><th scope="col">From</th><th scope="col">To</th></tr>
           </thead>
           <tbody>
             {topology.flows.map((flow) => (
@@ -105,12 +105,12 @@ function FlowRow({ flow, clusters }: { flow: Flow; clusters: readonly Cluster[] 
   return (
     <tr>
       <th scope="row">{flow.kind === "link" ? <Link href={linkPath(flow.target_cluster, flow.name)}>{name}</Link> : name}</th>
-      <td>{flow.kind}</td>
-      <td>{clusterName(flow.source_cluster, clusters)} <span className="muted">{source}</span></td>
-      <td>{clusterName(flow.target_cluster, clusters)} <span className="muted">{target}</span></td>
       <td>{lost ? <Pill tone="bad">no word</Pill> : <StatePill state={flow.state} />} {flow.message}</td>
       <td className={`number text-${flowTone(flow, clusters)}`}>{duration(lost ? null : flow.lag_ms)}</td>
       <td className="number">{records(lost ? null : flow.lag_records)}</td>
+      <td>{flow.kind}</td>
+      <td>{clusterName(flow.source_cluster, clusters)} <span className="muted">{source}</span></td>
+      <td>{clusterName(flow.target_cluster, clusters)} <span className="muted">{target}</span></td>
     </tr>
   );
 }
