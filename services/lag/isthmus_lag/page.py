@@ -97,7 +97,7 @@ def _plot(report: Document, name: str, column: str, unit: str, title: str) -> st
     left_out = len(report["rpo"][name]["rows"]) + report["rpo"][name]["left_out"] - len(groups)
     more = f"; {left_out} more in the table" if left_out > 0 else ""
     caption = f"{title}: the worst of every {_span(window['bucket_ms'])}{more}. A line breaks where nothing is known."
-    return f"<figure><figcaption>{caption}</figcaption>{drawn}<ul class=legend>{keyed}</ul></figure>"
+    return f"<figure><figcaption>{caption}</figcaption><div class=scroll>{drawn}</div><ul class=legend>{keyed}</ul></figure>"
 
 
 def _name(key: Sequence[Any], keys: Sequence[str]) -> str:

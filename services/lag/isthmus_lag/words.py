@@ -44,9 +44,9 @@ _LABELS: Final = {
     "interval_ms": "Interval",
     "ended": "Told again",
     "worst_at_ms": "Worst at (UTC)",
-    "lag_records_last": "Records at last",
+    "lag_records_last": "rec. at last",
 }
-_SPREADS: Final = {"rpo_ms": "ms", "rpo_records": "records", "lag_ms": "ms", "lag_records": "records"}
+_SPREADS: Final = {"rpo_ms": "ms", "rpo_records": "rec.", "lag_ms": "ms", "lag_records": "rec."}
 LABELS: Final = _LABELS | {
     f"{prefix}_{name}": f"{unit} {name}" for prefix, unit in _SPREADS.items() for name in ("p50", "p95", "p99", "max")
 }
