@@ -96,12 +96,10 @@ class Outgoing:
     is_recorded: bool
     """Whether its jump is durable, or it needs none."""
     size: int
-    released: bool = False
 
     def release(self) -> None:
         """Give the bytes back."""
         self.data = _NO_BYTES
-        self.released = True
 
 
 @dataclass(slots=True)
@@ -161,9 +159,9 @@ class PartitionCopy:
         return self._held >= HELD_BYTES_MAX
 
     @property
-    def holds(self) -> bool:
-        """Whether it holds anything that was fetched."""
-        return bool(self._outgoing)
+    def held(self) -> int:
+        """Bytes that were fetched and are not appended yet."""
+        return self._held
 
     @property
     def newest_timestamp(self) -> int:

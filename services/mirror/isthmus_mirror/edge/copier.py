@@ -168,18 +168,16 @@ class FlowCopier:
     async def _fetch_loop(self, broker: int) -> None:
         """While this broker leads anything."""
         session = FetchSession()
-        held: list[tuple[int, list[Target]]] = []
         failures = 0
         try:
             while targets := self._led_by(broker):
-                held = [(size, of) for size, of in held if any(target.copy.holds for target in of)]
                 wanted = [(target, at) for target in targets if (at := target.copy.fetch_at(now_ms())) is not None]
                 limits = self._limits(targets)
-                if not wanted or sum(size for size, _ in held) > limits.max_bytes:
+                if not wanted or sum(target.copy.held for target in targets) > limits.max_bytes:
                     await self._room.wait(_PAUSE_SECONDS)
                     continue
                 try:
-                    held.append(await self._fetch(broker, wanted, limits, session))
+                    await self._fetch(broker, wanted, limits, session)
                     failures = 0
                 except ClientError as error:
                     failures += 1
@@ -214,8 +212,8 @@ class FlowCopier:
 
     async def _fetch(
         self, broker: int, wanted: Sequence[tuple[Target, tuple[int, int]]], limits: FetchLimits, session: FetchSession
-    ) -> tuple[int, list[Target]]:
-        """One fetch; how many bytes it brought, and for whom."""
+    ) -> None:
+        """One fetch, handed to whom it concerns."""
         at = {
             target.wanted.source: FetchFrom(
                 offset, PARTITION_BYTES, _epoch(self._source, target.wanted.source), last_epoch
@@ -223,29 +221,25 @@ class FlowCopier:
             for target, (offset, last_epoch) in wanted
         }
         answer = await fetch_from(self._source, broker, at, limits, session=session, lane=f"fetch for {self._name}")
-        now, held, size = now_ms(), list[Target](), 0
+        now = now_ms()
         for target, (offset, _) in wanted:
             # Looked at once more: ids are read from the metadata anew for every request.
             if not self._is_same_source(target.wanted):
                 continue
-            taken = self._fetched(target, offset, answer.get(target.wanted.source), now)
-            if taken:
-                held.append(target)
-                size += taken
+            self._fetched(target, offset, answer.get(target.wanted.source), now)
         if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
             self._changed.ring()
         self._work.ring()
-        return size, held
 
-    def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: int) -> int:
+    def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: int) -> None:
         copy = target.copy
         if got is None:
             copy.no_news(now)
-            return 0
+            return
         if isinstance(got, Refused):
             copy.fetch_refused(offset, got.code, now)
             self._changed.ring()
-            return 0
+            return
         end = got.last_stable_offset if self._read_committed else got.high_watermark
         at = int(time.time() * 1000)
         news = News(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
@@ -253,7 +247,6 @@ class FlowCopier:
         if taken:
             target.latency.fetched(copy.newest_timestamp, at)
             self._to_record.ring()
-        return taken
 
     # -- jumps ---------------------------------------------------------------------------------------------------------------
 
