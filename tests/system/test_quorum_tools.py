@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from isthmus_client.admin.quorum import Quorum, describe_quorum
+from isthmus_client.admin.topics import NewTopic, create
 from isthmus_client.ids import uuid_text
 
 from tests.conformance.clients.java import run as run_java
 from tests.kafka import KafkaNode, running_kafka
 from tests.node import COMBINED, Cluster
 from tests.system.quorums import (
+    ask,
     await_caught_up,
     await_fenced,
     await_in_sync,
@@ -107,6 +109,9 @@ def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path
         cluster.start()
         bootstrap, second = cluster.nodes[1].bootstrap, cluster.nodes[2]
         first = wait_for(bootstrap, describe_quorum, lambda found: [each.node_id for each in found.voters] == [1, 2])
+        ask(
+            bootstrap, lambda client: create(client, [NewTopic("t", 1, 1)])
+        )  # takes both: the second is a voter for good
         second.kill()
         shutil.rmtree(second.directory / "data")
         cluster.format([])

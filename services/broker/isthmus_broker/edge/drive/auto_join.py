@@ -22,8 +22,10 @@ PAUSE_SECONDS: Final = 0.5
 
 async def join(raft: RaftDriver, config: RaftConfig, channel: ControllerChannel, cluster_id: str) -> None:
     """Ask until this replica votes. A voter of this node's id with another directory is its last life on a lost disk: it goes first."""
-    while not raft.core.voters.contains(config.key):
+    while True:
         await asyncio.sleep(PAUSE_SECONDS)
+        if raft.core.voters.contains(config.key):
+            break  # looked at now, not before the pause: whoever has been added meanwhile must not take itself for its last life
         if not raft.core.voters.voters:
             continue  # the log has not come yet, so there is no telling
         former = raft.core.voters.find(config.node_id)
