@@ -35,7 +35,9 @@ def values(stack: Stack, service: str) -> list[str]:
 def test_every_service_is_healthy_and_runs_as_nobody_special(stack: Stack) -> None:
     services = [json.loads(line) for line in stack.compose("ps", "--format", "json").splitlines()]
     assert {service["State"] for service in services} == {"running"}
-    assert {service["Service"] for service in services if service["Health"] != "healthy"} == {"load"}  # it serves nobody
+    assert {service["Service"] for service in services if service["Health"] != "healthy"} == {
+        "load"
+    }  # it serves nobody
     assert stack.compose("exec", "-T", "linker", "id", "-u").strip() == "10001"
 
 

@@ -1,7 +1,8 @@
 """Brokers that have just been fenced, which Metadata goes on listing for a moment.
 
-librdkafka that learns in one answer that a broker is gone and where its partitions are led now drops both, and asks again after a second. Told of
-the new leaders first, it moves on at once. Kafka lists a dead broker until its session is over, 9 seconds by default, so clients bear that well.
+librdkafka that learns in one answer that a broker is gone and where its partitions are led now drops both, and asks again after a
+second. Told of the new leaders first, it moves on at once. Kafka lists a dead broker until its session is over, 9 seconds by default,
+so clients bear that well.
 """
 
 from collections.abc import Callable
