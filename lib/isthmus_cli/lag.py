@@ -68,11 +68,12 @@ def report(
         rules = [parse_objective(text) for text in objective or ()]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--objective'") from error
+    from_ms, to_ms = _time(since, now_ms, "--from"), _time(until, now_ms, "--to")
     options = ReportOptions(
         bootstrap=bootstrap,
         topic=_topic(bootstrap, topic),
-        from_ms=_time(since, now_ms, "--from"),
-        to_ms=_time(until, now_ms, "--to"),
+        from_ms=from_ms,
+        to_ms=to_ms,
         step_ms=step_ms,
         objectives=rules,
     )
