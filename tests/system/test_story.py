@@ -7,10 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from isthmus_service.lag import LAG_TOPIC
 
 from tests.edge.api.server import Api, running_api
 from tests.kafka import KafkaNode, running_kafka
@@ -121,6 +123,12 @@ class Story:
         )
         return isthmus("consume", *arguments, "-b", bootstrap).splitlines()
 
+    def read(self, topic: str) -> list[str]:
+        """All there is of a topic of our cluster; nothing while it does not exist."""
+        arguments = ("consume", topic, "-b", self.bootstrap, "--from-beginning", "--until-end", "--format", "%v\\n")
+        done = subprocess.run([ISTHMUS, *arguments], capture_output=True, text=True, timeout=240)
+        return done.stdout.splitlines()
+
     def link(self) -> str:
         settings = {
             "bootstrap.servers": self.source.bootstrap,
@@ -201,6 +209,12 @@ def test_a_cluster_is_linked_balanced_lost_and_taken_over_from(
             "/api/v1/topology", lambda _: _replicas(api, story.cluster_id) == sum(promised.values()) + journal
         )
 
+        # A mirror copies another topic between the same clusters, under a name that tells where it comes from.
+        story.make(story.there, "clicks", 2)
+        story.write(source.bootstrap, "clicks", values)
+        with service(tmp_path / "mirror.log", "mirror", "-c", str(_mirror_file(tmp_path, story))):
+            wait_until(lambda: sorted(story.read("kafka.clicks")) == sorted(values), "all clicks in the mirrored topic")
+
         # The source dies; the copy is taken over, and the group goes on where it was.
         source.kill()
         asked = {"mirror_topic_names": ["orders"]}
@@ -213,6 +227,41 @@ def test_a_cluster_is_linked_balanced_lost_and_taken_over_from(
         assert sorted(first + rest) == sorted([*values, "after the failover"])
         assert api.get(lags)["data"]
         assert all(one["lag"] == 0 for one in api.get(lags)["data"])
+
+        # The report's numbers are those of the samples.
+        report = tmp_path / "report.json"
+        isthmus("lag", "report", "-b", story.bootstrap, "--json", str(report), "--html", str(tmp_path / "report.html"))
+        (row,) = [one for one in json.loads(report.read_text())["lag"]["topic"]["rows"] if one["kind"] == "link"]
+        told = _samples(story.bootstrap)
+        assert (row["link"], row["topic"], row["samples"], row["copies"]) == (LINK, "orders", len(told), PARTITIONS)
+        for name in ("lag_ms", "lag_records"):
+            numbers = sorted(sample[name] for sample in told if sample["lag_ms"] >= 0)
+            for percent in (50, 95, 99):
+                assert row[f"{name}_p{percent}"] == numbers[max(ceil(len(numbers) * percent / 100) - 1, 0)]
+            assert row[f"{name}_max"] == numbers[-1]
+        assert "<svg" in (tmp_path / "report.html").read_text()
+
+
+def _mirror_file(directory: Path, story: Story) -> Path:
+    """A flow as MirrorMaker's file describes it."""
+    lines = (
+        "clusters = kafka, ours",
+        f"kafka.bootstrap.servers = {story.source.bootstrap}",
+        f"ours.bootstrap.servers = {story.bootstrap}",
+        "kafka->ours.enabled = true",
+        "kafka->ours.topics = clicks",
+        "replication.factor = 2",
+    )
+    file = directory / "mm2.properties"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def _samples(bootstrap: str) -> list[dict[str, Any]]:
+    """What the linker has told of the orders. It tells nothing more: they are taken over."""
+    format_ = ("--from-beginning", "--until-end", "--format", "%v\\n")
+    told = [json.loads(line) for line in isthmus("consume", LAG_TOPIC, "-b", bootstrap, *format_).splitlines()]
+    return [sample for sample in told if sample["kind"] == "link" and sample["topic"] == "orders"]
 
 
 def _replica_status(story: Story, topic: str) -> list[list[dict[str, Any]]]:
