@@ -97,6 +97,7 @@ def test_retention_by_size_by_age_and_by_deleted_records(tmp_path: Path) -> None
         assert all(path.name.endswith(".deleted") for path in marked)
     by_age.delete_expired(NOW + 60_000)
     assert (by_age.log_start_offset, by_age.end_offset, by_age.size) == (6, 6, 0)
+    assert by_age.delete_expired(NOW + 120_000) == ([], ""), "an empty log has no file yet, and nothing to delete"
 
 
 def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
