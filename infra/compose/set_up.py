@@ -16,6 +16,7 @@ from isthmus_wire.errors import ErrorCode
 API = "http://api:9190"
 ATLANTIC = "eu-west-1.between:9093,eu-north-1.between:9093"
 REPORTS = "reports-1.between:9093"
+ARCHIVE = "archive-1.between:9093"
 CONFLICT = 409
 PLACEMENT = {
     "version": 2,
@@ -31,7 +32,7 @@ PLACES = {
     "eu-north": ("Stockholm", 59.33, 18.07),
     "us-east": ("Virginia", 38.95, -77.45),
 }
-SERVICES = {"linker": ("linker", "us-east"), "balancer": ("balancer", "eu-west")}
+SERVICES = {"linker": ("linker", "us-east"), "mirror": ("mirror", "eu-north"), "balancer": ("balancer", "eu-west")}
 
 
 async def make_topics() -> None:
@@ -72,7 +73,7 @@ def main() -> None:
     asyncio.run(make_link())
     for name, (title, latitude, longitude) in PLACES.items():
         tell("PUT", f"/api/v1/regions/{name}", {"title": title, "latitude": latitude, "longitude": longitude})
-    for name, bootstrap in (("atlantic", ATLANTIC), ("reports", REPORTS)):
+    for name, bootstrap in (("atlantic", ATLANTIC), ("reports", REPORTS), ("archive", ARCHIVE)):
         tell("POST", "/api/v1/clusters", {"name": name, "bootstrap_servers": bootstrap})
     for name, (kind, region) in SERVICES.items():
         told = {"name": name, "kind": kind, "region": region, "metrics_url": f"http://{name}:9190/metrics"}

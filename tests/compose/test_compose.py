@@ -44,6 +44,7 @@ def test_every_service_is_healthy_and_runs_as_nobody_special(stack: Stack) -> No
 def test_the_control_plane_keeps_the_inventory_in_postgresql(stack: Stack) -> None:
     clusters = asked(stack, "/api/v1/clusters")["clusters"]
     assert [(cluster["name"], cluster["regions"]) for cluster in clusters] == [
+        ("archive", ["eu-north"]),
         ("atlantic", ["eu-north", "eu-west", "us-east"]),
         ("reports", ["us-east"]),
     ]
@@ -53,7 +54,16 @@ def test_the_control_plane_keeps_the_inventory_in_postgresql(stack: Stack) -> No
     assert table.split() == ["eu-north", "eu-west", "us-east"]
     stack.compose("restart", "api")
     stack.compose("up", "--detach", "--wait", "api")
-    assert len(asked(stack, "/api/v1/clusters")["clusters"]) == 2
+    assert len(asked(stack, "/api/v1/clusters")["clusters"]) == 3
+
+
+def test_payments_are_mirrored_into_the_archive(stack: Stack) -> None:
+    read = ("consume", "atlantic.payments", "-b", "archive-1:9092", "--from-beginning", "-n", "1", "--timeout", "60")
+    wait_until(
+        lambda: "atlantic.payments" in stack.isthmus("archive-1", "topic", "list", "-b", "archive-1:9092"),
+        "the mirrored topic",
+    )
+    assert stack.isthmus("archive-1", *read) != ""
 
 
 def test_orders_are_read_near_by_and_go_on_in_the_other_cluster_without_their_source(stack: Stack) -> None:
