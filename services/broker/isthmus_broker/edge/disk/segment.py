@@ -105,7 +105,9 @@ class Segment:
     def facts(self) -> SegmentFacts:
         """What retention asks."""
         timestamp = self.largest_timestamp
-        if timestamp < 0 and self.size:  # no record told its time, so the file's age stands for it; an empty segment has no file yet
+        if (
+            timestamp < 0 and self.size
+        ):  # no record told its time, so the file's age stands for it; an empty segment has no file yet
             timestamp = self._modified_ms()
         return SegmentFacts(self.base_offset, self.next_offset, self.size, timestamp)
 
