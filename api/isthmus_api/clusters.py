@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.errors import ClientError
+from isthmus_client.metadata import region_of
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
 from isthmus_api.limits import CLUSTER_CALLS_MAX, CLUSTER_SECONDS, OPERATION_SECONDS
 from isthmus_api.problems import CLUSTER_AWAY, Problem, problem_of
-from isthmus_api.regions import region_of
 from isthmus_api.store.inventory import ClusterKind, Inventory, RegisteredCluster
 
 _CLIENT_ID = "isthmus-api"

@@ -9,12 +9,11 @@ from typing import Final
 
 from isthmus_client.admin.cluster import Cluster
 from isthmus_client.admin.replicas import PartitionStatus
-from isthmus_client.metadata import Topic, TopicPartition
+from isthmus_client.metadata import Topic, TopicPartition, region_of
 from isthmus_service.lag import CopyKind
 
 from isthmus_api.lag.series import NEVER, Copy, Point
 from isthmus_api.models import Shape
-from isthmus_api.regions import region_of
 from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster
 
 FRESH_MS: Final = 60_000

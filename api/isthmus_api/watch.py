@@ -14,14 +14,13 @@ from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.replicas import PartitionStatus, replica_status
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_client.metadata import Topic, TopicPartition
+from isthmus_client.metadata import Topic, TopicPartition, region_of
 
 from isthmus_api.clusters import Clusters
 from isthmus_api.events import EventKind, Hub
 from isthmus_api.lag.series import Ring
 from isthmus_api.limits import STATUS_PARTITIONS_MAX, WATCH_SECONDS, WATCH_TIMEOUT_SECONDS
 from isthmus_api.problems import Problem
-from isthmus_api.regions import region_of
 from isthmus_api.store.inventory import ClusterKind, Inventory, RegisteredCluster
 from isthmus_api.topology import ClusterSeen, ClusterState, LinkSeen, TopologyDocument, topology
 

@@ -5,24 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from isthmus_balancer.core.mode import Mode
 
 from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption
 from isthmus_cli.session import fail
 
 if TYPE_CHECKING:
     from isthmus_balancer.edge.service import Balancer
-
-
-class Mode(StrEnum):
-    """When to move anything."""
-
-    OFF = "off"
-    EMPTY_BROKER = "empty-broker"
-    ANY_UNEVEN_LOAD = "any-uneven-load"
 
 
 def balancer(
@@ -42,7 +34,6 @@ def balancer(
     from isthmus_balancer.core.cluster import Limits
     from isthmus_balancer.core.schedule import Pace
     from isthmus_balancer.edge.service import Balancer
-    from isthmus_balancer.edge.service import Mode as ServiceMode
     from isthmus_client.client import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
@@ -51,7 +42,7 @@ def balancer(
         set_up_logs("balancer")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    made = Balancer(addresses, ServiceMode(mode), interval, Pace(bytes_per_second=throttle), Limits())
+    made = Balancer(addresses, mode, interval, Pace(bytes_per_second=throttle), Limits())
     try:
         asyncio.run(_run(made, listen))
     except OSError as error:

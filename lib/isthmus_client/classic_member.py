@@ -6,6 +6,7 @@ understands; who inherits says what they mean.
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +39,7 @@ class Terms(NamedTuple):
     heartbeat_seconds: float = HEARTBEAT_SECONDS
 
 
-class ClassicMember:
+class ClassicMember(ABC):
     """One member; `enter` before anything else and whenever `lost` is set, `leave` at the end."""
 
     def __init__(self, client: Client, group_id: str, terms: Terms) -> None:
@@ -52,13 +53,13 @@ class ClassicMember:
         self._lane = f"group {next(_lanes)}"  # joining waits for the other members, who may share the client
         self._heartbeats: asyncio.Task[None] | None = None
 
+    @abstractmethod
     def subscription(self) -> bytes:
         """What this member wants."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def divide(self, wanted: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """What each member gets, from what each wants; asked of the member that the coordinator elects."""
-        raise NotImplementedError
 
     async def enter(self) -> bytes:
         """Become part of the next generation; returns what it gives this member."""

@@ -14,6 +14,11 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_client.connection import Address
 
 
+def region_of(rack: str | None) -> str:
+    """The part of a rack before the first slash; empty without a rack."""
+    return (rack or "").partition("/")[0]
+
+
 class TopicPartition(NamedTuple):
     """A partition by name."""
 
@@ -77,6 +82,12 @@ class ClusterView:
         """The partition, when it is known."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
+
+    def region_led_from(self, partition: TopicPartition) -> str:
+        """The region of the partition's leader, empty while that is not known."""
+        known = self.leader(partition)
+        broker = None if known is None else self.brokers.get(known.leader)
+        return "" if broker is None else region_of(broker.rack)
 
     def merged(self, response: Any, *, all_topics: bool = False) -> "ClusterView":
         """With what a MetadataResponse says; `all_topics` when it was asked for every topic."""

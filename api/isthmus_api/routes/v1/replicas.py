@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replica_status
-from isthmus_client.metadata import Partition, TopicPartition
+from isthmus_client.metadata import Partition, TopicPartition, region_of
 from pydantic import Field
 
 from isthmus_api.call import Call
 from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.models import Shape
 from isthmus_api.problems import Problem
-from isthmus_api.regions import region_of
 from isthmus_api.registry import Routes
 from isthmus_api.routes.v1.inventory import ClusterIdPath
 from isthmus_api.store.inventory import ClusterKind

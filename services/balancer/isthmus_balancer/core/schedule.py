@@ -45,11 +45,6 @@ def next_moves(
     return chosen
 
 
-def is_there(placed: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether nothing is left to do for a partition."""
-    return placed == target
-
-
 def _involved(placed: tuple[int, ...], target: tuple[int, ...]) -> set[int]:
     """Who sends and who receives; a mere change of order copies nothing."""
     added = set(target) - set(placed)

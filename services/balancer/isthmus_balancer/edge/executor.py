@@ -13,7 +13,7 @@ from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Partition, TopicPartition
 
-from isthmus_balancer.core.schedule import Key, Pace, is_there, next_moves
+from isthmus_balancer.core.schedule import Key, Pace, next_moves
 from isthmus_balancer.edge.throttles import Throttles
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Executor:
             for key, target in list(self._waiting.items()):
                 if key not in known:
                     self._fail(key, "the topic is gone")
-                elif key not in moving and is_there(known[key].replicas, target):
+                elif key not in moving and known[key].replicas == target:
                     del self._waiting[key]
                     self._progress.done += 1
             self._progress.under_way = len(self._begun & moving & self._waiting.keys())

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from enum import StrEnum
 from typing import Final
 
 from isthmus_client.client import Client
@@ -16,6 +15,7 @@ from isthmus_client.work_sharing import SharingMember
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from isthmus_balancer.core.cluster import ClusterState, Limits
+from isthmus_balancer.core.mode import Mode
 from isthmus_balancer.core.plan import Plan
 from isthmus_balancer.core.planner import make_plan
 from isthmus_balancer.core.schedule import Pace
@@ -28,14 +28,6 @@ logger = logging.getLogger(__name__)
 GROUP: Final = "__isthmus_balancer"
 _PROTOCOL_TYPE: Final = "isthmus-balancer"
 _PAUSE_SECONDS: Final = 2.0
-
-
-class Mode(StrEnum):
-    """When the process moves anything by itself."""
-
-    OFF = "off"
-    EMPTY_BROKER = "empty-broker"
-    ANY_UNEVEN_LOAD = "any-uneven-load"
 
 
 class Balancer:

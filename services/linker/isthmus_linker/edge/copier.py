@@ -19,13 +19,13 @@ from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.mirrored import Batches, LogEnd, append_to, progress
 from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
+from isthmus_service.signal import Signal
 
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.limits import APPEND_BYTES_MAX, APPEND_TIMEOUT_MS, APPENDS_MAX, SHORT_WAIT_MS
 from isthmus_linker.core.partition import Append, Chunk, EndOfLog, FetchAt, News, PartitionCopy, Stage
 from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.edge.budget import Budget
-from isthmus_linker.edge.signal import Signal
 from isthmus_linker.edge.source import source_ranges
 
 logger = logging.getLogger(__name__)

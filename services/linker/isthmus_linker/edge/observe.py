@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from isthmus_client.client import Client
-from isthmus_client.metadata import TopicPartition
 from isthmus_service.lag import CopyKind, LagSample
 from isthmus_wire.extensions.links import LinkState
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -87,8 +86,8 @@ def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
             link=runner.plan.name,
             source_cluster=runner.source.view.cluster_id or runner.plan.source_cluster_id,
             target_cluster=destination.view.cluster_id or "",
-            source_region=_region(runner.source, source),
-            target_region=_region(destination, partition),
+            source_region=runner.source.view.region_led_from(source),
+            target_region=destination.view.region_led_from(partition),
             source_topic=source.topic,
             topic=partition.topic,
             partition=partition.partition,
@@ -98,10 +97,3 @@ def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
             lag_ms=copy.lag_ms(now),
             at_ms=at,
         )
-
-
-def _region(client: Client, partition: TopicPartition) -> str:
-    """Of the partition's leader: what stands before the first slash of its rack."""
-    known = client.view.leader(partition)
-    broker = None if known is None else client.view.brokers.get(known.leader)
-    return "" if broker is None or broker.rack is None else broker.rack.partition("/")[0]

@@ -15,12 +15,12 @@ from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import Share, SharingMember
 from isthmus_service.lag import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
+from isthmus_service.signal import Signal
 
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.link import CLIENT_ID, OPERATION_SECONDS, LinkRunner
 from isthmus_linker.edge.observe import lag_samples
 from isthmus_linker.edge.plan import LinkPlan, read_plans
-from isthmus_linker.edge.signal import Signal
 
 logger = logging.getLogger(__name__)
 

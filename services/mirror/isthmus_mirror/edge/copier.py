@@ -17,6 +17,7 @@ from isthmus_client.errors import ClientError, Refused
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.raw import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
+from isthmus_service.signal import Signal
 
 from isthmus_mirror.core.limits import (
     APPEND_BYTES_MAX,
@@ -34,7 +35,6 @@ from isthmus_mirror.core.progress import Ambiguous, Ask, Jump, Place, settle, st
 from isthmus_mirror.edge.latency import Latency
 from isthmus_mirror.edge.looks import batch_at, crc_at, extents
 from isthmus_mirror.edge.progress_log import ProgressLog
-from isthmus_mirror.edge.signal import Signal
 
 logger = logging.getLogger(__name__)
 

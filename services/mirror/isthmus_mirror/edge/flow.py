@@ -14,13 +14,13 @@ from isthmus_client.metadata import Topic
 from isthmus_client.work_sharing import Share, SharingMember
 from isthmus_service.lag import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
+from isthmus_service.signal import Signal
 
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.group_sync import GroupSync
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.samples import lag_samples
-from isthmus_mirror.edge.signal import Signal
 from isthmus_mirror.edge.syncs import Heartbeats, OffsetSyncs
 from isthmus_mirror.edge.topic_sync import copied_topics, keep_configs, make_copies, sync_configs, wanted_partitions
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 
 from isthmus_client.client import Client
-from isthmus_client.metadata import TopicPartition
 from isthmus_service.lag import CopyKind, LagSample
 
 from isthmus_mirror.core.settings import FlowSettings
@@ -23,8 +22,8 @@ def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: 
             link=settings.name,
             source_cluster=source.view.cluster_id or "",
             target_cluster=target.view.cluster_id or "",
-            source_region=_region(source, partition),
-            target_region=_region(target, remote),
+            source_region=source.view.region_led_from(partition),
+            target_region=target.view.region_led_from(remote),
             source_topic=partition.topic,
             topic=remote.topic,
             partition=remote.partition,
@@ -34,10 +33,3 @@ def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: 
             lag_ms=copy.lag_ms(now),
             at_ms=at,
         )
-
-
-def _region(client: Client, partition: TopicPartition) -> str:
-    """Of the partition's leader: what stands before the first slash of its rack."""
-    known = client.view.leader(partition)
-    broker = None if known is None else client.view.brokers.get(known.leader)
-    return "" if broker is None or broker.rack is None else broker.rack.partition("/")[0]
