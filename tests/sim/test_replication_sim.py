@@ -15,6 +15,12 @@ def test_no_life_breaks_an_invariant(first: int) -> None:
     assert sweep(range(first, first + CHUNK), REPLICATION) is None
 
 
+@pytest.mark.parametrize("seed", [24_083, 25_824, 26_890])
+def test_lives_of_which_the_simulation_thought_wrongly_once(seed: int) -> None:
+    """A repeat of what another leader had committed and deleted; a replica that a reverted reassignment leaves as the only one in sync."""
+    assert sweep([seed], REPLICATION) is None
+
+
 @pytest.mark.parametrize("canary", sorted(CANARIES))
 def test_planted_defects_are_found(canary: str) -> None:
     """By the same sweep that passes with the product as it is; without this the sweep above would prove nothing."""

@@ -30,6 +30,8 @@ class Leader:
     start: int = 0
     committed: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
+    newest: "Batch | None" = None
+    """What was appended last, also where retention took it."""
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Where the log of that epoch or the nearest earlier one ends; None for an epoch this leader does not know of."""
@@ -77,20 +79,13 @@ class SimSource:
             self._values += 1
             records.append(NewRecord(None, b"%d" % self._values, 1))
         data = build_batch(records, base_offset=leader.end, leader_epoch=leader.epoch)
-        before = leader.log[-1] if leader.log else None
-        batch = Batch(leader.end, leader.end + count - 1, leader.epoch, data, self._newest(before))
+        batch = Batch(leader.end, leader.end + count - 1, leader.epoch, data, leader.newest)
         leader.log.append(batch)
+        leader.newest = batch
         leader.end = batch.last + 1
         self.written[data] = batch
         if self._world.chance(0.7):
             leader.committed = leader.end
-
-    def _newest(self, before: Batch | None) -> Batch | None:
-        """The batch before, also where retention took it."""
-        if before is not None:
-            return before
-        gone = [batch for batch in self.removed if batch.last < self.leader.end]
-        return max(gone, key=lambda batch: batch.base, default=None)
 
     def commit(self) -> None:
         """Everything written is committed."""
@@ -119,7 +114,10 @@ class SimSource:
         # A log whose tail was compacted away still ends where it ended.
         epochs = [(e, start) for e, start in old.epochs if start < keep or start == old.start]
         epochs = [(e, start) for e, start in epochs if e < epoch]
-        self.leader = Leader(epoch, log, keep, old.start, min(old.committed, keep), [*epochs, (epoch, keep)])
+        newest = old.newest
+        while newest is not None and newest.last >= keep:
+            newest = newest.before
+        self.leader = Leader(epoch, log, keep, old.start, min(old.committed, keep), [*epochs, (epoch, keep)], newest)
 
     def retain(self) -> None:
         """Retention takes batches from the front."""

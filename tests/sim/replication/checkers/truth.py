@@ -71,8 +71,13 @@ class CommittedStays:
             state = after.topics.by_id[topic_id].partitions[0]
             known = self._state.get(name)
             self._state[name] = state
-            if known is not None and state.leader_epoch != known.leader_epoch and state.leader >= 0:
+            if known is None or state.leader_epoch == known.leader_epoch:
+                continue
+            if state.leader >= 0:
                 self._elected(name, known, state)
+            elif set(state.isr) - {*known.isr, *(known.eligible_leader_replicas or ())}:
+                # A reverted reassignment left nobody in sync: who follows leads when it is there.
+                self._elected_uncleanly(name, known, state)
 
     def _elected(self, name: str, before: PartitionRecord, after: PartitionRecord) -> None:
         truth = self.topics[name]
@@ -82,6 +87,10 @@ class CommittedStays:
             return  # it came into the ISR with the very change that completed a reassignment
         if after.leader in (before.last_known_elr or ()) and after.leader not in truth.lossy:
             return  # it had everything when it last led, and has lost nothing since
+        self._elected_uncleanly(name, before, after)
+
+    def _elected_uncleanly(self, name: str, before: PartitionRecord, after: PartitionRecord) -> None:
+        truth = self.topics[name]
         if not (truth.plan.unclean or truth.may_elect_uncleanly or after.leader in (before.last_known_elr or ())):
             raise Violation(f"{name} is led by {after.leader} by an election nobody allowed: {before} became {after}")
         truth.unclean_epoch, truth.awaits_unclean = after.leader_epoch, True
@@ -174,7 +183,7 @@ class CommittedStays:
 
     def acknowledged(self, partition: SimPartition, offset: int, record: Record) -> None:
         truth = self.topics[partition.topic]
-        if not self._does_not_count(truth, partition) and truth.records[offset : offset + 1] != [record]:
+        if not self._does_not_count(truth, partition) and not _is_committed(truth, offset, record):
             raise Violation(f"{record} of {partition.topic} is acknowledged at {offset} and not committed there")
 
     # -- what becomes of logs ------------------------------------------------------------------------------------------------
@@ -218,6 +227,12 @@ def _find_again(truth: Truth, log: SimLog) -> None:
 
 def _same(log: SimLog, truth: Truth, offset: int) -> bool:
     return offset < max(log.base, truth.start) or log.records[offset - log.base] == truth.records[offset]
+
+
+def _is_committed(truth: Truth, offset: int, record: Record) -> bool:
+    """Of what was deleted before a replica could compare, it may have another leader's append of the same record of its producer."""
+    known = truth.records[offset : offset + 1]
+    return known == [record] or (offset < truth.start and [(p, s) for _, p, s, _ in known] == [record[1:3]])
 
 
 def _has(other: SimLog | None, log: SimLog, offset: int) -> bool:
