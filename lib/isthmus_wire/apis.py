@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Final
 
-from isthmus_wire.extensions import REQUESTS, links, mirrors, replicas
+from isthmus_wire.extensions import REQUESTS, append_after, links, mirrors, replicas
 
 
 class ApiKey(IntEnum):
@@ -74,6 +74,7 @@ class ApiKey(IntEnum):
     APPEND_MIRRORED = mirrors.APPEND_MIRRORED
     DESCRIBE_MIRROR_PROGRESS = mirrors.DESCRIBE_MIRROR_PROGRESS
     RAISE_LEADER_EPOCHS = mirrors.RAISE_LEADER_EPOCHS
+    APPEND_AFTER = append_after.APPEND_AFTER
 
 
 # What ApiVersions of an Apache Kafka 4.3.1 broker says. Produce below 3 is listed for old librdkafka and refused when used.

@@ -14,6 +14,7 @@
 | 20009 | AppendMirrored | the leader of each partition | batches of the source, at the offsets they have there |
 | 20010 | DescribeMirrorProgress | the leader of each partition | where the copy ends, and the source |
 | 20011 | RaiseLeaderEpochs | any broker, for the active controller | leader epochs that stay above the source's |
+| 20012 | AppendAfter | the leader of each partition | batches for the end of a log whose last batch the sender knows |
 
 They are told in ApiVersions to clients that name themselves `isthmus` only, so that a listing stays what Kafka's tools know. All versions
 are flexible. The classes are made like kio's, and the same codec carries them.
@@ -22,7 +23,7 @@ are flexible. The classes are made like kio's, and the same codec carries them.
 from collections.abc import Mapping
 from typing import Final
 
-from isthmus_wire.extensions import links, mirrors, replicas
+from isthmus_wire.extensions import append_after, links, mirrors, replicas
 from isthmus_wire.extensions.message import Message
 
 FIRST_OWN_KEY: Final = 20_000
@@ -40,6 +41,7 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (mirrors.AppendMirroredRequest, mirrors.AppendMirroredResponse),
     (mirrors.DescribeMirrorProgressRequest, mirrors.DescribeMirrorProgressResponse),
     (mirrors.RaiseLeaderEpochsRequest, mirrors.RaiseLeaderEpochsResponse),
+    (append_after.AppendAfterRequest, append_after.AppendAfterResponse),
 )
 REQUESTS: Final[Mapping[int, type[Message]]] = {request.__api_key__: request for request, _ in _PAIRS}
 RESPONSES: Final[Mapping[int, type[Message]]] = {response.__api_key__: response for _, response in _PAIRS}

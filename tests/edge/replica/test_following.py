@@ -1,142 +1,119 @@
-"""A follower's log becomes its leader's, whatever it was before."""
+"""Batches that name the batch they follow: taken behind it, all of them, or not at all."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from isthmus_broker.core.replica.follower import Append, RestartAt, Truncate
+from isthmus_broker.edge.replica.following import append_after
 from isthmus_broker.edge.replica.partition import Partition
-from isthmus_wire.errors import CorruptBatch, ErrorCode
-from isthmus_wire.fetch import FetchPartition
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.append_after import NO_BATCH, Following
+from isthmus_wire.records import TRANSACTIONAL_BIT, BatchHeader, batches
 
 from tests.edge.disk.logs import NOW
-from tests.edge.replica.nodes import (
-    ask,
-    batch,
-    become,
-    fetch,
-    fetch_as_one,
-    leadership,
-    offsets,
-    partition,
-    produce,
-    stored,
+from tests.edge.replica.nodes import batch, become, leadership, offsets, partition, produce, stored
+from tests.edge.replica.test_mirrored import COPYING, STOPPED
+
+OURS = 1 << 62
+
+
+def alone(directory: Path, **config: Any) -> Partition:
+    part = partition(directory, 1, **config)
+    become(part, leadership(1, 4, (1,), replicas=(1,)))
+    return part
+
+
+def ours(sequence: int, *values: bytes, **fields: Any) -> bytes:
+    return bytes(batch(*values, **{"producer_id": OURS, "producer_epoch": 0, "base_sequence": sequence, **fields}))
+
+
+def told(part: Partition, after: tuple[int, int], *sent: bytes) -> ErrorCode:
+    refusal = append_after(part, Following(0, *after, (memoryview(bytearray(b"".join(sent))),)), NOW)
+    return ErrorCode.none if refusal is None else refusal.error
+
+
+def headers(part: Partition) -> list[BatchHeader]:
+    return [header for _, header in batches(stored(part))]
+
+
+def end(part: Partition) -> tuple[int, int]:
+    """What the next append has to name."""
+    assert part.log is not None
+    last = part.log.last_batch
+    return part.log.end_offset, NO_BATCH if last is None else last.crc
+
+
+def test_several_batches_at_once_get_their_offsets_and_the_leaders_epoch(tmp_path: Path) -> None:
+    part = alone(tmp_path)
+    assert told(part, (0, NO_BATCH), ours(0, b"a", b"b"), ours(2, b"c")) is ErrorCode.none
+    assert told(part, end(part), ours(3, b"d")) is ErrorCode.none
+    assert [(h.base_offset, h.leader_epoch, h.record_count) for h in headers(part)] == [(0, 4, 2), (2, 4, 1), (3, 4, 1)]
+    assert offsets(part) == (0, 4, 4)
+    assert (part.records_in, part.bytes_in) == (4, len(stored(part)))
+
+
+def test_another_batch_of_the_same_length_at_the_end_is_noticed(tmp_path: Path) -> None:
+    part, other = alone(tmp_path / "one"), alone(tmp_path / "other")
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
+    assert told(other, (0, NO_BATCH), ours(0, b"z")) is ErrorCode.none
+    assert end(part)[0] == end(other)[0]
+    before = stored(part)
+    assert told(part, end(other), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert told(part, (1, NO_BATCH), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert told(part, (0, end(part)[1]), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert stored(part) == before
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        ((ours(1, b"b"), ours(3, b"c")), ErrorCode.out_of_order_sequence_number),
+        ((ours(1, b"b"), ours(2, b"c", producer_id=7)), ErrorCode.out_of_order_sequence_number),
+        ((ours(2, b"b"),), ErrorCode.out_of_order_sequence_number),
+        ((ours(0, b"a"),), ErrorCode.duplicate_sequence_number),
+        ((ours(1, b"b"), ours(2, b"c")[:-1]), ErrorCode.corrupt_message),
+        ((ours(1, b"b")[:-1] + b"!",), ErrorCode.corrupt_message),
+        ((ours(1, b"b"), ours(2, b"c", base_offset=7)), ErrorCode.invalid_record),
+        ((ours(1, b"b", attributes=TRANSACTIONAL_BIT),), ErrorCode.invalid_record),
+        ((ours(1, b"b" * 2_000),), ErrorCode.message_too_large),
+    ],
 )
+def test_one_bad_batch_keeps_all_out(tmp_path: Path, sent: tuple[bytes, ...], error: ErrorCode) -> None:
+    part = alone(tmp_path, max_message_bytes=1_000)
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
+    before = stored(part)
+    assert told(part, end(part), *sent) is error
+    assert stored(part) == before
 
 
-def pair(directory: Path) -> tuple[Partition, Partition]:
-    one, two = partition(directory, 1), partition(directory, 2)
-    for part in (one, two):
-        become(part, leadership(1, 4))
-    return one, two
+def test_a_log_without_records_has_no_batch_to_follow(tmp_path: Path) -> None:
+    part = alone(tmp_path)
+    produce(part, b"a", b"b")
+    assert part.log is not None
+    part.log.raise_start(2)
+    assert told(part, (2, NO_BATCH), ours(0, b"c")) is ErrorCode.none
 
 
-def catch_up(leader: Partition, follower: Partition) -> None:
-    for _ in range(10):
-        fetch(leader, follower)
-    assert stored(leader) == stored(follower)
-    assert offsets(leader) == offsets(follower)
+@pytest.mark.parametrize(
+    "settings",
+    [{"message_timestamp_type": "LogAppendTime"}, {"compression_type": "gzip"}],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_topic_that_changes_batches_says_so(tmp_path: Path, settings: dict[str, str]) -> None:
+    assert told(alone(tmp_path, **settings), (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
 
 
-def test_batches_arrive_as_they_are_and_are_committed_by_the_next_fetch(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a", b"b")
-    produce(one, b"c")
-    assert offsets(one) == (0, 0, 3)
-    fetch(one, two)
-    assert (offsets(one), offsets(two)) == ((0, 0, 3), (0, 0, 3))
-    fetch(one, two)
-    assert (offsets(one), offsets(two)) == ((0, 3, 3), (0, 3, 3))
-    assert stored(one) == stored(two)
+def test_mirror_topics_are_their_links_alone(tmp_path: Path) -> None:
+    part = alone(tmp_path)
+    part.mirror = COPYING
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
+    part.mirror = STOPPED
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
 
 
-def test_a_former_leader_loses_what_it_never_committed(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a")
-    catch_up(one, two)
-    produce(one, b"lost", b"lost")
-    become(two, leadership(2, 5))
-    become(one, leadership(2, 5))
-    produce(two, b"kept")
-    cut: list[int] = []
-    one.on_truncated = lambda _part, end: cut.append(end)
-    assert fetch_as_one(two, one) == Truncate(1)
-    assert cut == [1]
-    for _ in range(3):
-        fetch_as_one(two, one)
-    assert stored(one) == stored(two)
-    assert one.log is not None
-    assert one.log.epochs.entries == [(4, 0), (5, 1)]
-
-
-def test_a_former_leader_that_wrote_nothing_forgets_its_epoch(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a")
-    catch_up(one, two)
-    become(two, leadership(2, 5))  # noted at the end of its log, nothing written
-    become(two, leadership(1, 6))
-    become(one, leadership(1, 6))
-    produce(one, b"b")
-    catch_up(one, two)
-    assert two.log is not None
-    assert two.log.epochs.entries == [(4, 0), (6, 1)]
-
-
-def test_deleted_records_are_deleted_on_the_follower(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a", b"b")
-    produce(one, b"c")
-    catch_up(one, two)
-    assert one.log is not None
-    one.log.raise_start(2)
-    fetch(one, two)
-    assert offsets(two) == (2, 3, 3)
-    assert one.leader is not None
-    assert one.leader.low_watermark(one.log) == 0
-    fetch(one, two)
-    assert one.leader.low_watermark(one.log) == 2
-
-
-def test_a_follower_behind_the_log_start_begins_anew(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a")
-    catch_up(one, two)
-    become(one, leadership(1, 5, (1,)), now_ms=NOW + 60_000)  # the follower has long been silent
-    become(two, leadership(1, 5, (1,)))
-    for value in (b"b", b"c"):
-        produce(one, value)
-    assert one.log is not None
-    one.log.raise_start(2)
-    assert fetch(one, two) == RestartAt(2)
-    fetch(one, two)
-    assert offsets(two) == (2, 3, 3)
-
-
-def test_nothing_of_a_damaged_answer_is_kept(tmp_path: Path) -> None:
-    _, two = pair(tmp_path)
-    good, bad = batch(b"a"), batch(b"b", base_offset=1)
-    bad[-1] ^= 0xFF
-    with pytest.raises(CorruptBatch):
-        two.follow(Append(0, 0), [bytes(good) + bytes(bad)], NOW)
-    with pytest.raises(CorruptBatch):
-        two.follow(Append(0, 0), [bytes(batch(b"a", base_offset=5)) + bytes(batch(b"b", base_offset=5))], NOW)
-    assert offsets(two) == (0, 0, 0)
-
-
-def test_batches_of_an_epoch_after_the_leaders_are_left_for_its_successor(tmp_path: Path) -> None:
-    one, two = pair(tmp_path)
-    produce(one, b"a")
-    old = stored(one)
-    become(one, leadership(1, 5))
-    produce(one, b"b")
-    two.follow(Append(0, 0), [stored(one)], NOW)
-    assert stored(two) == old
-
-
-def test_what_the_leader_answers_replicas_it_does_not_know_as_such(tmp_path: Path) -> None:
-    one, _ = pair(tmp_path)
-    wanted = FetchPartition(0, 0, 1000, current_leader_epoch=4)
-    become(one, leadership(1, 4, (1,), replicas=(1, 3), partition_epoch=9))
-    assert ask(one, wanted).error_code == ErrorCode.unknown_leader_epoch.value
-    become(one, leadership(3, 5, (3,), replicas=(1, 3)))
-    assert ask(one, wanted).error_code == ErrorCode.fenced_leader_epoch.value
-    assert ask(one, wanted._replace(current_leader_epoch=5)).error_code == ErrorCode.not_leader_or_follower.value
+def test_a_follower_and_a_leader_without_its_replicas_take_nothing(tmp_path: Path) -> None:
+    part = partition(tmp_path, 1)
+    become(part, leadership(2, 4))
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_leader_or_follower
+    become(part, leadership(1, 5, (1,)), min_isr=2)
+    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_enough_replicas

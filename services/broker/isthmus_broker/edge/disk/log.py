@@ -109,6 +109,12 @@ class Log:
         return self.segments[-1].next_offset
 
     @property
+    def last_batch(self) -> BatchHeader | None:
+        """The header of the batch that ends the log; None when nobody could read one any more."""
+        found = self._locate(self.end_offset - 1) if self.end_offset > self.log_start_offset else None
+        return None if found is None else found[1].header
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)

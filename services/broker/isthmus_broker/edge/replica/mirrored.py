@@ -4,7 +4,7 @@ from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
-from isthmus_wire.extensions.mirrors import AppendedPartition, PartitionProgress
+from isthmus_wire.extensions.mirrors import PartitionProgress
 from isthmus_wire.records import batches
 
 from isthmus_broker.core.log.mirrored_check import check_mirrored
@@ -75,19 +75,6 @@ def _begins(log: Log, asked: PartitionAppend) -> bool:
 
 def _base_offset(records: memoryview, otherwise: int) -> int:
     return int.from_bytes(records[:8], signed=True) if records else otherwise
-
-
-def appended(partition: Partition | None, index: int, refusal: Refusal | None) -> AppendedPartition:
-    """The answer for a partition, with where its log ends as far as this node knows."""
-    log = None if partition is None else partition.log
-    return AppendedPartition(
-        index=index,
-        error_code=ErrorCode.none if refusal is None else refusal.error,
-        error_message=None if refusal is None else refusal.message,
-        log_start_offset=UNKNOWN if log is None else log.log_start_offset,
-        log_end_offset=UNKNOWN if log is None else log.end_offset,
-        last_epoch=UNKNOWN if log is None else log.epochs.latest_epoch,
-    )
 
 
 def progress_of(partition: Partition | ErrorCode, index: int, now_ms: int) -> PartitionProgress:

@@ -196,8 +196,8 @@ class Partition:
         assert self.log is not None
         assert records is not None
         batch: memoryview | bytearray = records[: header.size]
-        rules = self._append_rules(self.log.config)
-        refusal = check_batch(batch, header, rules, now_ms) or self._check_keys(batch, header, rules)
+        rules = self.append_rules(self.log.config)
+        refusal = check_batch(batch, header, rules, now_ms) or self.check_keys(batch, header, rules)
         if refusal is not None:
             return self._refused(refusal)
         if header.producer_id >= 0:
@@ -252,7 +252,8 @@ class Partition:
         """Whether the log ends above the high watermark."""
         return self.log is not None and self.log.high_watermark < self.log.end_offset
 
-    def _append_rules(self, config: TopicConfig) -> AppendRules:
+    def append_rules(self, config: TopicConfig) -> AppendRules:
+        """What its topic demands of clients' batches."""
         if self._rules is None or self._rules[0] is not config:
             kept = config.compression_type in ("producer", "uncompressed")
             codec = None if kept else Compression[config.compression_type.upper()].value
@@ -271,7 +272,7 @@ class Partition:
             self._rules = (config, rules)
         return self._rules[1]
 
-    def _check_keys(self, batch: memoryview | bytearray, header: BatchHeader, rules: AppendRules) -> Refusal | None:
+    def check_keys(self, batch: memoryview | bytearray, header: BatchHeader, rules: AppendRules) -> Refusal | None:
         """Records of a compacted topic need keys: the one case in which a produced batch is opened."""
         if not rules.keys_required:
             return None
