@@ -13,11 +13,6 @@ def test_a_copy_follows_its_source_batch_for_batch(first: int) -> None:
     assert sweep(range(first, first + CHUNK), LINK) is None
 
 
-def test_a_life_of_which_the_simulation_thought_wrongly_once() -> None:
-    """Retention had emptied a log that was cut before: what was appended then follows nothing of what was cut."""
-    assert sweep([1_003_157], LINK) is None
-
-
 def test_appends_that_do_not_name_their_offset_are_found() -> None:
     finding = sweep(range(SEEDS), KINDS["link"]["append-anywhere"])
     assert finding is not None

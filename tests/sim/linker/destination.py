@@ -9,7 +9,8 @@ from tests.sim.world import Violation, World
 
 
 class SimDestination:
-    """Appends are checked as the destination checks them, unless the planted defect lets everything in that fits behind the end."""
+    """Appends are checked as the destination checks them, unless the planted defect lets everything in that fits behind the end, and says
+    that all of it is committed: where a copy waits for that, there is seldom a wrong end to be seen."""
 
     def __init__(self, world: World, source: SimSource, *, checks_expected_end: bool) -> None:
         self._world = world
@@ -25,6 +26,11 @@ class SimDestination:
     def ends(self) -> EndOfLog:
         """As its leader tells it."""
         return EndOfLog(self.end, self.log[-1].epoch if self.log else -1)
+
+    @property
+    def progress(self) -> tuple[EndOfLog, int]:
+        """With how far every in-sync replica is."""
+        return self.ends, self.committed if self._checks_expected_end else self.end
 
     def append(self, asked: Append) -> ErrorCode:
         """At the leader; committed later."""

@@ -97,15 +97,15 @@ class Worker:
         life.world.after(life.world.random.randrange(1, 40), self.turn)
 
     def _ask_destination(self) -> None:
-        def answered(ends: EndOfLog) -> None:
+        def answered(told: tuple[EndOfLog, int]) -> None:
             self._asking = False
-            self.copy.destination_ends(ends)
+            self.copy.destination_ends(*told, self._life.world.now)
 
         def lost() -> None:
             self._asking = False
             self.copy.asking_failed(self._life.world.now)
 
-        self._life.exchange(self, lambda: self._life.destination.ends, answered, lost)
+        self._life.exchange(self, lambda: self._life.destination.progress, answered, lost)
 
     def _ask_source(self) -> None:
         def answered(answer: SourceRange | ErrorCode) -> None:
@@ -126,7 +126,7 @@ class Worker:
         def answered(answer: News | ErrorCode) -> None:
             self._fetching = False
             if isinstance(answer, ErrorCode):
-                self.copy.fetch_refused(at, answer, self._life.world.now)
+                self.copy.fetch_refused(at, answer, epoch, self._life.world.now)
             else:
                 self.copy.fetched(at, answer, self._life.world.now)
 
@@ -188,7 +188,7 @@ class LinkLife:
     def append(
         self, worker: Worker, append: Append, answered: Callable[[ErrorCode, EndOfLog], None], lost: Callable[[], None]
     ) -> None:
-        """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or is given up."""
+        """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or until its time is over."""
         sent = (
             append if append.chunk is None else append._replace(chunk=replace(append.chunk))
         )  # its sender may release it
@@ -198,15 +198,18 @@ class LinkLife:
             self.note(
                 f"worker {worker.number} appends at {append.expected_end}: {code.name}, the log ends at {self.destination.end}"
             )
-            if code is ErrorCode.none and not self._peaceful and not self.world.chance(self.rates.commit):
-                self._later(worker, lost, 300)
-                return
-            self.destination.commit()
             ends = self.destination.ends
-            self._later(worker, lost if self._loses() else lambda: answered(code, ends))
+            if code is ErrorCode.none and not self._peaceful and not self.world.chance(self.rates.commit):
+                code = ErrorCode.request_timed_out
+            else:
+                self.destination.commit()
+            outcome, wait = code, 300 if code is ErrorCode.request_timed_out else 0
+            self._later(worker, lost if self._loses() else lambda: answered(outcome, ends), wait)
 
         def arrive_again() -> None:
             self.destination.append(sent)
+            if self._peaceful:
+                self.destination.commit()
 
         if self._loses():
             self._later(worker, lost, 300)
@@ -238,6 +241,7 @@ class LinkLife:
             (self.rates.compaction, self.source.compact),
             (self.rates.destination_election, self.destination.elect),
             (self.rates.crash, self._replace_worker),
+            (self.rates.commit, self.destination.commit),
         )
         for rate, happen in chances:
             if self.world.chance(rate):

@@ -30,7 +30,7 @@ def news(
 def placed(end: int = 10, last_epoch: int = 3) -> PartitionCopy:
     """A copy that knows where the destination ends."""
     copy = PartitionCopy(RETRY_TIMEOUT_MS, backoff_max_ms=400)
-    copy.destination_ends(EndOfLog(end, last_epoch))
+    copy.destination_ends(EndOfLog(end, last_epoch), end, 0)
     return copy
 
 
@@ -50,7 +50,7 @@ def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
     copy = PartitionCopy(RETRY_TIMEOUT_MS, 400)
     assert copy.asks(Stage.ASK_DESTINATION, 0)
     assert copy.fetch_at(0) is None
-    copy.destination_ends(EndOfLog(10, 3))
+    copy.destination_ends(EndOfLog(10, 3), 10, 0)
     assert copy.fetch_at(0) == FetchAt(10, 3)
     fetch(copy, news(batch(10) + batch(12, epoch=4)))
     append = send(copy)
@@ -74,6 +74,19 @@ def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() ->
     assert copy.fetch_at(0) == FetchAt(14, 3)
 
 
+def test_what_not_every_replica_has_is_waited_for_and_nothing_is_sent_before() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10)))
+    copy.append_refused(send(copy), ErrorCode.request_timed_out, EndOfLog(12, 3), 0)
+    assert copy.asks(Stage.ASK_DESTINATION, 50)
+    copy.destination_ends(EndOfLog(12, 3), 10, 50)
+    assert (copy.asks(Stage.ASK_DESTINATION, 50), copy.fetch_at(50), copy.next_append(50)) == (False, None, None)
+    assert copy.end == 10, "nobody can count on it yet"
+    assert copy.asks(Stage.ASK_DESTINATION, 150)
+    copy.destination_ends(EndOfLog(12, 3), 12, 150)
+    assert (copy.end, copy.fetch_at(150)) == (12, FetchAt(12, 3))
+
+
 def test_the_destinations_end_counts_when_it_is_another() -> None:
     copy = placed()
     fetch(copy, news(batch(10)))
@@ -95,7 +108,7 @@ def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
         while not copy.asks(Stage.ASK_DESTINATION, now):
             now += 1
         pauses.append(now - began)
-        copy.destination_ends(EndOfLog(10, 3))
+        copy.destination_ends(EndOfLog(10, 3), 10, 0)
     assert pauses == [50, 100, 200, 400, 400, 400]
 
 
@@ -104,7 +117,7 @@ def test_answers_of_what_was_given_up_are_not_listened_to() -> None:
     fetch(copy, news(batch(10)))
     append = send(copy)
     copy.append_lost(append, 0)
-    copy.destination_ends(EndOfLog(10, 3))
+    copy.destination_ends(EndOfLog(10, 3), 10, 0)
     copy.appended(append, EndOfLog(12, 3))
     assert copy.end == 10
     copy.fetched(FetchAt(4, 1), news(batch(4)), 0)
@@ -136,7 +149,7 @@ def test_a_retention_gap_is_crossed_and_counted() -> None:
     copy = placed()
     at = copy.fetch_at(0)
     assert at is not None
-    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 4, 0)
     copy.source_has(SourceRange(50, 50, 4), 0)
     assert copy.counters.gap_offsets == 40
     assert copy.fetch_at(0) == FetchAt(50, -1), "the source has forgotten the epochs before the gap"
@@ -151,7 +164,7 @@ def test_a_source_whose_retention_took_everything_leaves_nothing_to_wait_for() -
     copy = placed()
     at = copy.fetch_at(0)
     assert at is not None
-    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 4, 0)
     copy.source_has(SourceRange(50, 50, 4), 0)
     fetch(copy, news(high_watermark=50, epoch=4))
     assert (copy.has_all, copy.reached, copy.lag_ms(0)) == (True, 50, 0)
@@ -167,10 +180,22 @@ def test_a_log_that_is_another_one_ends_the_copy() -> None:
     shortened = placed()
     at = shortened.fetch_at(0)
     assert at is not None
-    shortened.fetch_refused(at, ErrorCode.offset_out_of_range, 0)
+    shortened.fetch_refused(at, ErrorCode.offset_out_of_range, 4, 0)
     shortened.source_has(SourceRange(0, 0, 4), 0)
     assert shortened.failure is not None
     assert shortened.failure.error is MirrorError.UNEXPECTED_TRUNCATION
+
+
+def test_what_one_leader_lacks_and_another_one_has_ends_nothing() -> None:
+    copy = placed()
+    at = copy.fetch_at(0)
+    assert at is not None
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 3, 0)
+    copy.source_has(SourceRange(0, 0, 7), 0)
+    assert (copy.failure, copy.fetch_at(0)) == (None, at)
+    copy.fetch_refused(at, ErrorCode.offset_out_of_range, 7, 0)
+    copy.source_has(SourceRange(0, 0, 7), 0)
+    assert copy.failure is not None
 
 
 def test_a_leader_of_an_older_epoch_is_given_time_to_learn() -> None:

@@ -16,9 +16,12 @@ CHUNKS_MAX: Final = 2
 APPEND_BYTES_MAX: Final = 32 * 1024 * 1024
 """Records in one append to one broker of the destination; what is beyond it goes with the next."""
 APPENDS_MAX: Final = 4
-"""Appends under way to one broker of the destination, each for other partitions, so that a slow one does not hold up the rest."""
-APPEND_TIMEOUT_MS: Final = 15_000
-"""How long the destination may wait for its in-sync replicas."""
+"""Appends under way to one broker of the destination, each for other partitions. They are answered in their order."""
+APPEND_TIMEOUT_MS: Final = 1_000
+"""How long the destination may wait for its in-sync replicas before it answers. So long a partition whose replicas are stuck holds up the
+others of its leader, once: then it is asked about until they have what was appended, and nothing more is sent before."""
+COMMIT_LOOK_MS: Final = 100
+"""How often such a partition is asked about."""
 
 BACKOFF_FIRST_MS: Final = 50
 """A partition that fails pauses twice as long each time, up to what its link says (`replica.fetch.backoff.ms`)."""

@@ -15,7 +15,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
 from isthmus_linker.core.batches import cut
-from isthmus_linker.core.limits import BACKOFF_FIRST_MS, CHUNKS_MAX, CONTACT_MS, TELL_MS
+from isthmus_linker.core.limits import BACKOFF_FIRST_MS, CHUNKS_MAX, COMMIT_LOOK_MS, CONTACT_MS, TELL_MS
 
 UNKNOWN: Final = -1
 _NO_BYTES: Final = memoryview(b"")
@@ -25,7 +25,7 @@ class Stage(Enum):
     """What a copy needs next."""
 
     ASK_DESTINATION = auto()
-    """where its log ends"""
+    """where its log ends, until every in-sync replica has all of it"""
     ASK_SOURCE = auto()
     """which offsets it has"""
     COPY = auto()
@@ -136,6 +136,7 @@ class PartitionCopy:
     _last_epoch: int = UNKNOWN  # of the last batch before the position
     _proof_epoch: int = UNKNOWN  # the same, but not across a gap: the source has forgotten what was there
     _backwards_since_ms: int = UNKNOWN
+    _refused_by_epoch: int = UNKNOWN  # of the leader of the source that did not have the position
     _chunks: deque[Chunk] = field(default_factory=deque)
     _appending: Append | None = None
     _told_ms: int = UNKNOWN
@@ -193,10 +194,16 @@ class PartitionCopy:
 
     # -- the destination -----------------------------------------------------------------------------------------------------
 
-    def destination_ends(self, log: EndOfLog) -> None:
-        """The destination said where its log ends."""
-        if self.stage is Stage.ASK_DESTINATION:
-            self._place(log)
+    def destination_ends(self, log: EndOfLog, committed: int, now_ms: int) -> None:
+        """The destination said where its log ends, and up to where every in-sync replica has it."""
+        if self.stage is not Stage.ASK_DESTINATION:
+            return
+        if (
+            committed < log.end
+        ):  # more would wait as well, and hold up the partitions whose appends share a request with it
+            self._retry_ms = now_ms + COMMIT_LOOK_MS
+            return
+        self._place(log)
 
     def _place(self, log: EndOfLog) -> None:
         """Go on from there. A log that ends at 0 is a new one and may begin anywhere."""
@@ -272,6 +279,8 @@ class PartitionCopy:
             self.counters.gap_offsets += found.start - self._position
             self._position, self._proof_epoch = found.start, UNKNOWN
             self.stage = Stage.COPY
+        elif found.leader_epoch != self._refused_by_epoch:  # this leader may have what the other one had not
+            self.stage = Stage.COPY
         else:
             message = f"the source's log does not hold offset {self._position} after epoch {self._last_epoch} any more"
             self._suspect_truncation(found.leader_epoch, message, now_ms)
@@ -341,15 +350,15 @@ class PartitionCopy:
         if self.has_all:
             self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)
 
-    def fetch_refused(self, asked: FetchAt, code: ErrorCode, now_ms: int) -> None:
-        """The source did not answer with records."""
+    def fetch_refused(self, asked: FetchAt, code: ErrorCode, leader_epoch: int, now_ms: int) -> None:
+        """The source, in the epoch that the fetch named, did not answer with records."""
         if self.stage is not Stage.COPY or asked.offset != self._position:
             return
         if code is ErrorCode.offset_out_of_range:
             if self._chunks:
                 self._pause(now_ms)  # what is held is appended first
             else:
-                self.stage = Stage.ASK_SOURCE
+                self.stage, self._refused_by_epoch = Stage.ASK_SOURCE, leader_epoch
             return
         self._pause(now_ms)
 

@@ -221,19 +221,27 @@ class LinkCopier:
             for target, place in wanted
             # Looked at once more: ids are read from the metadata anew for every request.
             if self._is_same_source(target.wanted)
-            and (chunk := self._fetched(target, place, answer.get(target.wanted.source), now)) is not None
+            and (chunk := self._fetched(target, place, at[target.wanted.source], answer, now)) is not None
         ]
         if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
             self._changed.ring()
         self._work.ring()
         return chunks
 
-    def _fetched(self, target: Target, place: FetchAt, got: Fetched | Refused | None, now: int) -> Chunk | None:
+    def _fetched(
+        self,
+        target: Target,
+        place: FetchAt,
+        asked: FetchFrom,
+        answer: Mapping[TopicPartition, Fetched | Refused],
+        now: int,
+    ) -> Chunk | None:
+        got = answer.get(target.wanted.source)
         if got is None:
             target.copy.no_news(now)
             return None
         if isinstance(got, Refused):
-            target.copy.fetch_refused(place, got.code, now)
+            target.copy.fetch_refused(place, got.code, asked.leader_epoch, now)
             self._changed.ring()
             return None
         news = News(memoryview(got.records), got.high_watermark, got.leader_epoch, got.diverging_epoch)
@@ -348,7 +356,8 @@ class LinkCopier:
                 logger.debug("link %s: %s", self._name, answer)
                 target.copy.asking_failed(now)
             else:
-                target.copy.destination_ends(EndOfLog(answer.log_end_offset, answer.last_epoch))
+                ends = EndOfLog(answer.log_end_offset, answer.last_epoch)
+                target.copy.destination_ends(ends, answer.high_watermark, now)
         self._changed.ring()
         self._room.ring()
 
