@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.connection import Address
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import region_of
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
 from isthmus_api.limits import CLUSTER_CALLS_MAX, CLUSTER_SECONDS, OPERATION_SECONDS
+from isthmus_api.probes import Probes
 from isthmus_api.problems import CLUSTER_AWAY, Problem, problem_of
 from isthmus_api.store.inventory import ClusterKind, Inventory, RegisteredCluster
+from isthmus_api.wary import WaryClient
 
 _CLIENT_ID = "isthmus-api"
 
@@ -27,7 +30,7 @@ _CLIENT_ID = "isthmus-api"
 @dataclass(slots=True)
 class _Connected:
     cluster: RegisteredCluster
-    client: Client
+    client: WaryClient
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CLUSTER_CALLS_MAX))
 
 
@@ -43,9 +46,11 @@ class Seen:
 class Clusters:
     """`use` a cluster within the block."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, probes: Probes) -> None:
         self._inventory = inventory
+        self._probes = probes
         self._connected: dict[str, _Connected] = {}
+        probes.on_change.append(self._changed)
 
     async def registered(self, cluster_id: str) -> RegisteredCluster:
         """Raises Problem when it is not there."""
@@ -81,9 +86,20 @@ class Clusters:
         if found is not None and found.cluster.bootstrap_servers == cluster.bootstrap_servers:
             return found
         self.forget(cluster.cluster_id)
-        made = _Connected(cluster, _client(cluster.bootstrap_servers))
+        client = WaryClient(
+            parse_bootstrap(cluster.bootstrap_servers),
+            self._probes.is_away,
+            client_id=_CLIENT_ID,
+            operation_seconds=OPERATION_SECONDS,
+        )
+        made = _Connected(cluster, client)
         self._connected[cluster.cluster_id] = made
         return made
+
+    def _changed(self, address: Address) -> None:
+        if self._probes.is_away(address):
+            for connected in self._connected.values():
+                connected.client.lost(address)
 
     def forget(self, cluster_id: str) -> None:
         """Close what leads to a cluster."""
@@ -92,7 +108,8 @@ class Clusters:
             connected.client.close()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close everything, and probe nobody any more."""
+        self._probes.close()
         for cluster_id in list(self._connected):
             self.forget(cluster_id)
 
@@ -109,7 +126,7 @@ async def _check_identity(connected: _Connected) -> None:
 async def look_at(name: str, bootstrap_servers: str) -> Seen:
     """Ask a cluster who it is; raises Problem when nobody answers there."""
     try:
-        client = _client(bootstrap_servers)
+        client = Client(parse_bootstrap(bootstrap_servers), client_id=_CLIENT_ID, operation_seconds=OPERATION_SECONDS)
     except ValueError as error:
         raise Problem(422, f"body.bootstrap_servers: {error}") from error
     try:
@@ -127,7 +144,3 @@ async def see(client: Client) -> Seen:
     kind = ClusterKind.ISTHMUS if versions.supports(ApiKey.DESCRIBE_REPLICAS) else ClusterKind.KAFKA
     regions = {region for broker in described.brokers if (region := region_of(broker.rack))}
     return Seen(described.cluster_id, kind, tuple(sorted(regions)))
-
-
-def _client(bootstrap_servers: str) -> Client:
-    return Client(parse_bootstrap(bootstrap_servers), client_id=_CLIENT_ID, operation_seconds=OPERATION_SECONDS)

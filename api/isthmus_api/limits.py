@@ -10,7 +10,9 @@
 - `SERIES_MAX` lag series of `SERIES_POINTS` samples: the series that has been silent longest goes, and a series' oldest samples.
 - `TASK_ITEMS_MAX` items of one task, `TASKS_OPEN_MAX` unfinished tasks: one more is refused.
 - `TASKS_KEPT` finished tasks, `AUDIT_KEPT` entries: the oldest go.
-- `STATUS_PARTITIONS_MAX` partitions whose replicas one request tells: 400. The map counts the observers of as many, and says so.
+- `STATUS_PARTITIONS_MAX` partitions whose replicas one request tells: 400. The map counts the observers of as many, and says so;
+  it hears of the sources of as many mirrored partitions.
+- `PROBES_MAX` addresses of brokers are asked whether they answer, each every `PROBE_SECONDS`: of the others their cluster alone tells.
 - `TAIL_RECORDS` of a mirror's topics are read to describe its flow: what lies before them is not told.
 """
 
@@ -57,8 +59,18 @@ PAGE_MAX: Final = 500
 STATUS_PARTITIONS_MAX: Final = 2000
 TAIL_RECORDS: Final = 2000
 WATCH_SECONDS: Final = 2.0
+WATCH_PACE_SECONDS: Final = 10.0
+"""A cluster that takes long to be looked at is looked at this seldom, and no less: it may have been a broker that did not answer."""
 WATCH_TIMEOUT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 2.0
+
+PROBES_MAX: Final = 1024
+PROBE_SECONDS: Final = 1.5
+PROBE_ANSWER_SECONDS: Final = 2.5
+"""A broker that works answers an empty question in milliseconds, also over an ocean and on a machine that is busy; this leaves time for a
+segment that is lost."""
+PROBE_AGAIN_SECONDS: Final = 0.5
+"""After one question without an answer."""
 
 assert TASK_PAUSE_SECONDS * 4 < TASK_LEASE_SECONDS
 assert OPERATION_SECONDS < CLUSTER_SECONDS

@@ -25,6 +25,7 @@ from isthmus_api.console import console_directory
 from isthmus_api.events import Hub
 from isthmus_api.lag.feed import LagFeed
 from isthmus_api.openapi import document
+from isthmus_api.probes import Probes
 from isthmus_api.registry import Route
 from isthmus_api.routes import all_routes
 from isthmus_api.security.admin_key import AdminKey, admin_key
@@ -89,8 +90,8 @@ def now_ms() -> int:
 
 
 def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
-    inventory, work, hub = Inventory(engine), Work(engine), Hub()
-    clusters = Clusters(inventory)
+    inventory, work, hub, probes = Inventory(engine), Work(engine), Hub(), Probes(now_ms)
+    clusters = Clusters(inventory, probes)
     lag = LagFeed(inventory, clusters, now_ms)
     return Parts(
         inventory=inventory,
@@ -100,7 +101,7 @@ def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
         door=Door(Access(engine), key.digest, now_ms),
         hub=hub,
         lag=lag,
-        watch=Watch(inventory, clusters, lag.ring, hub, now_ms),
+        watch=Watch(inventory, clusters, probes, lag.ring, hub, now_ms),
         runner=Runner(work, clusters, hub, now_ms),
         now_ms=now_ms,
         document=document(routes, version("isthmus")),

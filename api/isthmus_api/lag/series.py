@@ -40,6 +40,14 @@ class Point(NamedTuple):
     lag_records: int
 
 
+class Latest(NamedTuple):
+    """A copy's last point, and how long before it the one before that was."""
+
+    copy: Copy
+    point: Point
+    pace_ms: int
+
+
 class By(StrEnum):
     """What samples are put together by."""
 
@@ -83,9 +91,11 @@ class Ring:
         """Every series."""
         return iter(self._series.items())
 
-    def latest(self, since_ms: int) -> Iterator[tuple[Copy, Point]]:
+    def latest(self, since_ms: int) -> Iterator[Latest]:
         """The last point of every series that is not silent since then."""
-        return ((copy, points[-1]) for copy, points in self._series.items() if points[-1].at_ms >= since_ms)
+        for copy, points in self._series.items():
+            if points[-1].at_ms >= since_ms:
+                yield Latest(copy, points[-1], points[-1].at_ms - points[-2].at_ms if len(points) > 1 else 0)
 
 
 def parse(value: bytes | None) -> LagSample | None:

@@ -73,7 +73,7 @@ def test_series_and_their_points_are_bounded() -> None:
 
 def test_silent_series_have_no_latest() -> None:
     ring = _ring(_sample(100), _sample(200, partition=1))
-    assert [(copy.partition, point.at_ms) for copy, point in ring.latest(150)] == [(1, 200)]
+    assert [(one.copy.partition, one.point.at_ms, one.pace_ms) for one in ring.latest(150)] == [(1, 200, 0)]
 
 
 def test_samples_are_put_together_by_link_topic_and_regions() -> None:

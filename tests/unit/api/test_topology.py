@@ -1,12 +1,12 @@
 """The map's document from what was registered, seen and sampled."""
 
-from isthmus_api.lag.series import Copy, Point
+from isthmus_api.reach import Reach
+from isthmus_api.seen import ClusterSeen, ClusterState, ReplicasSeen
 from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster
-from isthmus_api.topology import FRESH_MS, ClusterSeen, ClusterState, LinkSeen, topology
+from isthmus_api.topology import topology
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import Partition, Topic, TopicPartition
-from isthmus_service.lag import CopyKind
 
 NOW = 1_000_000
 TWO = RegisteredCluster("two", "second", "x:1", ClusterKind.ISTHMUS, ("eu", "us"), 0)
@@ -30,12 +30,12 @@ def _seen() -> ClusterSeen:
         seen_ms=NOW,
         described=Cluster("two", 1, brokers),
         topics={"t": Topic("t", None, False, partitions)},
-        replicas={TopicPartition("t", 0): status},
+        replicas={TopicPartition("t", 0): ReplicasSeen(NOW, 1, status)},
     )
 
 
 def test_a_cluster_is_told_of_by_region() -> None:
-    told = topology(NOW, [Region("eu", "Europe", 50.0, 8.0)], [TWO], {"two": _seen()}, [])
+    told = topology(NOW, [Region("eu", "Europe", 50.0, 8.0)], [TWO], {"two": _seen()}, [], {})
     (cluster,) = told.clusters
     assert (cluster.state, cluster.controller_id, cluster.topics, cluster.partitions) == ("UP", 1, 1, 2)
     assert (cluster.under_replicated, cluster.leaderless, cluster.partial) == (1, 1, True)  # an observer is not missed
@@ -49,38 +49,42 @@ def test_a_cluster_is_told_of_by_region() -> None:
 
 
 def test_observers_are_a_flow_from_the_leaders_region() -> None:
-    (flow,) = topology(NOW, [], [TWO], {"two": _seen()}, []).flows
+    (flow,) = topology(NOW, [], [TWO], {"two": _seen()}, [], {}).flows
     assert flow.flow_id == "observer//two/two/eu/us"
     assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records) == ("BEHIND", 1, 400, 3)
 
 
 def test_a_cluster_that_never_answered_has_its_regions() -> None:
-    (cluster,) = topology(NOW, [], [FAR], {}, []).clusters
+    (cluster,) = topology(NOW, [], [FAR], {}, [], {}).clusters
     assert (cluster.state, cluster.brokers, [share.region for share in cluster.regions]) == ("UNKNOWN", [], ["asia"])
 
 
-def _copy(kind: CopyKind, name: str, partition: int) -> Copy:
-    return Copy(kind, name, "far", "two", "asia", "eu", "t", "t", partition, -1)
+GONE = Reach(NOW - 7_000, 2, "no answer within 2.5 s")
 
 
-def test_samples_make_flows_and_silence_is_told() -> None:
-    latest = [
-        (_copy(CopyKind.MIRROR, "m", 0), Point(NOW, 5, 2)),
-        (_copy(CopyKind.MIRROR, "m", 1), Point(NOW - FRESH_MS, 9, 1)),
-        (_copy(CopyKind.MIRROR, "m", 2), Point(NOW - FRESH_MS - 1, 99, 99)),
-        (_copy(CopyKind.MIRROR, "old", 0), Point(NOW - FRESH_MS - 1, 7, 7)),
-        (_copy(CopyKind.FOLLOWER, "", 0), Point(NOW, 1, 1)),
+def test_brokers_that_do_not_answer_are_told_with_the_time_of_their_last_answer() -> None:
+    (cluster,) = topology(NOW, [], [TWO], {"two": _seen()}, [], {("h", 9002): GONE}).clusters
+    assert [(broker.broker_id, broker.away_since_ms) for broker in cluster.brokers] == [
+        (1, None),
+        (2, NOW - 7_000),
+        (3, None),
     ]
-    mirror, old = topology(NOW, [], [FAR, TWO], {}, latest).flows
-    assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 3)
-    assert (old.name, old.state, old.lag_ms) == ("old", "SILENT", 7)
+    assert (cluster.state, cluster.away_since_ms) == ("UP", None)
 
 
-def test_links_have_the_state_that_their_destination_tells() -> None:
-    links = [LinkSeen("sampled", "far", "PAUSED", "", 1), LinkSeen("quiet", "far", "FAILED", "refused", 0)]
-    seen = {"two": ClusterSeen(state=ClusterState.UP, links=links)}
-    latest = [(_copy(CopyKind.LINK, "sampled", 0), Point(NOW, 5, 2))]
-    quiet, sampled = topology(NOW, [], [FAR, TWO], seen, latest).flows
-    assert (sampled.name, sampled.state, sampled.lag_ms) == ("sampled", "PAUSED", 5)
-    assert (quiet.name, quiet.state, quiet.message, quiet.lag_ms) == ("quiet", "FAILED", "refused", -1)
-    assert (quiet.source_region, quiet.target_region) == ("asia", "eu")
+def test_a_cluster_is_away_when_none_of_its_brokers_answers_whatever_the_last_look_found() -> None:
+    away = {("h", 9001): GONE, ("h", 9002): Reach(NOW - 6_000, 2, "refused"), ("h", 9003): GONE}
+    (cluster,) = topology(NOW, [], [TWO], {"two": _seen()}, [], away).clusters
+    assert (cluster.state, cluster.away_since_ms, cluster.seen_ms) == ("AWAY", NOW - 6_000, NOW)
+    assert cluster.message == "None of its brokers answers: refused"
+
+
+def test_of_a_cluster_that_was_never_seen_the_bootstrap_addresses_decide() -> None:
+    (cluster,) = topology(NOW, [], [FAR], {}, [], {("y", 1): GONE}).clusters
+    assert (cluster.state, cluster.away_since_ms) == ("AWAY", NOW - 7_000)
+
+
+def test_a_look_that_fails_for_good_is_told_with_the_time_of_the_last_good_one() -> None:
+    seen = ClusterSeen(state=ClusterState.AWAY, message="Another cluster answers", seen_ms=NOW - 9_000, failed=2)
+    (cluster,) = topology(NOW, [], [TWO], {"two": seen}, [], {}).clusters
+    assert (cluster.state, cluster.message, cluster.away_since_ms) == ("AWAY", "Another cluster answers", NOW - 9_000)

@@ -40,19 +40,26 @@ export function bytes(value: number): string {
 /** An offset, or that it is not known. */
 export const offset = (value: number | null): string => (value === null || value < 0 ? MINUS : count(value));
 
+/** With a full stop, if it has none. */
+export const sentence = (text: string): string => (text.endsWith(".") ? text : `${text}.`);
+
 /** "12 s ago". */
 export function ago(atMs: number, nowMs: number): string {
   return nowMs - atMs < 1_000 ? "just now" : `${duration(nowMs - atMs)} ago`;
 }
 
+const part = (value: number): string => String(value).padStart(2, "0");
+
 /** Local time to the second. */
 export function clock(atMs: number): string {
   const at = new Date(atMs);
-  const part = (value: number): string => String(value).padStart(2, "0");
-  return (
-    `${at.getFullYear()}-${part(at.getMonth() + 1)}-${part(at.getDate())} ` +
-    `${part(at.getHours())}:${part(at.getMinutes())}:${part(at.getSeconds())}`
-  );
+  return `${at.getFullYear()}-${part(at.getMonth() + 1)}-${part(at.getDate())} ${timeOfDay(atMs)}`;
+}
+
+/** Local time to the second, of today. */
+export function timeOfDay(atMs: number): string {
+  const at = new Date(atMs);
+  return `${part(at.getHours())}:${part(at.getMinutes())}:${part(at.getSeconds())}`;
 }
 
 /** ConsumerOffsetSync reads better as "consumer offset sync". */

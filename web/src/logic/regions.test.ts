@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import { broker, cluster, flow, topology } from "./fixtures";
+import { flowLabel } from "./flows";
+import { timeOfDay } from "./format";
 import { regionViews } from "./regions";
 import { flowMoves, flowTone, lagTone, worst } from "./tone";
+
+const AT = 1_700_000_000_000;
 
 const states = (clusters: ReturnType<typeof cluster>[]) => Object.fromEntries(regionViews(topology(clusters)).map(({ key, state }) => [key, state]));
 
@@ -21,6 +25,18 @@ test("a stretched cluster that does not answer says nothing of one of its region
   expect(states([away])).toEqual({ west: "impaired", east: "impaired" });
 });
 
+test("brokers that do not answer are told with the time since when, and a region of them is cut off", () => {
+  const gone = { away_since_ms: AT - 6_000 };
+  const brokers = [broker(1, "west"), broker(2, "east", gone), broker(3, "north"), broker(4, "north", { ...gone, fenced: true })];
+  const document = { ...topology([cluster("a", brokers)]), at_ms: AT };
+  const views = Object.fromEntries(regionViews(document).map((view) => [view.key, view]));
+  expect([views["west"]?.state, views["east"]?.state, views["north"]?.state]).toEqual(["reachable", "cut off", "impaired"]);
+  expect(views["east"]?.trouble).toEqual([`a: 1 of 1 broker does not answer since ${timeOfDay(AT - 6_000)} (6.0 s)`]);
+  expect(views["north"]?.trouble[1]).toBe("a: 1 of 2 brokers fenced");
+  const away = cluster("b", [broker(1, "south", gone), broker(2, "pole", gone)], { state: "AWAY", away_since_ms: AT - 6_000 });
+  expect(states([away])).toEqual({ south: "cut off", pole: "cut off" });
+});
+
 test("brokers without a rack are shown at a place of their cluster's own", () => {
   const [view] = regionViews(topology([cluster("a", [broker(1, "")])]));
   expect([view?.key, view?.title, view?.latitude]).toEqual(["@a-id", "a", null]);
@@ -30,11 +46,20 @@ test("the colour of a flow is its lag, unless its state or an end that is away i
   expect([-1, 0, 999, 1_000, 10_000].map(lagTone)).toEqual(["quiet", "good", "good", "warn", "bad"]);
   expect(flowTone(flow("west", "east", { lag_ms: 5_000 }), [])).toBe("warn");
   expect(flowTone(flow("west", "east", { state: "PAUSED" }), [])).toBe("warn");
-  expect(flowTone(flow("west", "east", { state: "SILENT" }), [])).toBe("quiet");
+  expect(flowTone(flow("west", "east", { state: "SILENT" }), [])).toBe("bad");
   expect(flowTone(flow("west", "east"), [cluster("b", [], { state: "AWAY" })])).toBe("bad");
   const deserted = cluster("a", [broker(1, "east", { fenced: true })]);
   expect([flowTone(flow("east", "west"), [deserted]), flowMoves(flow("east", "west"), [deserted])]).toEqual(["bad", false]);
+  const cut = cluster("a", [broker(1, "east", { away_since_ms: 1 })]);
+  expect([flowTone(flow("east", "west"), [cut]), flowMoves(flow("east", "west"), [cut])]).toEqual(["bad", false]);
   expect([flowMoves(flow("west", "east"), []), flowMoves(flow("west", "east", { state: "PAUSED" }), [])]).toEqual([true, false]);
   expect(worst(["good", "bad", "warn"])).toBe("bad");
   expect(worst([])).toBe("quiet");
+});
+
+test("a flow that nobody hears of says for how long, and one without copies that it has none", () => {
+  const label = (more: Parameters<typeof flow>[2]) => flowLabel(flow("west", "east", more), { ...topology([]), at_ms: AT });
+  expect(label({ state: "SILENT", heard_ms: AT - 7_000 })).toBe("no word for 7.0 s");
+  expect(label({ copies: 0, lag_ms: -1, lag_records: -1, heard_ms: null })).toBe("copies nothing");
+  expect(label({ lag_ms: -1, lag_records: -1 })).toBe("starting");
 });

@@ -1,7 +1,7 @@
 // What each region holds, and whether it can be reached.
 import type { Broker, Cluster, Flow, Topology } from "../api/schema";
-import { counted } from "./format";
-import type { Tone } from "./tone";
+import { counted, duration, timeOfDay } from "./format";
+import { isGone, type Tone } from "./tone";
 
 /** A cluster's part in a region. */
 export interface Resident {
@@ -48,7 +48,7 @@ function view(
   residents: readonly Resident[],
   topology: Topology,
 ): RegionView {
-  const trouble = residents.flatMap(troubles);
+  const trouble = residents.flatMap((resident) => troubles(resident, topology.at_ms));
   const away = residents.length > 0 && residents.every(isAway);
   return {
     key,
@@ -75,17 +75,26 @@ function resident(cluster: Cluster, region: string): Resident {
   };
 }
 
-/** A cluster of several regions that is away as a whole says nothing of one of them. */
+/** A cluster of several regions that is away as a whole says nothing of one of them, but its brokers may. */
 function isAway({ cluster, brokers }: Resident): boolean {
-  if (cluster.state === "AWAY") return cluster.regions.length <= 1;
-  return brokers.length > 0 && brokers.every(({ fenced }) => fenced);
+  if (cluster.state === "AWAY" && cluster.regions.length <= 1) return true;
+  return brokers.length > 0 && brokers.every(isGone);
 }
 
-function troubles({ cluster, brokers }: Resident): readonly string[] {
-  if (cluster.state === "AWAY") return [`${cluster.name} does not answer`];
-  const fenced = brokers.filter((broker) => broker.fenced).length;
-  return fenced === 0 ? [] : [`${cluster.name}: ${fenced} of ${counted(brokers.length, "broker")} fenced`];
+function troubles({ cluster, brokers }: Resident, atMs: number): readonly string[] {
+  if (cluster.state === "AWAY") return [`${cluster.name} does not answer${since(cluster.away_since_ms, atMs)}`];
+  const away = brokers.filter(({ away_since_ms }) => away_since_ms !== null);
+  const fenced = brokers.filter((broker) => broker.fenced);
+  const part = (some: readonly Broker[]): string => `${cluster.name}: ${some.length} of ${counted(brokers.length, "broker")}`;
+  // Of several the first that went: that is how long something has been wrong.
+  const first = Math.min(...away.map(({ away_since_ms }) => away_since_ms ?? atMs));
+  return [
+    ...(away.length === 0 ? [] : [`${part(away)} ${away.length === 1 ? "does" : "do"} not answer${since(first, atMs)}`]),
+    ...(fenced.length === 0 ? [] : [`${part(fenced)} fenced`]),
+  ];
 }
+
+const since = (ms: number | null, atMs: number): string => (ms === null ? "" : ` since ${timeOfDay(ms)} (${duration(atMs - ms)})`);
 
 export const regionTone = (view: RegionView): Tone =>
   view.state === "reachable" ? "good" : view.state === "impaired" ? "warn" : "bad";

@@ -1,5 +1,5 @@
 // Five tones say how something fares; every colour of a state comes from here.
-import type { Cluster, Flow } from "../api/schema";
+import type { Broker, Cluster, Flow } from "../api/schema";
 
 export type Tone = "good" | "warn" | "bad" | "quiet" | "busy";
 
@@ -24,6 +24,7 @@ const STATES: Readonly<Record<string, Tone>> = {
   FAILED: "bad",
   LINK_FAILED: "bad",
   AWAY: "bad",
+  SILENT: "bad",
 };
 
 export const stateTone = (state: string): Tone => STATES[state] ?? "quiet";
@@ -39,9 +40,9 @@ const ORDER: readonly Tone[] = ["quiet", "good", "busy", "warn", "bad"];
 export const worst = (tones: readonly Tone[]): Tone =>
   tones.reduce<Tone>((sofar, tone) => (ORDER.indexOf(tone) > ORDER.indexOf(sofar) ? tone : sofar), "quiet");
 
-/** The cluster that holds the copy tells of it: while that does not answer, nothing is known. */
-export const flowIsLost = ({ target_cluster }: Flow, clusters: readonly Cluster[]): boolean =>
-  clusters.some(({ cluster_id, state }) => state === "AWAY" && cluster_id === target_cluster);
+/** Nobody hears of it, or the cluster that holds the copy, and so tells of it, does not answer: nothing is known. */
+export const flowIsLost = ({ state, target_cluster }: Flow, clusters: readonly Cluster[]): boolean =>
+  state === "SILENT" || clusters.some((cluster) => cluster.state === "AWAY" && cluster.cluster_id === target_cluster);
 
 /** Nothing comes through while nobody is there who could send or receive it. */
 const isStuck = (flow: Flow, clusters: readonly Cluster[]): boolean =>
@@ -49,14 +50,16 @@ const isStuck = (flow: Flow, clusters: readonly Cluster[]): boolean =>
 
 function isDeserted(id: string, region: string, clusters: readonly Cluster[]): boolean {
   const brokers = clusters.find(({ cluster_id }) => cluster_id === id)?.brokers.filter((broker) => broker.region === region) ?? [];
-  return brokers.length > 0 && brokers.every(({ fenced }) => fenced);
+  return brokers.length > 0 && brokers.every(isGone);
 }
+
+/** It serves nobody, or nobody here. */
+export const isGone = ({ fenced, away_since_ms }: Broker): boolean => fenced || away_since_ms !== null;
 
 export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
   (flow.state === "ACTIVE" || flow.state === "BEHIND") && !flowIsLost(flow, clusters) && !isStuck(flow, clusters);
 
 export function flowTone(flow: Flow, clusters: readonly Cluster[]): Tone {
   if (flowIsLost(flow, clusters) || isStuck(flow, clusters)) return "bad";
-  if (flow.state === "SILENT") return "quiet";
   return worst([stateTone(flow.state), lagTone(flow.lag_ms)]);
 }

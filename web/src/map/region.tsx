@@ -4,7 +4,7 @@ import { counted } from "../logic/format";
 import { clusterPath } from "../logic/paths";
 import type { Box, Place } from "../logic/places";
 import { type RegionView, type Resident, regionTone } from "../logic/regions";
-import { stateTone, worst } from "../logic/tone";
+import { isGone, stateTone, worst } from "../logic/tone";
 import { Dot } from "../ui/pill";
 
 export const CARD_WIDTH = 206;
@@ -56,8 +56,8 @@ export function RegionCard({ region, box }: { region: RegionView; box: Box | und
 
 function ResidentRow({ resident }: { resident: Resident }) {
   const { cluster, brokers, leaders, observers } = resident;
-  const fenced = brokers.filter((broker) => broker.fenced).length;
-  const tone = worst([stateTone(cluster.state), fenced > 0 ? "warn" : "quiet"]);
+  const gone = brokers.filter(isGone).length;
+  const tone = worst([stateTone(cluster.state), gone > 0 ? "warn" : "quiet"]);
   const holds = [
     counted(leaders, "leader"),
     ...(observers > 0 ? [counted(observers, "observer")] : []),
@@ -66,9 +66,9 @@ function ResidentRow({ resident }: { resident: Resident }) {
     <li>
       <Link href={clusterPath(cluster.cluster_id)}>
         <Dot tone={tone} /> {cluster.name}
-        <span className="brokers" role="img" aria-label={`${counted(brokers.length, "broker")}, ${fenced} fenced`}>
+        <span className="brokers" role="img" aria-label={`${counted(brokers.length, "broker")}, ${gone} away or fenced`}>
           {brokers.map((broker) => (
-            <i key={broker.broker_id} className={cluster.state !== "UP" ? "unknown" : broker.fenced ? "fenced" : ""} title={`broker ${broker.broker_id}`} />
+            <i key={broker.broker_id} className={broker.fenced ? "fenced" : broker.away_since_ms !== null || cluster.state !== "UP" ? "unknown" : ""} title={`broker ${broker.broker_id}`} />
           ))}
         </span>
       </Link>

@@ -39,13 +39,13 @@ export function WorldMap({ topology }: { topology: Topology }) {
         <path className="graticule" d={base.graticule} />
         <path className="land" d={base.land} />
         {drawn.map((arc) => (
-          <ArcPath key={arc.flow.flow_id} arc={arc} clusters={topology.clusters} />
+          <ArcPath key={arc.flow.flow_id} arc={arc} topology={topology} />
         ))}
         {regions.map((region) => (
           <RegionMark key={region.key} region={region} place={base.places.get(region.key)} labelled={!roomy} />
         ))}
         {drawn.map((arc) => (
-          <ArcLabel key={arc.flow.flow_id} arc={arc} clusters={topology.clusters} />
+          <ArcLabel key={arc.flow.flow_id} arc={arc} topology={topology} />
         ))}
       </svg>
       <div className={roomy ? "cards-on-map" : "cards-below"}>

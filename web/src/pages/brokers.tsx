@@ -1,6 +1,6 @@
 // The brokers of a cluster, by region.
 import type { Broker, Cluster } from "../api/schema";
-import { count, counted } from "../logic/format";
+import { count, counted, timeOfDay } from "../logic/format";
 import { Pill } from "../ui/pill";
 import { Empty } from "../ui/states";
 import { Table } from "../ui/table";
@@ -31,7 +31,7 @@ function Region({ region, brokers }: { region: string; brokers: readonly Broker[
         rowKey={(broker) => String(broker.broker_id)}
         columns={[
           { head: "Broker", cell: (one) => one.broker_id },
-          { head: "State", cell: (one) => (one.fenced ? <Pill tone="bad">fenced</Pill> : <Pill tone="good">serving</Pill>) },
+          { head: "State", cell: (one) => <State broker={one} /> },
           { head: "Rack", cell: (one) => one.rack ?? "none" },
           { head: "Address", cell: (one) => <code>{`${one.host}:${one.port}`}</code> },
           { head: "Leaders", cell: (one) => count(one.leaders), numeric: true },
@@ -41,5 +41,16 @@ function Region({ region, brokers }: { region: string; brokers: readonly Broker[
         ]}
       />
     </section>
+  );
+}
+
+/** The cluster says who is fenced, the control plane who does not answer it. */
+function State({ broker }: { broker: Broker }) {
+  const { fenced, away_since_ms: away } = broker;
+  if (!fenced && away === null) return <Pill tone="good">serving</Pill>;
+  return (
+    <>
+      {fenced && <Pill tone="bad">fenced</Pill>} {away !== null && <Pill tone="bad">no answer since {timeOfDay(away)}</Pill>}
+    </>
   );
 }

@@ -2,7 +2,7 @@
 import { lazy, Suspense } from "react";
 import { Link, useParams } from "wouter";
 import type { Cluster } from "../api/schema";
-import { ago, count } from "../logic/format";
+import { ago, count, sentence } from "../logic/format";
 import { clusterPath } from "../logic/paths";
 import { Facts, PageHead } from "../ui/page-head";
 import { StatePill } from "../ui/pill";
@@ -67,9 +67,9 @@ function Overview({ cluster }: { cluster: Cluster }) {
   const now = useNow();
   return (
     <section className="panel">
-      {cluster.state === "AWAY" && (
+      {cluster.message !== "" && (
         <p className="problem" role="alert">
-          {cluster.message} Shown is what was seen {cluster.seen_ms === null ? "before" : ago(cluster.seen_ms, now)}.
+          {sentence(cluster.message)} Shown is what was seen {cluster.seen_ms === null ? "before" : ago(cluster.seen_ms, now)}.
         </p>
       )}
       {cluster.partial && <p className="note">It has more partitions than are counted here: observers are told of a part of them.</p>}

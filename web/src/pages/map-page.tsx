@@ -1,8 +1,8 @@
 // The first page: the map, what is wrong, and every flow as a row.
 import { Link } from "wouter";
 import { useFeed } from "../api/feed";
-import type { Cluster, Flow, Topology } from "../api/schema";
-import { clusterName, flowName } from "../logic/flows";
+import type { Flow, Topology } from "../api/schema";
+import { clusterName, flowLabel, flowName } from "../logic/flows";
 import { duration, records } from "../logic/format";
 import { linkPath } from "../logic/paths";
 import { endsOf, regionViews } from "../logic/regions";
@@ -59,8 +59,7 @@ const Legend = () => (
     <li className="arc observer tone-good"><Line /> to observers</li>
     <li><Dot tone="good" /> under 1 s behind</li>
     <li><Dot tone="warn" /> under 10 s</li>
-    <li><Dot tone="bad" /> more, or failed</li>
-    <li><Dot tone="quiet" /> silent</li>
+    <li><Dot tone="bad" /> more, failed, or no word of it</li>
   </ul>
 );
 
@@ -89,7 +88,7 @@ function Flows({ topology }: { topology: Topology }) {
           </thead>
           <tbody>
             {topology.flows.map((flow) => (
-              <FlowRow key={flow.flow_id} flow={flow} clusters={topology.clusters} />
+              <FlowRow key={flow.flow_id} flow={flow} topology={topology} />
             ))}
           </tbody>
         </table>
@@ -98,14 +97,15 @@ function Flows({ topology }: { topology: Topology }) {
   );
 }
 
-function FlowRow({ flow, clusters }: { flow: Flow; clusters: readonly Cluster[] }) {
+function FlowRow({ flow, topology }: { flow: Flow; topology: Topology }) {
+  const { clusters } = topology;
   const name = flowName(flow, clusters);
   const [source, target] = endsOf(flow);
   const lost = flowIsLost(flow, clusters);
   return (
     <tr>
       <th scope="row">{flow.kind === "link" ? <Link href={linkPath(flow.target_cluster, flow.name)}>{name}</Link> : name}</th>
-      <td>{lost ? <Pill tone="bad">no word</Pill> : <StatePill state={flow.state} />} {flow.message}</td>
+      <td>{lost ? <Pill tone="bad">{flowLabel(flow, topology)}</Pill> : <StatePill state={flow.state} />} {flow.message}</td>
       <td className={`number text-${flowTone(flow, clusters)}`}>{duration(lost ? null : flow.lag_ms)}</td>
       <td className="number">{records(lost ? null : flow.lag_records)}</td>
       <td>{flow.kind}</td>

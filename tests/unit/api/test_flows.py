@@ -1,0 +1,153 @@
+"""Flows between regions, and when they are silent."""
+
+from isthmus_api.flows import SAMPLES_SILENT_MS, SILENT_MS, Flow, flows
+from isthmus_api.lag.series import Copy, Latest, Point
+from isthmus_api.look import heard
+from isthmus_api.seen import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.store.inventory import ClusterKind, RegisteredCluster
+from isthmus_client.admin.cluster import BrokerStatus, Cluster
+from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
+from isthmus_client.metadata import TopicPartition
+from isthmus_service.lag import CopyKind
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.mirrors import PartitionProgress
+
+NOW = 1_000_000
+TWO = RegisteredCluster("two", "second", "x:1", ClusterKind.ISTHMUS, ("eu", "us"), 0)
+FAR = RegisteredCluster("far", "distant", "y:1", ClusterKind.KAFKA, ("asia",), 0)
+DESCRIBED = Cluster(
+    "two", 1, tuple(BrokerStatus(n, "h", 9000 + n, rack, False) for n, rack in ((1, "eu/a"), (2, "us/a")))
+)
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _observed(fetch_lag_ms: int, *, observer_end: int = 10) -> ReplicasSeen:
+    leader = ReplicaStatus(1, True, False, True, True, True, 0, 0, 0, 10)
+    observer = ReplicaStatus(2, False, True, False, False, observer_end == 10, 400, fetch_lag_ms, 0, observer_end)
+    return ReplicasSeen(NOW, 1, PartitionStatus(0, (leader, observer)))
+
+
+def _observers(*told: ReplicasSeen, away: tuple[tuple[str, int], ...] = ()) -> Flow:
+    replicas = {TopicPartition("t", number): one for number, one in enumerate(told)}
+    seen = ClusterSeen(state=ClusterState.UP, described=DESCRIBED, replicas=replicas)
+    (flow,) = flows(NOW, [TWO], {"two": seen}, [], away)
+    return flow
+
+
+def test_observers_are_a_flow_from_the_leaders_region() -> None:
+    flow = _observers(_observed(300, observer_end=7))
+    assert flow.flow_id == "observer//two/two/eu/us"
+    assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records, flow.heard_ms) == ("BEHIND", 1, 400, 3, NOW - 300)
+
+
+def test_an_observer_that_asks_its_leader_for_nothing_is_silent_even_if_it_has_everything() -> None:
+    assert _observers(_observed(SILENT_MS)).state == "ACTIVE"
+    flow = _observers(_observed(SILENT_MS + 1))
+    assert (flow.state, flow.lag_records, flow.heard_ms) == ("SILENT", 0, NOW - SILENT_MS - 1)
+
+
+def test_what_a_leader_said_that_is_away_now_is_the_past() -> None:
+    flow = _observers(_observed(200), away=(("h", 9001),))
+    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 200)
+    assert _observers(_observed(200), away=(("h", 9002),)).state == "ACTIVE"
+
+
+def test_a_flow_of_which_some_copies_are_silent_is_behind_and_says_so() -> None:
+    flow = _observers(_observed(100), _observed(60_000))
+    assert (flow.state, flow.message, flow.heard_ms) == (
+        "BEHIND",
+        "nothing is heard of 1 of 2 copies",
+        NOW - 100,
+    )
+
+
+# -- links and mirrors -------------------------------------------------------------------------------------------------------
+
+
+def _sample(
+    kind: CopyKind, name: str, partition: int, age_ms: int, lag: int, *, source: str = "asia", pace_ms: int = 0
+) -> Latest:
+    copy = Copy(kind, name, "far", "two", source, "eu", "t", "t", partition, -1)
+    return Latest(copy, Point(NOW - age_ms, lag, lag), pace_ms)
+
+
+def _linked(news: dict[TopicPartition, NewsSeen], state: str = "ACTIVE", message: str = "") -> dict[str, ClusterSeen]:
+    link = LinkSeen("l", "far", state, message, 1, news)
+    return {"two": ClusterSeen(state=ClusterState.UP, described=DESCRIBED, links=[link])}
+
+
+def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
+    latest = [
+        _sample(CopyKind.MIRROR, "m", 0, 0, 5),
+        _sample(CopyKind.MIRROR, "m", 1, SAMPLES_SILENT_MS, 9),
+        _sample(CopyKind.MIRROR, "old", 0, SAMPLES_SILENT_MS + 1, 7),
+        _sample(CopyKind.MIRROR, "slow", 0, SAMPLES_SILENT_MS + 1, 7, pace_ms=5_000),
+        _sample(CopyKind.FOLLOWER, "", 0, 0, 1),
+    ]
+    mirror, old, slow = flows(NOW, [FAR, TWO], {}, latest, ())
+    assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 14)
+    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "SILENT", -1, NOW - SAMPLES_SILENT_MS - 1)
+    assert (slow.name, slow.state, slow.lag_ms) == ("slow", "ACTIVE", 7)
+
+
+def test_a_link_is_silent_when_its_destination_hears_nothing_of_the_source() -> None:
+    latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
+    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS)}), latest, ())
+    assert (flow.state, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 5, NOW - SILENT_MS)
+    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS - 1)}), latest, ())
+    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - SILENT_MS - 1)
+
+
+def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
+    told = _linked({FIRST: NewsSeen(NOW - 6_000, 2, NOW - 6_200)})
+    latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
+    # A look that takes its time makes nobody silent.
+    assert [flow.state for flow in flows(NOW, [FAR, TWO], told, latest, ())] == ["ACTIVE"]
+    (flow,) = flows(NOW, [FAR, TWO], told, latest, {("h", 9002)})
+    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 6_200)
+
+
+def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_in_none() -> None:
+    told = _linked({FIRST: NewsSeen(NOW, 2, NOW)})
+    moved = [_sample(CopyKind.LINK, "l", 0, 4_000, 9, source="asia"), _sample(CopyKind.LINK, "l", 0, 0, 5, source="us")]
+    stopped = _sample(CopyKind.LINK, "l", 1, 3_000, 7)
+    (flow,) = flows(NOW, [FAR, TWO], told, [*moved, stopped], ())
+    assert (flow.source_region, flow.copies, flow.lag_ms) == ("us", 1, 5)
+
+
+def test_a_link_that_is_not_active_says_so_itself() -> None:
+    latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
+    news = {FIRST: NewsSeen(NOW, 2, NOW - 60_000)}
+    (flow,) = flows(NOW, [FAR, TWO], _linked(news, "UNAVAILABLE", "refused"), latest, ())
+    assert (flow.state, flow.message, flow.lag_ms) == ("UNAVAILABLE", "refused", 5)
+
+
+def test_a_link_without_samples_is_a_flow_all_the_same() -> None:
+    (flow,) = flows(NOW, [FAR, TWO], _linked({}), [], ())
+    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 0, -1, None)
+    assert (flow.source_region, flow.target_region) == ("asia", "eu")
+    (flow,) = flows(NOW, [FAR, TWO], _linked({SECOND: NewsSeen(NOW, 2, NOW - 9_000)}), [], ())
+    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("SILENT", 1, -1, NOW - 9_000)
+
+
+def _progress(last_heard_lag_ms: int) -> PartitionProgress:
+    return PartitionProgress(
+        index=0,
+        error_code=ErrorCode.none,
+        leader_epoch=0,
+        log_start_offset=0,
+        high_watermark=0,
+        log_end_offset=0,
+        last_epoch=0,
+        source_high_watermark=0,
+        last_heard_lag_ms=last_heard_lag_ms,
+        caught_up_lag_ms=0,
+    )
+
+
+def test_a_leader_that_has_heard_nothing_yet_takes_over_what_was_known() -> None:
+    first = heard((2, _progress(-1)), None, NOW)
+    assert first == NewsSeen(NOW, 2, NOW)
+    assert heard((1, _progress(-1)), first, NOW + 9_000) == NewsSeen(NOW + 9_000, 1, NOW)
+    assert heard((1, _progress(300)), first, NOW + 9_000) == NewsSeen(NOW + 9_000, 1, NOW + 8_700)
+    assert heard(None, first, NOW + 9_000) == first

@@ -1,0 +1,114 @@
+"""Probes, and the client that heeds them, against brokers on loopback sockets."""
+
+import asyncio
+
+import pytest
+from isthmus_api.probes import Probes
+from isthmus_api.wary import WaryClient
+from isthmus_client.connection import Address
+from isthmus_client.entities import entity
+from isthmus_client.errors import ConnectionFailed
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.headers import RequestHeader
+from isthmus_wire.messages import NO_THROTTLE, encode_response
+from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseBroker
+
+from tests.unit.client.fake_broker import FakeBroker, serving
+
+SECONDS = 60.0
+NOBODY: Address = ("127.0.0.1", 1)
+
+
+async def changed(probes: Probes) -> Address:
+    """The next address that goes or comes back."""
+    heard: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+
+    def hear(address: Address) -> None:
+        probes.on_change.remove(hear)
+        heard.set_result(address)
+
+    probes.on_change.append(hear)
+    async with asyncio.timeout(SECONDS):
+        return await heard
+
+
+def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
+    async def life() -> None:
+        probes = Probes(lambda: 7)
+        broker = FakeBroker(lambda header, frame: None)
+        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+        address: Address = server.sockets[0].getsockname()[:2]
+        server.close()
+        probes.watch("one", [address])
+        assert await changed(probes) == address
+        assert probes.is_away(address)
+        assert (probes.away[address].heard_ms, "cannot connect" in probes.away[address].why) == (7, True)
+        server = await asyncio.start_server(broker.serve, *address)
+        assert await changed(probes) == address
+        assert not probes.away
+        assert {(asked.api_key, asked.api_version) for asked in broker.asked} == {(ApiKey.API_VERSIONS, 0)}
+        probes.close()
+        server.close()
+
+    asyncio.run(life())
+
+
+def test_what_no_cluster_has_any_more_is_forgotten() -> None:
+    async def life() -> None:
+        probes = Probes(lambda: 0)
+        for cluster in ("one", "two"):
+            probes.watch(cluster, [NOBODY])
+        assert await changed(probes) == NOBODY
+        probes.watch("one", [])
+        assert list(probes.away) == [NOBODY]
+        probes.watch("two", [])
+        assert not probes.away
+        probes.close()
+
+    asyncio.run(life())
+
+
+class Pair:
+    """Two brokers of one cluster that know each other."""
+
+    def __init__(self) -> None:
+        self.brokers = [FakeBroker(self._answer), FakeBroker(self._answer)]
+
+    def _answer(self, header: RequestHeader, frame: bytes) -> bytes:
+        response = entity(
+            MetadataResponse,
+            throttle_time=NO_THROTTLE,
+            brokers=tuple(
+                entity(
+                    MetadataResponseBroker, node_id=number, host=broker.address[0], port=broker.address[1], rack=None
+                )
+                for number, broker in enumerate(self.brokers)
+            ),
+            cluster_id="pair",
+            controller_id=0,
+            topics=(),
+            error_code=ErrorCode.none,
+        )
+        return encode_response(ApiKey.METADATA, header.api_version, response)
+
+
+def test_brokers_that_are_away_are_passed_over_and_what_waits_for_them_ends() -> None:
+    async def life() -> None:
+        first, second = Pair().brokers
+        away: set[Address] = set()
+        async with serving(first), serving(second):
+            bootstrap = [first.address, second.address]
+            async with WaryClient(bootstrap, away.__contains__, client_id="test", operation_seconds=SECONDS) as client:
+                away.add(second.address)
+                assert {(await client.any_connection()).address for _ in range(20)} == {first.address}
+                waited_for = await client.any_connection()
+                away.add(first.address)
+                client.lost(first.address)
+                assert waited_for.closed
+                with pytest.raises(ConnectionFailed, match="none of its brokers answers now"):
+                    await client.any_connection()
+                away.clear()
+                assert (await client.any_connection()).address in bootstrap
+
+    asyncio.run(life())
