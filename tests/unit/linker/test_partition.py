@@ -97,6 +97,17 @@ def test_the_destinations_end_counts_when_it_is_another() -> None:
     assert append.chunk.released
 
 
+def test_an_answer_is_of_no_use_when_it_was_asked_for_behind_other_records() -> None:
+    copy = placed()
+    fetch(copy, news(batch(10)))
+    asked = copy.fetch_at(0)
+    assert asked == FetchAt(12, 3)
+    copy.append_refused(send(copy), ErrorCode.offset_out_of_range, EndOfLog(12, 2), 0)
+    copy.fetched(asked, news(batch(12)), 0)
+    copy.fetch_refused(asked, ErrorCode.offset_out_of_range, 3, 0)
+    assert (copy.next_append(0), copy.fetch_at(0)) == (None, FetchAt(12, 2))
+
+
 def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
     copy = placed()
     pauses = []

@@ -301,7 +301,7 @@ class PartitionCopy:
 
     def fetched(self, asked: FetchAt, news: News, now_ms: int) -> Chunk | None:
         """The source's answer; the chunk that it made, if any."""
-        if self.stage is not Stage.COPY or asked.offset != self._position or self.is_full:
+        if not self._asks_now(asked) or self.is_full:
             return None
         if news.diverging is not None:
             epoch, end = news.diverging
@@ -328,6 +328,11 @@ class PartitionCopy:
         self._backwards_since_ms = UNKNOWN
         return chunk
 
+    def _asks_now(self, asked: FetchAt) -> bool:
+        """Whether this would still be asked. The offset alone proves nothing: the destination may have another log up to there than the
+        batches that were on their way to it."""
+        return self.stage is Stage.COPY and asked == FetchAt(self._position, self._proof_epoch)
+
     @property
     def _begins_here(self) -> bool:
         return self._begin != UNKNOWN and not self._chunks
@@ -352,7 +357,7 @@ class PartitionCopy:
 
     def fetch_refused(self, asked: FetchAt, code: ErrorCode, leader_epoch: int, now_ms: int) -> None:
         """The source, in the epoch that the fetch named, did not answer with records."""
-        if self.stage is not Stage.COPY or asked.offset != self._position:
+        if not self._asks_now(asked):
             return
         if code is ErrorCode.offset_out_of_range:
             if self._chunks:
