@@ -78,10 +78,18 @@ def _trusting_mirror(seed: int, traced: bool) -> Life:
     return MirrorLife(seed, traced=traced, trusting=True)
 
 
+def _blind_target(seed: int, traced: bool) -> Life:
+    return MirrorLife(seed, traced=traced, blind=True)
+
+
 KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "raft": {None: Kind(_raft), "impatient-node": Kind(_impatient_raft, "impatient-node")},
     "link": {None: Kind(_link), "append-anywhere": Kind(_careless_link, "append-anywhere")},
-    "mirror": {None: Kind(_mirror), "believe-answers": Kind(_trusting_mirror, "believe-answers")},
+    "mirror": {
+        None: Kind(_mirror),
+        "believe-answers": Kind(_trusting_mirror, "believe-answers"),
+        "compare-ends-alone": Kind(_blind_target, "compare-ends-alone"),
+    },
     "replication": {canary: Kind(_replication, canary) for canary in (None, *CANARIES)},
 }
 """By world and canary."""

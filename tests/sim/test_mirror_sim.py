@@ -1,4 +1,4 @@
-"""The default sweep of a mirror's partition, and the canary it has to find."""
+"""The default sweep of a mirror's partition, and the canaries it has to find."""
 
 import pytest
 
@@ -13,7 +13,8 @@ def test_a_copy_has_every_record_once_and_its_map_is_true(first: int) -> None:
     assert sweep(range(first, first + CHUNK), MIRROR) is None
 
 
-def test_answers_that_are_believed_unread_are_found() -> None:
-    finding = sweep(range(SEEDS), KINDS["mirror"]["believe-answers"])
+@pytest.mark.parametrize("canary", ["believe-answers", "compare-ends-alone"])
+def test_what_is_believed_unread_is_found(canary: str) -> None:
+    finding = sweep(range(SEEDS), KINDS["mirror"][canary])
     assert finding is not None
     assert sweep([finding.seed], MIRROR) is None

@@ -1,14 +1,18 @@
 """One partition's life: mirrors that die, doze and double, a network that loses, delays and repeats, and in the end peace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from isthmus_mirror.core.partition import Outgoing, PartitionCopy, Placed, SourceRange, Stage
+from isthmus_mirror.core.outbox import Stretch
+from isthmus_mirror.core.partition import PartitionCopy, Placed, SourceRange, Stage
 from isthmus_mirror.core.progress import (
     Ask,
+    Behind,
     Jump,
+    Jumps,
+    Kind,
     Place,
     Settled,
     decode_key,
@@ -42,6 +46,8 @@ class Rates:
     retention: float
     compaction: float
     commit: float
+    chained: float
+    """How many of the mirrors send batches behind batches; a cluster may have brokers of both kinds."""
 
     @classmethod
     def draw(cls, random: Random) -> "Rates":
@@ -58,16 +64,17 @@ class Rates:
             retention=rate(0.1),
             compaction=rate(0.8),
             commit=0.1 + 0.9 * random.random(),
+            chained=random.choice((0.0, 0.5, 1.0, 1.0)),
         )
 
 
 class TrustingCopy(PartitionCopy):
     """The planted defect: whatever the target answers without an error, the batch there is its own."""
 
-    def appended(self, sent: Outgoing, base_offset: int, append_time: int, now_ms: int) -> None:
+    def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
         super().appended(sent, sent.base, -1, now_ms)
         if self.to_check is sent:
-            self.checked(sent, sent.crc, now_ms)
+            self.checked(sent, sent.batches[0].crc, now_ms)
 
 
 class Worker:
@@ -78,6 +85,7 @@ class Worker:
         self.number = number
         self.alive = True
         self._life = life
+        self._is_chained = life.world.chance(life.rates.chained)
         self._asking = False
         self._fetching = False
         self._recording = False
@@ -93,16 +101,20 @@ class Worker:
             if not self._asking and self.copy.asks(stage, now):
                 self._asking = True
                 ask()
+        if self.copy.has_all and self._life.world.chance(0.05):
+            life = self._life
+            life.exchange(
+                self, lambda: life.target.committed, lambda end: self.copy.found_end(end, life.world.now), lambda: None
+            )
         at = None if self._fetching else self.copy.fetch_at(now)
         if at is not None:
             self._fetching = True
             self._fetch(at[0])
-        jumps = self.copy.jumps_to_record()
-        if jumps and not self._recording:
+        proposed, certain = self.copy.jumps_to_record(), self.copy.jumps_to_confirm()
+        if (proposed or certain) and not self._recording:
             self._recording = True
-            self._record(jumps)
-        sent = self.copy.next_append(now)
-        if sent is not None:
+            self._record(proposed, certain)
+        while (sent := self.copy.next_append(now, chained=self._is_chained)) is not None:
             self._append(sent)
         self._life.world.after(self._life.world.random.randrange(1, 40), self.turn)
 
@@ -111,25 +123,31 @@ class Worker:
         self.copy.asking_failed(self._life.world.now)
 
     def _place(self) -> None:
-        """The end first and the jumps after it, each over the network."""
+        """The end first and the jumps after it, each over the network, and the jumps once more after every look at the copy."""
         life = self._life
+        seen: dict[int, int | None] = {}
 
         def ended(end: int) -> None:
             life.exchange(self, life.progress, lambda jumps: looked(end, jumps), self._lost)
 
-        def looked(end: int, jumps: list[Jump]) -> None:
-            seen: dict[int, int | None] = {}
-            while isinstance(settled := settle(jumps, 0, end, seen), Ask):
+        def looked(end: int, jumps: Jumps) -> None:
+            settled = settle(jumps, 0, end, seen)
+            if isinstance(settled, Ask):
                 seen[settled.base] = life.target.crc_at(settled.base)
-            assert isinstance(settled, Settled)
-            tail = life.target.tail(end) if end else None
-            self._asking = False
-            if end and tail is None:
-                self.copy.asking_failed(life.world.now)
+                ended(end)
                 return
-            life.forget(settled.void)
-            self.copy.placed(Placed(0, end, settled.chain, tail))
-            life.note(f"mirror {self.number} is placed at {end}: {[jump.runs for jump in settled.chain]}")
+            tail = life.target.tail(end) if end else None
+            if isinstance(settled, Behind) or (end and tail is None):
+                self._lost()
+                return
+            assert isinstance(settled, Settled)
+            placed = Placed(0, end, settled.jumps, tail)
+            life.exchange(self, lambda: life.settled(settled), lambda _: done(placed), self._lost)
+
+        def done(placed: Placed) -> None:
+            self._asking = False
+            self.copy.placed(placed)
+            life.note(f"mirror {self.number} is placed at {placed.end}: {[jump.runs for jump in placed.jumps]}")
 
         life.exchange(self, lambda: life.target.committed, ended, self._lost)
 
@@ -166,23 +184,25 @@ class Worker:
 
         life.exchange(self, lambda: life.source.fetch(at, size), answered, lost)
 
-    def _record(self, jumps: list[Jump]) -> None:
+    def _record(self, proposed: list[Jump], certain: list[Jump]) -> None:
         def done(_: None) -> None:
             self._recording = False
-            self.copy.recorded(jumps)
+            self.copy.recorded(proposed)
+            self.copy.confirmed(certain)
 
         def lost() -> None:
             self._recording = False
-            self.copy.doubt(self._life.world.now)
 
-        self._life.exchange(self, lambda: self._life.record(jumps), done, lost)
+        self._life.exchange(self, lambda: self._life.record(proposed, certain), done, lost)
 
-    def _append(self, sent: Outgoing) -> None:
+    def _append(self, sent: Stretch) -> None:
         life = self._life
 
         def answered(answer: Taken | ErrorCode) -> None:
             if isinstance(answer, Taken):
                 self.copy.appended(sent, answer.base_offset, answer.append_time, life.world.now)
+            elif answer is ErrorCode.none:
+                self.copy.followed(sent)
             else:
                 self.copy.append_refused(sent, life.world.now)
 
@@ -192,11 +212,11 @@ class Worker:
 class MirrorLife:
     """Turmoil first, then peace, in which the copy must come to have everything, and its map must be true."""
 
-    def __init__(self, seed: int, *, traced: bool = False, trusting: bool = False) -> None:
+    def __init__(self, seed: int, *, traced: bool = False, trusting: bool = False, blind: bool = False) -> None:
         self.world = World(seed, traced=traced)
         self.rates = Rates.draw(self.world.random)
         self.source = SimSource(self.world)
-        self.target = SimTarget(self.world, self.source)
+        self.target = SimTarget(self.world, self.source, compares_checksums=not blind)
         self.workers: list[Worker] = []
         self._records: dict[bytes, bytes] = {}
         self._copy = TrustingCopy if trusting else PartitionCopy
@@ -211,29 +231,41 @@ class MirrorLife:
         self.world.run_until(TURMOIL_MS)
         self._make_peace()
         if not self.world.run_until(TURMOIL_MS + PEACE_MS, self._is_done):
-            raise Violation(f"the copy reached {self.workers[-1].copy.reached}, the source ends at {self.source.end}")
+            raise Violation(
+                f"the copy reached {self.workers[-1].copy.reached}, the source ends at {self.source.end}; its map ends at "
+                f"{self.workers[-1].copy.map.end}, and the log at {self.target.end}"
+            )
         self._check_map()
 
     # -- progress ------------------------------------------------------------------------------------------------------------
 
-    def record(self, jumps: list[Jump]) -> None:
+    def record(self, proposed: Sequence[Jump], certain: Sequence[Jump]) -> None:
         """As bytes, as the topic has them."""
-        for jump in jumps:
-            self._records[encode_key(PLACE, jump)] = encode_value(jump)
+        for jump in proposed:
+            self._records[encode_key(PLACE, jump.mark, Kind.PROPOSED)] = encode_value(jump)
+        for jump in certain:
+            self._records[encode_key(PLACE, jump.mark, Kind.CERTAIN)] = encode_value(jump)
+            self._records.pop(encode_key(PLACE, jump.mark, Kind.PROPOSED), None)
 
-    def forget(self, jumps: tuple[Jump, ...]) -> None:
-        """Void jumps are deleted."""
-        for jump in jumps:
-            self._records.pop(encode_key(PLACE, jump), None)
+    def settled(self, found: Settled) -> None:
+        """What was proven is certain, and void jumps are deleted."""
+        self.record((), found.proven)
+        for jump in found.void:
+            self._records.pop(encode_key(PLACE, jump.mark, Kind.PROPOSED), None)
 
-    def progress(self) -> list[Jump]:
+    def progress(self) -> Jumps:
         """What is durable now."""
-        found: list[Jump] = []
+        found = Jumps()
         for key, value in self._records.items():
             known = decode_key(key)
             assert known is not None
-            found.append(known[1]._replace(runs=decode_runs(value)))
+            found.keep(Jump(known[1], decode_runs(value)), known[2])
         return found
+
+    def _compact_copy(self) -> None:
+        """The cleaner never comes so near the end that a mirror would not have told before what is certain there."""
+        unsure = self.progress().proposed
+        self.target.compact(min((mark.base for mark in unsure), default=self.target.committed))
 
     # -- the network ---------------------------------------------------------------------------------------------------------
 
@@ -254,24 +286,28 @@ class MirrorLife:
     def append(
         self,
         worker: Worker,
-        sent: Outgoing,
+        sent: Stretch,
         answered: Callable[[Taken | ErrorCode], None],
         lost: Callable[[], None],
     ) -> None:
         """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or is given up."""
-        data, base = bytes(sent.data), sent.base
+        data, base, after_crc = [bytes(out.data) for out in sent.batches], sent.base, sent.after_crc
+
+        def take() -> Taken | ErrorCode:
+            return self.target.append_after(base, after_crc, data) if sent.is_chained else self.target.append(data[0])
+
+        def arrive_again() -> None:
+            take()
 
         def arrive() -> None:
-            answer = self.target.append(data)
-            self.note(f"mirror {worker.number} appends {sent.count} at {base}: {answer}")
-            if isinstance(answer, Taken) and not self._peaceful and not self.world.chance(self.rates.commit):
+            answer = take()
+            self.note(f"mirror {worker.number} appends {len(data)} at {base}: {answer}")
+            is_taken = isinstance(answer, Taken) or answer is ErrorCode.none
+            if is_taken and not self._peaceful and not self.world.chance(self.rates.commit):
                 self._later(worker, lost, 300)
                 return
             self.target.commit()
             self._later(worker, lost if self._loses() else lambda: answered(answer))
-
-        def arrive_again() -> None:
-            self.target.append(data)
 
         if self._loses():
             self._later(worker, lost, 300)
@@ -300,6 +336,7 @@ class MirrorLife:
             (self.rates.election, self.target.elect),
             (self.rates.retention, self.source.retain),
             (self.rates.compaction, self.source.compact),
+            (self.rates.compaction, self._compact_copy),
             (self.rates.crash, self._replace_worker),
         )
         for rate, happen in chances:
@@ -332,7 +369,7 @@ class MirrorLife:
             if worker.copy.failure:
                 raise Violation(f"mirror {worker.number} fails: {worker.copy.failure}")
         copy = self.workers[-1].copy
-        return copy.has_all and copy.reached >= self.source.end
+        return copy.has_all and copy.reached >= self.source.end and copy.map.end == self.target.end
 
     def _check_map(self) -> None:
         """Both ways, for every offset; what a group has read up to any offset, it has read up to there in the copy."""

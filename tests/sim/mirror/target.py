@@ -1,5 +1,7 @@
-"""A partition of a target that knows nothing of mirrors: it takes batches as Kafka takes them from an idempotent producer."""
+"""A partition of a target that knows nothing of mirrors: it takes batches as Kafka takes them from an idempotent producer, and behind a
+batch that is named as Isthmus does."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from isthmus_mirror.core.partition import Tail
@@ -34,9 +36,11 @@ class Taken(NamedTuple):
 class SimTarget:
     """Every append is checked against the source: nothing again, nothing out of order, nothing left out that is still there."""
 
-    def __init__(self, world: World, source: SimSource) -> None:
+    def __init__(self, world: World, source: SimSource, *, compares_checksums: bool = True) -> None:
+        """`compares_checksums` is false in a canary."""
         self._world = world
         self._source = source
+        self._compares_checksums = compares_checksums
         self.log: list[Stored] = []
         self.committed = 0
 
@@ -55,10 +59,22 @@ class SimTarget:
                     return Taken(stored.base, known.max_timestamp)
             if header.base_sequence != next_sequence(self.log[-1].header.last_sequence, 1):
                 return ErrorCode.out_of_order_sequence_number
-        stored = Stored(self.end, header, values_of(memoryview(data)))
+        self._store(data)
+        return Taken(self.log[-1].base, -1)
+
+    def append_after(self, end: int, crc: int, sent: Sequence[bytes]) -> ErrorCode:
+        """At the leader; committed later."""
+        is_same = not self._compares_checksums or crc == (self.log[-1].header.crc if self.log else -1)
+        if end != self.end or not is_same:
+            return ErrorCode.offset_out_of_range
+        for data in sent:
+            self._store(data)
+        return ErrorCode.none
+
+    def _store(self, data: bytes) -> None:
+        stored = Stored(self.end, header_at(data), values_of(memoryview(data)))
         self._check(stored)
         self.log.append(stored)
-        return Taken(stored.base, -1)
 
     def _check(self, stored: Stored) -> None:
         before = self._source.offsets[self.log[-1].values[-1]] if self.log else -1
@@ -70,6 +86,14 @@ class SimTarget:
             if left_out:
                 raise Violation(f"the source's records {left_out} are left out before {offset}")
             before = offset
+
+    def compact(self, below: int) -> None:
+        """Rewrites a batch that ends before `below`, never the newest: its checksum is another one then."""
+        older = [index for index, stored in enumerate(self.log[:-1]) if stored.end <= below]
+        if older:
+            index = self._world.random.choice(older)
+            stored = self.log[index]
+            self.log[index] = stored._replace(header=stored.header._replace(crc=stored.header.crc ^ 1))
 
     def commit(self) -> None:
         """Every in-sync replica has it."""
@@ -89,7 +113,7 @@ class SimTarget:
         """Of the batch that ends there."""
         found = (s.header for s in self.log if s.end == end)
         header = next(found, None)
-        return None if header is None else Tail(header.producer_id, header.last_sequence)
+        return None if header is None else Tail(header.producer_id, header.last_sequence, header.crc)
 
     @property
     def truth(self) -> list[int]:

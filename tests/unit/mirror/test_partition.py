@@ -3,65 +3,115 @@
 import pytest
 from isthmus_mirror.core.identity import mirror_producer_id
 from isthmus_mirror.core.offset_map import Run
+from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import News, PartitionCopy, Placed, SourceRange, Stage, Tail
-from isthmus_mirror.core.progress import Ambiguous, Ask, Jump, Mark, Settled, settle, still_needed
+from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Jump, Jumps, Kind, Mark, Settled, settle, still_needed
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch
 
 OURS = mirror_producer_id("west-id", "orders", None)
 BACK = mirror_producer_id("east-id", "orders", None)
-FIRST = Jump(Mark(0, 11), None, (Run(100, 0),))
+FIRST = Jump(Mark(0, 11), (Run(100, 0),))
 NOW = 1_000
 
 
 def placed(*, end: int = 20, tail: Tail | None = None) -> PartitionCopy:
     copy = PartitionCopy(OURS, BACK)
-    copy.placed(Placed(0, end, (FIRST,) if end else (), tail or (Tail(OURS, end - 1) if end else None)))
+    copy.placed(Placed(0, end, (FIRST,) if end else (), tail or (Tail(OURS, end - 1, 99) if end else None)))
     return copy
 
 
-def batch(base: int, producer_id: int = -1) -> memoryview:
-    return memoryview(build_batch([NewRecord(None, b"v", 1)], base_offset=base, producer_id=producer_id))
+def batch(base: int, producer_id: int = -1, values: int = 1) -> memoryview:
+    records = [NewRecord(None, b"v%d" % number, 1) for number in range(values)]
+    return memoryview(build_batch(records, base_offset=base, producer_id=producer_id))
+
+
+def send(copy: PartitionCopy, *, chained: bool = False) -> Stretch:
+    sent = copy.next_append(NOW, chained=chained)
+    assert sent is not None
+    return sent
+
+
+def fetched(copy: PartitionCopy, *bases: int) -> None:
+    data = b"".join(bytes(batch(base)) for base in bases)
+    copy.fetched(copy.map.next_upstream, News(memoryview(data), bases[-1] + 1, NOW), NOW)
 
 
 def test_a_copy_goes_on_where_its_log_and_its_jumps_say() -> None:
     copy = placed()
     assert copy.fetch_at(NOW) == (120, -1)
-    copy.fetched(120, News(batch(120), 121, NOW), NOW)
+    fetched(copy, 120, 121)
     assert copy.jumps_to_record() == []
-    sent = copy.next_append(NOW)
-    assert sent is not None
-    assert (sent.base, copy.next_append(NOW)) == (20, None)
+    sent = send(copy)
+    assert (sent.base, len(sent.batches), copy.next_append(NOW, chained=False)) == (20, 1, None)
     copy.appended(sent, 20, -1, NOW)
-    assert (copy.map.end, copy.has_all, copy.map.to_downstream(121)) == (21, True, 21)
+    copy.appended(send(copy), 21, -1, NOW)
+    assert (copy.map.end, copy.has_all, copy.map.to_downstream(121)) == (22, True, 21)
 
 
-def test_a_gap_is_recorded_before_its_batch_is_sent() -> None:
+def test_a_gap_is_recorded_before_its_batch_is_sent_and_certain_when_it_came() -> None:
     copy = placed()
-    copy.fetched(120, News(batch(125), 126, NOW), NOW)
-    assert copy.next_append(NOW) is None
+    fetched(copy, 125)
+    assert copy.next_append(NOW, chained=False) is None
     (jump,) = copy.jumps_to_record()
-    assert (jump.mark.base, jump.after, jump.runs) == (20, FIRST.mark, (Run(125, 20),))
+    assert (jump.mark.base, jump.runs, copy.jumps_to_confirm()) == (20, (Run(125, 20),), [])
     copy.recorded([jump])
-    sent = copy.next_append(NOW)
-    assert sent is not None
+    sent = send(copy)
     copy.appended(sent, 20, 999, NOW)
     assert copy.stage is Stage.CHECK
-    copy.checked(sent, sent.crc, NOW)
+    copy.checked(sent, sent.batches[0].crc, NOW)
     assert (copy.map.to_downstream(121), copy.map.to_upstream(20)) == (20, 125)
+    assert copy.jumps_to_confirm() == [jump]
+    copy.confirmed([jump])
+    assert copy.jumps_to_confirm() == []
 
 
-@pytest.mark.parametrize("tail", [Tail(OURS + 1, 19), Tail(OURS, 18)])
+def test_batches_behind_batches_go_together_up_to_what_is_not_recorded() -> None:
+    copy = placed()
+    fetched(copy, 120, 121, 125)
+    sent = send(copy, chained=True)
+    assert (sent.base, sent.after_crc, len(sent.batches)) == (20, 99, 2)
+    assert copy.next_append(NOW, chained=True) is None
+    copy.recorded(copy.jumps_to_record())
+    more = send(copy, chained=True)
+    assert (more.base, more.after_crc) == (22, sent.batches[-1].crc)
+    assert copy.next_append(NOW, chained=False) is None
+
+
+def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
+    copy = placed()
+    fetched(copy, 120)
+    first = send(copy, chained=True)
+    fetched_at = copy.fetch_at(NOW)
+    assert fetched_at == (121, -1)
+    copy.fetched(121, News(batch(121), 122, NOW), NOW)
+    second = send(copy, chained=True)
+    copy.followed(second)
+    assert copy.map.end == 20
+    copy.followed(first)
+    assert copy.map.end == 22
+
+
+def test_one_refused_stretch_puts_all_in_doubt() -> None:
+    copy = placed()
+    fetched(copy, 120)
+    first = send(copy, chained=True)
+    copy.fetched(121, News(batch(121), 122, NOW), NOW)
+    second = send(copy, chained=True)
+    copy.append_refused(first, NOW)
+    copy.followed(second)
+    assert (copy.stage, copy.map.end, copy.held) == (Stage.PLACE, 20, 0)
+
+
+@pytest.mark.parametrize("tail", [Tail(OURS + 1, 19, 99), Tail(OURS, 18, 99)])
 def test_a_copy_that_somebody_else_writes_to_is_refused(tail: Tail) -> None:
     assert "the copy's last batch is not this mirror's" in placed(tail=tail).failure
 
 
 def test_an_append_that_came_elsewhere_ends_the_copy() -> None:
     copy = placed()
-    copy.fetched(120, News(batch(120), 121, NOW), NOW)
-    sent = copy.next_append(NOW)
-    assert sent is not None
-    copy.appended(sent, 21, -1, NOW)
+    fetched(copy, 120)
+    copy.appended(send(copy), 21, -1, NOW)
     assert copy.failure == "a batch for offset 20 of the copy came to 21: somebody else writes to it"
 
 
@@ -90,31 +140,47 @@ def test_a_gap_of_retention_is_counted_and_crossed() -> None:
     assert (copy.counters.gap_offsets, copy.fetch_at(NOW)) == (30, (150, -1))
 
 
-def test_the_newest_jump_whose_batch_is_there_took_effect_and_what_it_names_did() -> None:
-    second = Jump(Mark(10, 22), FIRST.mark, (Run(130, 10),))
-    void = Jump(Mark(10, 33), FIRST.mark, (Run(131, 10),))
-    later = Jump(Mark(20, 44), second.mark, (Run(150, 20),))
-    jumps = [void, later, FIRST, second]
+def kept(proposed: tuple[Jump, ...] = (), certain: tuple[Jump, ...] = ()) -> Jumps:
+    jumps = Jumps()
+    for jump in proposed:
+        jumps.keep(jump, Kind.PROPOSED)
+    for jump in certain:
+        jumps.keep(jump, Kind.CERTAIN)
+    return jumps
+
+
+SECOND = Jump(Mark(10, 22), (Run(130, 10),))
+VOID = Jump(Mark(10, 33), (Run(131, 10),))
+LATER = Jump(Mark(20, 44), (Run(150, 20),))
+
+
+def test_a_proposed_jump_is_true_if_its_batch_is_there() -> None:
+    jumps = kept((VOID, LATER, FIRST, SECOND))
     assert isinstance(settle(jumps, 0, 20, {}), Ask)
-    assert settle(jumps, 0, 20, {10: 22}) == Settled((FIRST, second), (void,))
-    assert settle(jumps, 0, 20, {10: None, 0: 11}) == Settled((FIRST,), (void, second))
-    assert settle([FIRST, second], 15, 20, {}) == Settled((FIRST, second), ())
-    assert isinstance(settle([FIRST, second, void], 15, 20, {}), Ambiguous)
+    assert settle(jumps, 0, 20, {0: 11, 10: 22}) == Settled((FIRST, SECOND), (FIRST, SECOND), (VOID,))
+    assert settle(jumps, 0, 20, {0: 11, 10: None}) == Settled((FIRST,), (FIRST,), (VOID, SECOND))
 
 
-def test_of_two_that_name_the_same_batch_the_one_after_a_jump_that_took_effect_is_right() -> None:
-    lost = Jump(Mark(10, 33), FIRST.mark, (Run(131, 10),))
-    wrong = Jump(Mark(15, 55), lost.mark, (Run(140, 15),))
-    right = Jump(Mark(15, 55), FIRST.mark, (Run(140, 15),))
-    seen = {15: 55, 10: None, 0: 11}
-    assert settle([FIRST, lost, wrong, right], 0, 20, seen) == Settled((FIRST, right), (lost, wrong))
+def test_a_certain_jump_is_true_whatever_its_batch_has_become() -> None:
+    jumps = kept((FIRST, SECOND, VOID), (FIRST,))
+    assert settle(jumps, 0, 20, {10: 22}) == Settled((FIRST, SECOND), (SECOND,), (VOID,))
+    jumps.keep(FIRST, Kind.PROPOSED)
+    assert FIRST.mark not in jumps.proposed, "who proposes it once more does not know"
+
+
+def test_what_retention_took_matters_only_if_nothing_later_is_known() -> None:
+    assert settle(kept((SECOND, VOID), (FIRST,)), 15, 20, {}) == Ambiguous((SECOND, VOID))
+    assert settle(kept((VOID,), (FIRST, SECOND)), 10, 20, {}) == Settled((FIRST, SECOND), (), (VOID,))
+
+
+def test_progress_beyond_the_end_is_no_progress_of_this_copy() -> None:
+    assert settle(kept((), (FIRST, LATER)), 0, 20, {}) == Behind(20)
+    assert settle(kept((LATER,), (FIRST,)), 0, 20, {}) == Settled((FIRST,), (), ())
 
 
 def test_jumps_whose_records_retention_took_are_not_needed() -> None:
-    second = Jump(Mark(10, 22), FIRST.mark, (Run(130, 10),))
-    third = Jump(Mark(20, 44), second.mark, (Run(150, 20),))
-    chain = (FIRST, second, third)
-    assert [still_needed(chain, start) for start in (0, 9, 10, 19, 25)] == [
-        chain, chain, (second, third), (second, third), (third,),
+    jumps = (FIRST, SECOND, LATER)
+    assert [still_needed(jumps, start) for start in (0, 9, 10, 19, 25)] == [
+        jumps, jumps, (SECOND, LATER), (SECOND, LATER), (LATER,),
     ]  # fmt: skip
     assert still_needed((), 5) == ()

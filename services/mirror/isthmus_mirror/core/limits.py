@@ -19,10 +19,16 @@ SHORT_WAIT_MS: Final = 20
 APPEND_BYTES_MAX: Final = 8 * 1024 * 1024
 """Batches in one request to one broker of the target; what is beyond it goes with the next."""
 APPENDS_MAX: Final = 2
-"""Requests under way to one broker of the target, each for other partitions, so that a slow one does not hold up the rest."""
+"""Requests under way to one broker of the target, so that a slow one does not hold up the rest."""
+STRETCH_BYTES_MAX: Final = 256 * 1024
+"""What one partition may have in a request, where brokers take more than a batch."""
+STRETCHES_MAX: Final = 2
+"""Requests under way with batches of one partition, to such brokers."""
 APPEND_TIMEOUT_MS: Final = 15_000
 """How long the target may wait for its in-sync replicas."""
 
+LOOK_SECONDS: Final = 5.0
+"""How often the ends of copies are looked at to which there is nothing to append."""
 BACKOFF_FIRST_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
 """A partition that fails pauses twice as long each time, up to this."""

@@ -5,14 +5,16 @@ Why nothing is lost or doubled, whoever dies and however many mirrors believe th
 - The copy is written under one producer id, with the copy's own offset as sequence. So the target takes a batch only where it belongs:
   the sequence is a comparison with the end of the log, made by the log's leader.
 - A batch that does not continue the run of the batch before it is preceded, durably, by a jump (`core/progress.py`) that names it by its
-  checksum. So the copy's log and the jumps together say which offset of the source each record had, and where to go on.
-- An answer may mean that another mirror's batch of the same length is there (the target takes ours for a repeat). It is recognised by its
-  timestamp, and then the batch in the copy is looked at. Only one batch of a partition is under way at a time, so that nothing is built
-  on an answer that was not understood.
+  checksum, and is true if that batch comes. So the copy's log and the jumps together say which offset of the source each record had, and
+  where to go on.
+- A broker that takes batches behind a batch is told the checksum of the one before, so what is under way is taken in this mirror's order
+  or not at all, and several stretches of a partition may be (`core/outbox.py`).
+- From other brokers an answer may mean that another mirror's batch of the same length is there (the target takes ours for a repeat). It is
+  recognised by its timestamp, and then the batch in the copy is looked at. Only one batch is under way, so that nothing is built on an
+  answer that was not understood.
 - Whatever is in doubt ends in asking anew: where does the copy end, what do the jumps say.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -23,18 +25,19 @@ from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
 from isthmus_mirror.core.limits import BACKOFF_FIRST_MS, BACKOFF_MAX_MS, CONTACT_MS, HELD_BYTES_MAX
 from isthmus_mirror.core.offset_map import OffsetMap, Run
+from isthmus_mirror.core.outbox import Outbox, Outgoing, Stretch
 from isthmus_mirror.core.progress import Jump, Mark
 
 UNKNOWN: Final = -1
 _NO_TIME: Final = -1
-_NO_BYTES: Final = memoryview(b"")
+_NO_BATCH: Final = -1
 
 
 class Stage(Enum):
     """What a copy needs next."""
 
     PLACE = auto()
-    """where the copy ends, and which jumps are in effect"""
+    """where the copy ends, and which jumps are true"""
     ASK_SOURCE = auto()
     """which offsets it has"""
     COPY = auto()
@@ -49,14 +52,15 @@ class Tail(NamedTuple):
 
     producer_id: int
     last_sequence: int
+    crc: int
 
 
 class Placed(NamedTuple):
-    """What the target has: offsets from `start` to before `end`, the jumps in effect, and its last batch if any is left."""
+    """What the target has: offsets from `start` to before `end`, the jumps that are true, and its last batch if any is left."""
 
     start: int
     end: int
-    chain: tuple[Jump, ...]
+    jumps: tuple[Jump, ...]
     tail: Tail | None
 
 
@@ -76,30 +80,6 @@ class News(NamedTuple):
     at_ms: int
     aborted: tuple[tuple[int, int], ...] = ()
     diverging: tuple[int, int] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Outgoing:
-    """One batch of the copy to be, for offsets `base` to `base + count`."""
-
-    data: memoryview
-    base: int
-    count: int
-    crc: int
-    first: int
-    """The source's offset of its first record,"""
-    next: int
-    """and the one behind its last."""
-    epoch: int
-    max_timestamp: int
-    jump: Jump | None
-    is_recorded: bool
-    """Whether its jump is durable, or it needs none."""
-    size: int
-
-    def release(self) -> None:
-        """Give the bytes back."""
-        self.data = _NO_BYTES
 
 
 @dataclass(slots=True)
@@ -133,10 +113,10 @@ class PartitionCopy:
     """Offsets of the last record that was copied, at the source and in the copy, and its batch's greatest timestamp."""
     _position: int = UNKNOWN
     _epoch: int = UNKNOWN  # of the source's batch before the position
-    _newest: Mark | None = None  # the jump that the next one follows
-    _outgoing: deque[Outgoing] = field(default_factory=deque)
-    _held: int = 0
-    _sent: Outgoing | None = None
+    _landed: list[Jump] = field(default_factory=list)  # whose batches came, and that are not certain for all mirrors
+    _outbox: Outbox = field(default_factory=Outbox)
+    _checking: Stretch | None = None
+    _end_crc: int = _NO_BATCH  # of the copy's last batch
     _mark: tuple[int, int] | None = None  # an end of the source that the copy has not reached, and when it was heard
     _failures: int = 0
     _retry_ms: int = 0
@@ -156,17 +136,18 @@ class PartitionCopy:
     @property
     def is_full(self) -> bool:
         """Whether it holds all that it may."""
-        return self._held >= HELD_BYTES_MAX
+        return self._outbox.held >= HELD_BYTES_MAX
 
     @property
     def held(self) -> int:
         """Bytes that were fetched and are not appended yet."""
-        return self._held
+        return self._outbox.held
 
     @property
     def newest_timestamp(self) -> int:
         """The greatest of the newest batch that it holds."""
-        return self._outgoing[-1].max_timestamp if self._outgoing else _NO_TIME
+        newest = self._outbox.newest
+        return _NO_TIME if newest is None else newest.max_timestamp
 
     @property
     def is_placed(self) -> bool:
@@ -176,33 +157,37 @@ class PartitionCopy:
     @property
     def reached(self) -> int:
         """The source's offset before which the copy has all that can be copied."""
-        if self._outgoing:
-            return self._outgoing[0].first
+        if self._outbox.first is not None:
+            return self._outbox.first.first
         return self._position if self._position != UNKNOWN else self.map.next_upstream
 
     @property
     def has_all(self) -> bool:
         """Whether the copy has everything that the source was heard to have."""
-        return self.stage is Stage.COPY and not self._outgoing and self._position >= self.source_end >= 0
+        return self.stage is Stage.COPY and not self._outbox and self._position >= self.source_end >= 0
 
     def jumps_to_record(self) -> list[Jump]:
-        """Jumps that must be durable before their batches are sent; asked for once for each."""
-        return [out.jump for out in self._outgoing if out.jump is not None and not out.is_recorded]
+        """Jumps that must be durable before their batches are sent; asked for until they are."""
+        return self._outbox.jumps_to_record()
 
     def recorded(self, jumps: Iterable[Jump]) -> None:
         """These are durable."""
-        done = set(jumps)
-        for out in self._outgoing:
-            out.is_recorded = out.is_recorded or out.jump in done
+        self._outbox.recorded(jumps)
 
-    def next_append(self, now_ms: int) -> Outgoing | None:
-        """What to send now; it is taken as sent until it is answered or lost."""
-        if self.stage is not Stage.COPY or self._sent is not None or not self._outgoing or now_ms < self._retry_ms:
+    def jumps_to_confirm(self) -> list[Jump]:
+        """Jumps that are known to be true; asked for until all mirrors know."""
+        return list(self._landed)
+
+    def confirmed(self, jumps: Iterable[Jump]) -> None:
+        """All mirrors know of these."""
+        done = set(jumps)
+        self._landed = [jump for jump in self._landed if jump not in done]
+
+    def next_append(self, now_ms: int, *, chained: bool) -> Stretch | None:
+        """What to send now to a broker that takes batches behind a batch, or does not; under way until it is answered or lost."""
+        if self.stage is not Stage.COPY or now_ms < self._retry_ms:
             return None
-        if not self._outgoing[0].is_recorded:
-            return None
-        self._sent = self._outgoing[0]
-        return self._sent
+        return self._outbox.next(self._end_crc, chained=chained)
 
     # -- the target ----------------------------------------------------------------------------------------------------------
 
@@ -210,85 +195,88 @@ class PartitionCopy:
         """The target said where the copy is."""
         if self.stage is not Stage.PLACE:
             return
-        if not at.chain and at.end > 0:
+        if not at.jumps and at.end > 0:
             self.fail(
                 f"the copy has {at.end} offsets that no progress tells of: delete it, or mirror under another name"
             )
             return
-        if at.tail is not None and at.tail != (self.producer_id, sequence_of(at.end - 1)):
+        if at.tail is not None and at.tail[:2] != (self.producer_id, sequence_of(at.end - 1)):
             self.fail(
                 "the copy's last batch is not this mirror's: the source topic was made anew, or somebody else writes to the copy"
             )
             return
         self._drop()
-        self.map = OffsetMap((run for jump in at.chain for run in jump.runs), at.end)
-        self._newest = at.chain[-1].mark if at.chain else None
+        self.map = OffsetMap((run for jump in at.jumps for run in jump.runs), at.end)
+        self._landed.clear()
+        self._end_crc = _NO_BATCH if at.tail is None else at.tail.crc
         self._epoch = UNKNOWN
-        if at.chain:
+        if at.jumps:
             self._position, self.stage = self.map.next_upstream, Stage.COPY
         else:
             self._position, self.stage = UNKNOWN, Stage.ASK_SOURCE
         self._caught_up()
 
-    def appended(self, sent: Outgoing, base_offset: int, append_time: int, now_ms: int) -> None:
-        """The target took it, or has it already.
+    def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
+        """An ordinary broker took the batch, or has it already.
 
         A repeat is answered with the timestamp of the batch that is there, which may be another mirror's of the same length.
         """
-        if not self._answers(sent):
+        if not self._awaits(sent):
             return
         if base_offset >= 0 and base_offset != sent.base:
             self.fail(f"a batch for offset {sent.base} of the copy came to {base_offset}: somebody else writes to it")
         elif base_offset < 0 or append_time != _NO_TIME:
-            self._sent, self.stage = sent, Stage.CHECK
+            self._checking, self.stage = sent, Stage.CHECK
         else:
-            self._took(sent, now_ms)
+            self._took(sent)
 
     @property
-    def to_check(self) -> Outgoing | None:
+    def to_check(self) -> Stretch | None:
         """The batch whose place in the copy is to be looked at."""
-        return self._sent if self.stage is Stage.CHECK else None
+        return self._checking if self.stage is Stage.CHECK else None
 
-    def checked(self, sent: Outgoing, crc: int | None, now_ms: int) -> None:
+    def checked(self, sent: Stretch, crc: int | None, now_ms: int) -> None:
         """The checksum of the batch that begins where it was sent to; None when none does."""
-        if self.stage is not Stage.CHECK or self._sent is not sent:
+        if self.stage is not Stage.CHECK or self._checking is not sent:
             return
-        self._sent, self.stage = None, Stage.COPY
-        if crc == sent.crc:
-            self._took(sent, now_ms)
+        self._checking, self.stage = None, Stage.COPY
+        if crc == sent.batches[0].crc:
+            self._took(sent)
         else:
             self._in_doubt(now_ms)
 
-    def _took(self, sent: Outgoing, now_ms: int) -> None:
-        assert self._outgoing[0] is sent
-        assert sent.base == self.map.end
+    def followed(self, sent: Stretch) -> None:
+        """A broker that takes batches behind a batch took them."""
+        if self._awaits(sent):
+            self._took(sent)
+
+    def _took(self, sent: Stretch) -> None:
         self._failures = 0
-        if sent.jump is not None:
-            for run in sent.jump.runs:
-                self.map.begin(run)
-        self.map.end = sent.base + sent.count
-        self.last = (sent.next - 1, self.map.end - 1, sent.max_timestamp)
-        self.counters.bytes += sent.size
-        self.counters.records += sent.count
-        self._held -= sent.size
-        self._outgoing.popleft().release()
+        for out in self._outbox.landed(sent):
+            assert out.base == self.map.end
+            if out.jump is not None:
+                self._landed.append(out.jump)
+                for run in out.jump.runs:
+                    self.map.begin(run)
+            self.map.end = out.base + out.count
+            self.last = (out.next - 1, self.map.end - 1, out.max_timestamp)
+            self._end_crc = out.crc
+            self.counters.bytes += out.size
+            self.counters.records += out.count
         self._caught_up()
 
-    def append_refused(self, sent: Outgoing, now_ms: int) -> None:
+    def append_refused(self, sent: Stretch, now_ms: int) -> None:
         """The target did not take it, or nobody knows whether it did."""
-        if self._answers(sent):
+        if self._awaits(sent):
             self._in_doubt(now_ms)
 
-    def _answers(self, sent: Outgoing) -> bool:
-        """Whether this is about what was sent last, and not about what was given up since."""
-        if self._sent is not sent or self.stage is not Stage.COPY:
-            return False
-        self._sent = None
-        return True
+    def _awaits(self, sent: Stretch) -> bool:
+        """Whether an answer is about what is under way, and not about what was given up since."""
+        return self.stage is Stage.COPY and self._outbox.is_under_way(sent)
 
-    def doubt(self, now_ms: int) -> None:
-        """A jump could not be recorded, or something else went wrong on the target's side."""
-        if self.stage in (Stage.COPY, Stage.CHECK):
+    def found_end(self, end: int, now_ms: int) -> None:
+        """Where the copy ends, asked while there was nothing to append: a mirror that should be gone may have had requests under way."""
+        if self.stage is Stage.COPY and not self._outbox and end > self.map.end:
             self._in_doubt(now_ms)
 
     def _in_doubt(self, now_ms: int) -> None:
@@ -325,7 +313,7 @@ class PartitionCopy:
                 f"the source's log of epoch {news.diverging[0]} ends at offset {news.diverging[1]}, and records up to {asked} were copied"
             )
             return 0
-        before = self._held
+        before = self._outbox.held
         try:
             for found in pieces(news.records, asked, news.aborted, news.at_ms, read_committed=self.read_committed):
                 if not self._take(found):
@@ -334,7 +322,7 @@ class PartitionCopy:
             self._pause(now_ms)
         self.source_end = news.end
         self.no_news(now_ms)
-        return self._held - before
+        return self._outbox.held - before
 
     def _take(self, found: Piece | Skipped | Unusable) -> bool:
         """Whether to go on with what comes behind it."""
@@ -352,25 +340,20 @@ class PartitionCopy:
         return True
 
     def _enqueue(self, piece: Piece) -> None:
-        newest = self._outgoing[-1] if self._outgoing else None
+        newest, header = self._outbox.newest, piece.header
         base = self.map.end if newest is None else newest.base + newest.count
         expected = self.map.next_upstream if newest is None else newest.next
-        size = len(piece.batch)
         data, crc = addressed(piece, self.producer_id, base)
-        jump = None
-        if self._newest is None or len(piece.runs) > 1 or piece.runs[0].upstream != expected:
-            runs = tuple(Run(run.upstream, base + run.downstream) for run in piece.runs)
-            jump = Jump(Mark(base, crc), self._newest, runs)
-            self._newest = jump.mark
-        assert piece.header.max_timestamp >= 0, "a repeat is known by its time"
-        count = piece.header.record_count
-        self._outgoing.append(
+        jump, first = None, piece.runs[0].upstream
+        is_first = newest is None and not len(self.map)
+        if is_first or len(piece.runs) > 1 or first != expected:
+            jump = Jump(Mark(base, crc), tuple(Run(run.upstream, base + run.downstream) for run in piece.runs))
+        assert header.max_timestamp >= 0, "a repeat is known by its time"
+        self._outbox.put(
             Outgoing(
-                data, base, count, crc, piece.runs[0].upstream, piece.next, piece.header.leader_epoch,
-                piece.header.max_timestamp, jump, jump is None, size,
+                data, base, header.record_count, crc, first, piece.next, header.max_timestamp, jump, jump is None, len(data)
             )
         )  # fmt: skip
-        self._held += size
 
     def no_news(self, now_ms: int) -> None:
         """The source has told that it is as it was."""
@@ -389,7 +372,7 @@ class PartitionCopy:
         """The source did not answer with records."""
         if self.stage is not Stage.COPY or asked != self._position:
             return
-        if code is ErrorCode.offset_out_of_range and not self._outgoing:
+        if code is ErrorCode.offset_out_of_range and not self._outbox:
             self.stage = Stage.ASK_SOURCE
         else:
             self._pause(now_ms)
@@ -411,10 +394,8 @@ class PartitionCopy:
         self.stage = Stage.ENDED
 
     def _drop(self) -> None:
-        self._sent, self._held = None, 0
-        for out in self._outgoing:
-            out.release()
-        self._outgoing.clear()
+        self._checking = None
+        self._outbox.drop()
 
     def _pause(self, now_ms: int) -> None:
         self.counters.errors += 1

@@ -1,23 +1,31 @@
-"""What a mirror keeps of its progress in the target: one record for each beginning of runs, written before the batch that begins them.
+"""What a mirror keeps of its progress in the target: where the source's offsets do not go on in step with the copy's.
 
-How far a copy is, the end of its own log says. Which offsets of the source its records had, the *jumps* say: a jump names the batch with
-which it takes effect (its offset in the copy and its checksum), the runs in it, and the jump before it. So whoever reads the records later
-knows which of them took effect, although they were written before, and perhaps by several mirrors at once: the newest jump whose batch is
-in the copy did, the one it names did, and so on back to the first. The last run of a jump goes on until the next jump.
+How far a copy is, the end of its own log says. Which offsets of the source its records had, the *jumps* say: a jump tells the runs that
+begin in one batch of the copy, and names the batch by its offset there and its checksum. It is *proposed* before the batch is sent. Several
+mirrors may propose at once, and some batches never come; but whoever proposed it, a jump is true if the batch that it names is in the copy.
+When that was seen it is *certain*, and nobody looks again: compaction of the copy may give the batch another checksum later, and retention
+may take it away. The last run of a jump goes on until the next jump.
 """
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from isthmus_mirror.core.offset_map import Run
 
-_VERSION: Final = 0
-_NO_JUMP: Final = -1
+_VERSION: Final = 1
 _LENGTH: Final = struct.Struct(">h")
-_KEY: Final = struct.Struct(">iqIqI")  # partition, base and checksum, those of the jump before
+_KEY: Final = struct.Struct(">biqI")  # kind, partition, base and checksum
 _VALUE: Final = struct.Struct(">hi")  # version, how many runs
 _RUN: Final = struct.Struct(">qq")
+
+
+class Kind(IntEnum):
+    """What is known of a jump."""
+
+    PROPOSED = 0
+    CERTAIN = 1
 
 
 class Mark(NamedTuple):
@@ -28,10 +36,9 @@ class Mark(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """Runs that begin with a batch, and the mark of the jump that was in effect before."""
+    """Runs that begin in a batch."""
 
     mark: Mark
-    after: Mark | None
     runs: tuple[Run, ...]
 
 
@@ -42,10 +49,10 @@ class Place(NamedTuple):
     partition: int
 
 
-def encode_key(place: Place, jump: Jump) -> bytes:
-    """Every jump has a key of its own, so that compaction keeps it until it is deleted."""
+def encode_key(place: Place, mark: Mark, kind: Kind) -> bytes:
+    """Every jump has keys of its own, so that compaction keeps it until it is deleted."""
     name = place.topic.encode()
-    return _LENGTH.pack(len(name)) + name + _KEY.pack(place.partition, *jump.mark, *(jump.after or Mark(_NO_JUMP, 0)))
+    return _LENGTH.pack(len(name)) + name + _KEY.pack(kind, place.partition, *mark)
 
 
 def encode_value(jump: Jump) -> bytes:
@@ -53,16 +60,15 @@ def encode_value(jump: Jump) -> bytes:
     return _VALUE.pack(_VERSION, len(jump.runs)) + b"".join(_RUN.pack(*run) for run in jump.runs)
 
 
-def decode_key(data: bytes | None) -> tuple[Place, Jump] | None:
-    """The jump without its runs; None for what is no key of one."""
+def decode_key(data: bytes | None) -> tuple[Place, Mark, Kind] | None:
+    """None for what is no key of a jump."""
     try:
         (length,) = _LENGTH.unpack_from(data or b"")
         name = bytes(data or b"")[_LENGTH.size : _LENGTH.size + length].decode()
-        partition, base, crc, after_base, after_crc = _KEY.unpack_from(data or b"", _LENGTH.size + length)
-    except (struct.error, UnicodeDecodeError):
+        kind, partition, base, crc = _KEY.unpack_from(data or b"", _LENGTH.size + length)
+        return Place(name, partition), Mark(base, crc), Kind(kind)
+    except (struct.error, ValueError):
         return None
-    after = None if after_base == _NO_JUMP else Mark(after_base, after_crc)
-    return Place(name, partition), Jump(Mark(base, crc), after, ())
 
 
 def decode_runs(data: bytes | None) -> tuple[Run, ...]:
@@ -75,98 +81,80 @@ def decode_runs(data: bytes | None) -> tuple[Run, ...]:
     return runs if version == _VERSION else ()
 
 
+class Jumps:
+    """Those of one partition that are kept."""
+
+    def __init__(self) -> None:
+        self.proposed: dict[Mark, Jump] = {}
+        """Not certain yet."""
+        self.certain: dict[Mark, Jump] = {}
+
+    def keep(self, jump: Jump, kind: Kind) -> None:
+        """One that was written."""
+        if kind is Kind.CERTAIN:
+            self.certain[jump.mark] = jump
+            self.proposed.pop(jump.mark, None)
+        elif jump.mark not in self.certain:
+            self.proposed[jump.mark] = jump
+
+    def forget(self, mark: Mark, kind: Kind) -> None:
+        """One that was deleted."""
+        (self.certain if kind is Kind.CERTAIN else self.proposed).pop(mark, None)
+
+
 class Ask(NamedTuple):
-    """To know which jump is in effect, the checksum of the copy's batch at this offset is needed."""
+    """To know which jumps are true, the checksum of the copy's batch at this offset is needed."""
 
     base: int
 
 
 class Settled(NamedTuple):
-    """The jumps in effect, in order, and those that never took effect and never will."""
+    """The jumps that are true, in order; which of them were only proposed; and those proposed that are not true and never will be."""
 
-    chain: tuple[Jump, ...]
+    jumps: tuple[Jump, ...]
+    proven: tuple[Jump, ...]
     void: tuple[Jump, ...]
 
 
 class Ambiguous(NamedTuple):
-    """Retention took the batches that could tell which of these took effect."""
+    """Retention took the batches that would tell whether these are true."""
 
     jumps: tuple[Jump, ...]
 
 
-def settle(jumps: Iterable[Jump], start: int, end: int, seen: Mapping[int, int | None]) -> Ask | Settled | Ambiguous:
-    """Which jumps are in effect in a copy with offsets from `start` to before `end`.
+class Behind(NamedTuple):
+    """The copy was asked for its end too early, or it has lost committed records: a jump at this offset is certain."""
 
-    `seen` has, by offset, the checksum of the copy's batch that begins there; None where none does. Jumps at `end` or behind it have not
-    taken effect yet, and may still do.
+    base: int
+
+
+def settle(jumps: Jumps, start: int, end: int, seen: Mapping[int, int | None]) -> Ask | Settled | Ambiguous | Behind:
+    """Which jumps are true of a copy with offsets from `start` to before `end`.
+
+    `seen` has, by offset, the checksum of the copy's batch that begins there; None where none does. What is proposed for `end` or behind
+    it may still come true.
     """
-    before = [jump for jump in jumps if jump.mark.base < end]
-    by_mark: dict[Mark, list[Jump]] = {}
-    for jump in before:
-        by_mark.setdefault(jump.mark, []).append(jump)
-    newest = _newest(by_mark, start, seen)
-    if newest is None:
-        return Settled((), tuple(before))
-    if not isinstance(newest, Mark):
-        return newest
-    chain = _chain(newest, by_mark, start, seen)
-    if isinstance(chain, Ask):
-        return chain
-    effective = set(chain)
-    return Settled(tuple(chain), tuple(jump for jump in before if jump not in effective))
+    known = {mark.base for mark in jumps.certain}
+    newest = max(known, default=-1)
+    if newest >= end:
+        return Behind(newest)
+    proposed = [jump for jump in jumps.proposed.values() if jump.mark.base < end]
+    here = [jump for jump in proposed if jump.mark.base >= start and jump.mark.base not in known]
+    for jump in here:
+        if jump.mark.base not in seen:
+            return Ask(jump.mark.base)
+    proven = [jump for jump in here if seen[jump.mark.base] == jump.mark.crc]
+    true = sorted((*jumps.certain.values(), *proven), key=lambda jump: jump.mark.base)
+    # Of what lies before the start only the last jump still matters.
+    reached = max((jump.mark.base for jump in true if jump.mark.base <= start), default=-1)
+    doubtful = [jump for jump in proposed if reached < jump.mark.base < start]
+    if doubtful:
+        return Ambiguous(tuple(doubtful))
+    void = [jump for jump in proposed if jump not in proven]
+    return Settled(tuple(true), tuple(proven), tuple(void))
 
 
-def still_needed(chain: tuple[Jump, ...], start: int) -> tuple[Jump, ...]:
+def still_needed(jumps: tuple[Jump, ...], start: int) -> tuple[Jump, ...]:
     """Without the jumps whose records retention took from the copy, which begins at `start` now: all before the last one up to there."""
-    first = max((index for index, jump in enumerate(chain) if jump.mark.base <= start), default=0)
-    return chain[first:]
-
-
-def _newest(
-    by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
-) -> Mark | Ask | Ambiguous | None:
-    """Of the marks whose batch is in the copy. What retention took cannot be looked at: there it must be the only one not followed."""
-    for mark in sorted((mark for mark in by_mark if mark.base >= start), reverse=True):
-        if mark.base not in seen:
-            return Ask(mark.base)
-        if seen[mark.base] == mark.crc:
-            return mark
-    forgotten = {mark: variants for mark, variants in by_mark.items() if mark.base < start}
-    followed = {jump.after for variants in forgotten.values() for jump in variants}
-    leaves = [mark for mark in forgotten if mark not in followed]
-    if len(leaves) > 1:
-        return Ambiguous(tuple(jump for mark in leaves for jump in forgotten[mark]))
-    return leaves[0] if leaves else None
-
-
-def _chain(
-    newest: Mark, by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
-) -> list[Jump] | Ask:
-    """Back from the newest, as far as the jumps before are still kept; in order."""
-    chain: list[Jump] = []
-    mark: Mark | None = newest
-    while mark is not None and mark in by_mark:
-        chosen = _variant(by_mark[mark], by_mark, start, seen)
-        if isinstance(chosen, Ask):
-            return chosen
-        chain.append(chosen)
-        mark = chosen.after
-    chain.reverse()
-    return chain
-
-
-def _variant(
-    variants: list[Jump], by_mark: Mapping[Mark, list[Jump]], start: int, seen: Mapping[int, int | None]
-) -> Jump | Ask:
-    """Two mirrors may name the same batch after different jumps: right is who names the latest one that took effect."""
-    if len(variants) == 1:
-        return variants[0]
-    ordered = sorted(variants, key=lambda jump: jump.after or Mark(_NO_JUMP, 0), reverse=True)
-    for jump in ordered:
-        if jump.after is None or jump.after not in by_mark:
-            continue
-        if jump.after.base >= start and jump.after.base not in seen:
-            return Ask(jump.after.base)
-        if jump.after.base < start or seen[jump.after.base] == jump.after.crc:
-            return jump
-    return next((jump for jump in ordered if jump.after is None or jump.after not in by_mark), ordered[-1])
+    first = max((index for index, jump in enumerate(jumps) if jump.mark.base <= start), default=0)
+    return jumps[first:]

@@ -8,13 +8,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.fetch_session import FetchSession
+from isthmus_client.following import Followers, append_after, takes_followers
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.raw import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_service.signal import Signal
@@ -30,11 +29,11 @@ from isthmus_mirror.core.limits import (
     PARTITION_BYTES,
     SHORT_WAIT_MS,
 )
-from isthmus_mirror.core.partition import News, Outgoing, PartitionCopy, Placed, SourceRange, Stage, Tail
-from isthmus_mirror.core.progress import Ambiguous, Ask, Jump, Place, settle, still_needed
-from isthmus_mirror.edge.latency import Latency
-from isthmus_mirror.edge.looks import batch_at, crc_at, extents
+from isthmus_mirror.core.outbox import Stretch
+from isthmus_mirror.core.partition import News, PartitionCopy, Stage
 from isthmus_mirror.edge.progress_log import ProgressLog
+from isthmus_mirror.edge.questions import Questions
+from isthmus_mirror.edge.targets import Target, Wanted, is_same_source, now_ms
 
 logger = logging.getLogger(__name__)
 
@@ -43,34 +42,7 @@ _TICK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks that were asked for, and for partitions that pause."""
 _IDLE_SECONDS: Final = 0.25
-_LOOKS_AT_ONCE: Final = 16
-
-
-class Wanted(NamedTuple):
-    """A partition that this mirror is to copy. It is another task when either topic is made anew."""
-
-    source: TopicPartition
-    source_id: UUID | None
-    target: TopicPartition
-    target_id: UUID | None
-    producer_id: int
-    target_producer_id: int
-
-    @property
-    def place(self) -> Place:
-        """As progress names it."""
-        return Place(*self.source)
-
-
-@dataclass(slots=True, eq=False)
-class Target:
-    """A partition that is copied."""
-
-    wanted: Wanted
-    copy: PartitionCopy
-    is_asking: bool = False
-    latency: Latency = field(default_factory=Latency)
-    failure_told: bool = False
+_NO_ANSWER: Final = ClientError("the broker left it out of its answer")
 
 
 class FlowCopier:
@@ -82,17 +54,19 @@ class FlowCopier:
         self.targets: dict[TopicPartition, Target] = {}
         """By the source's partition."""
         self._name = name
+        self._append_lane = f"append for {name}"
         self._source = source
         self._target = target
         self._log = log
         self._read_committed = read_committed
-        self._begin_at_end = begin_at_end
         self._leads_source: dict[TopicPartition, int] = {}
         self._leads_target: dict[TopicPartition, int] = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
         self._failing: set[int] = set()  # of the target's brokers; the first failure is worth a warning
-        self._looks = asyncio.Semaphore(_LOOKS_AT_ONCE)
+        self._questions = Questions(
+            name, source, target, log, self._answered, read_committed=read_committed, begin_at_end=begin_at_end
+        )
         self._changed = Signal()  # leaders, or what a copy asks for
         self._room = Signal()  # something can be fetched again
         self._work = Signal()  # something can be appended
@@ -118,15 +92,22 @@ class FlowCopier:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._record_jumps())
+                group.create_task(self._questions.keep_looking(self.targets.values))
                 while True:
                     await self._find_leaders()
                     self._tell_failures()
                     self._start_loops(group)
-                    self._start_questions(group)
-                    await self._changed.wait(_TICK_SECONDS if not self._has_questions() else _PAUSE_SECONDS)
+                    self._questions.start(group, self.targets.values())
+                    asks = self._questions.are_open(self.targets.values())
+                    await self._changed.wait(_PAUSE_SECONDS if asks else _TICK_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self.assign(())
+
+    def _answered(self) -> None:
+        """A copy knows more than before."""
+        for signal in (self._changed, self._room, self._work, self._to_record):
+            signal.ring()
 
     def _tell_failures(self) -> None:
         for target in self.targets.values():
@@ -192,13 +173,8 @@ class FlowCopier:
         return [
             target
             for partition, target in self.targets.items()
-            if self._leads_source.get(partition) == broker and self._is_same_source(target.wanted)
+            if self._leads_source.get(partition) == broker and is_same_source(self._source, target.wanted)
         ]
-
-    def _is_same_source(self, wanted: Wanted) -> bool:
-        """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
-        known = self._source.view.topics.get(wanted.source.topic)
-        return known is None or known.topic_id == wanted.source_id
 
     def _limits(self, targets: Sequence[Target]) -> FetchLimits:
         """A fetch does not wait long while a partition is left out that may have room again at any moment."""
@@ -224,7 +200,7 @@ class FlowCopier:
         now = now_ms()
         for target, (offset, _) in wanted:
             # Looked at once more: ids are read from the metadata anew for every request.
-            if not self._is_same_source(target.wanted):
+            if not is_same_source(self._source, target.wanted):
                 continue
             self._fetched(target, offset, answer.get(target.wanted.source), now)
         if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
@@ -251,24 +227,24 @@ class FlowCopier:
     # -- jumps ---------------------------------------------------------------------------------------------------------------
 
     async def _record_jumps(self) -> None:
-        """What must be durable before batches are sent."""
+        """What must be durable before batches are sent, and what is certain since they came."""
         while True:
-            wanted = [(t, jumps) for t in self.targets.values() if (jumps := t.copy.jumps_to_record())]
-            if not wanted:
+            proposed = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_record()]
+            certain = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_confirm()]
+            if not proposed and not certain:
                 await self._to_record.wait(_TICK_SECONDS)
                 continue
-            entries: list[tuple[Place, Jump]] = [(t.wanted.place, jump) for t, jumps in wanted for jump in jumps]
             try:
-                await self._log.record(entries)
+                await self._log.propose([(t.wanted.place, jump) for t, jump in proposed])
+                for target, jump in proposed:
+                    target.copy.recorded([jump])
+                self._work.ring()
+                await self._log.confirm([(t.wanted.place, jump) for t, jump in certain])
+                for target, jump in certain:
+                    target.copy.confirmed([jump])
             except ClientError as error:
                 logger.warning("%s: progress cannot be written: %s", self._name, error)
-                for target, _ in wanted:
-                    target.copy.doubt(now_ms())
                 await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            for target, jumps in wanted:
-                target.copy.recorded(jumps)
-            self._work.ring()
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
@@ -277,8 +253,10 @@ class FlowCopier:
         under_way: set[asyncio.Task[None]] = set()
         try:
             while self._has_appends_for(broker) or under_way:
-                if len(under_way) < APPENDS_MAX and (batch := self._appendable(broker)):
-                    task = group.create_task(self._append(broker, batch))
+                if len(under_way) < APPENDS_MAX and (
+                    wanted := self._appendable(broker, await self._is_chained(broker))
+                ):
+                    task = group.create_task(self._append(broker, wanted))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
                     continue
@@ -289,174 +267,90 @@ class FlowCopier:
     def _has_appends_for(self, broker: int) -> bool:
         return any(self._leads_target.get(target.wanted.target) == broker for target in self.targets.values())
 
-    def _appendable(self, broker: int) -> list[tuple[Target, Outgoing]]:
+    async def _is_chained(self, broker: int) -> bool | None:
+        """Whether it takes batches behind a batch; None when it cannot be asked now."""
+        try:
+            return await takes_followers(self._target, broker, lane=self._append_lane)
+        except ClientError as error:
+            self._broker_fails(broker, error)
+            return None
+
+    def _broker_fails(self, broker: int, error: ClientError) -> None:
+        level = logging.DEBUG if broker in self._failing else logging.WARNING
+        logger.log(level, "%s: appending at broker %d: %s", self._name, broker, error)
+        self._failing.add(broker)
+        self._target.suspect(error)
+        self._changed.ring()
+
+    def _appendable(self, broker: int, chained: bool | None) -> list[tuple[Target, Stretch]]:
         """What can be sent now; what would make the request too long waits for the next."""
         now, size = now_ms(), 0
-        batch: list[tuple[Target, Outgoing]] = []
-        for target in self.targets.values():
+        wanted: list[tuple[Target, Stretch]] = []
+        for target in self.targets.values() if chained is not None else ():
             if self._leads_target.get(target.wanted.target) != broker or not self._is_same_target(target.wanted):
                 continue
-            outgoing = target.copy.next_append(now)
-            if outgoing is None:
+            stretch = target.copy.next_append(now, chained=bool(chained))
+            if stretch is None:
                 continue
-            batch.append((target, outgoing))
-            size += outgoing.size
+            wanted.append((target, stretch))
+            size += stretch.size
             if size >= APPEND_BYTES_MAX:
                 break
-        return batch
+        return wanted
 
     def _is_same_target(self, wanted: Wanted) -> bool:
         known = self._target.view.topics.get(wanted.target.topic)
         return known is not None and known.topic_id == wanted.target_id
 
-    async def _append(self, broker: int, batch: Sequence[tuple[Target, Outgoing]]) -> None:
-        wanted = {target.wanted.target: sent.data for target, sent in batch}
-        answers: dict[TopicPartition, Appended | ClientError] = {}
+    async def _append(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
         try:
-            answers = await produce_to(
-                self._target, broker, wanted, timeout_ms=APPEND_TIMEOUT_MS, lane=f"append for {self._name}"
-            )
+            if wanted[0][1].is_chained:
+                await self._append_chained(broker, wanted)
+            else:
+                await self._append_singly(broker, wanted)
         except ClientError as error:
-            level = logging.DEBUG if broker in self._failing else logging.WARNING
-            logger.log(level, "%s: appending at broker %d: %s", self._name, broker, error)
-            self._failing.add(broker)
-            self._changed.ring()
+            self._broker_fails(broker, error)
+            for target, sent in wanted:
+                target.copy.append_refused(sent, now_ms())
         else:
             self._failing.discard(broker)
-        now = now_ms()
-        for target, sent in batch:
-            self._answered(target, sent, answers.get(target.wanted.target), now)
+        if any(target.copy.stage is not Stage.COPY for target, _ in wanted):
+            self._changed.ring()
+        if any(target.copy.jumps_to_confirm() for target, _ in wanted):
+            self._to_record.ring()
         self._work.ring()
         self._room.ring()
 
-    def _answered(self, target: Target, sent: Outgoing, answer: Appended | ClientError | None, now: int) -> None:
-        if isinstance(answer, Appended):
-            target.copy.appended(sent, answer.base_offset, answer.log_append_time, now)
-            target.latency.appended(sent.max_timestamp, int(time.time() * 1000))
-        else:
-            if answer is not None:
-                logger.debug("%s: append at %d: %s", self._name, sent.base, answer)
-            target.copy.append_refused(sent, now)
-        if target.copy.stage is not Stage.COPY:
-            self._changed.ring()
-
-    # -- questions -----------------------------------------------------------------------------------------------------------
-
-    def _has_questions(self) -> bool:
-        asking = (Stage.PLACE, Stage.ASK_SOURCE, Stage.CHECK)
-        return any(target.copy.stage in asking for target in self.targets.values())
-
-    def _start_questions(self, group: asyncio.TaskGroup) -> None:
-        """Each for the partitions that have it now, so that one without a leader holds up nobody who asks later."""
-        if asking := self._claim(Stage.PLACE):
-            group.create_task(self._place(asking))
-        if asking := self._claim(Stage.ASK_SOURCE):
-            group.create_task(self._ask_source(asking))
-        for target in self._claim(Stage.CHECK):
-            group.create_task(self._check(target))
-
-    def _claim(self, stage: Stage) -> list[Target]:
-        now = now_ms()
-        claimed = [t for t in self.targets.values() if not t.is_asking and t.copy.asks(stage, now)]
-        for target in claimed:
-            target.is_asking = True
-        return claimed
-
-    async def _place(self, targets: Sequence[Target]) -> None:
-        """The ends first and the jumps after them: what is in a copy had its jump before."""
-        try:
-            found = await extents(self._target, [target.wanted.target for target in targets])
-            await self._log.read_to_end()
-        except ClientError as error:
-            logger.warning("%s: the target does not say where copies end: %s", self._name, error)
-            self._failed(targets)
-            return
-        await asyncio.gather(*(self._settle(target, found.get(target.wanted.target)) for target in targets))
-        self._changed.ring()
-        self._room.ring()
-
-    async def _settle(self, target: Target, extent: tuple[int, int] | None) -> None:
-        try:
-            async with self._looks:
-                if extent is None:
-                    target.copy.asking_failed(now_ms())
-                else:
-                    await self._settle_within(target, *extent)
-        except ClientError as error:
-            logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(now_ms())
-        finally:
-            target.is_asking = False
-
-    async def _settle_within(self, target: Target, start: int, end: int) -> None:
-        partition, place = target.wanted.target, target.wanted.place
-        seen: dict[int, int | None] = {}
-        while isinstance(settled := settle(self._log.jumps(place), start, end, seen), Ask):
-            seen[settled.base] = await crc_at(self._target, partition, settled.base)
-        if isinstance(settled, Ambiguous):
-            marks = ", ".join(str(jump.mark.base) for jump in settled.jumps)
-            target.copy.fail(f"retention took what would tell which progress took effect (offsets {marks} of the copy)")
-            return
-        tail = None
-        if end > start:
-            last = await batch_at(self._target, partition, end - 1)
-            if last is None or last.last_offset != end - 1:
-                target.copy.asking_failed(now_ms())  # it has grown since
-                return
-            tail = Tail(last.producer_id, last.last_sequence)
-        chain = still_needed(settled.chain, start)
-        forgotten = (*settled.void, *settled.chain[: len(settled.chain) - len(chain)])
-        if forgotten:
-            await self._log.delete(place, forgotten)
-        target.copy.placed(Placed(start, end, chain, tail))
-
-    async def _ask_source(self, targets: Sequence[Target]) -> None:
-        try:
-            partitions = [target.wanted.source for target in targets]
-            found = await extents(self._source, partitions, read_committed=self._read_committed)
-        except ClientError as error:
-            logger.warning("%s: the source does not say what it has: %s", self._name, error)
-            self._failed(targets)
-            return
-        now = now_ms()
-        for target in targets:
-            target.is_asking = False
-            extent = found.get(target.wanted.source)
-            if extent is None or not self._is_same_source(target.wanted):
-                target.copy.asking_failed(now)
+    async def _append_chained(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
+        following = {
+            target.wanted.target: Followers(sent.base, sent.after_crc, [out.data for out in sent.batches])
+            for target, sent in wanted
+        }
+        answers = await append_after(
+            self._target, broker, following, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane
+        )
+        for target, sent in wanted:
+            refused = answers.get(target.wanted.target, _NO_ANSWER)
+            if refused is not None:
+                self._refused(target, sent, refused)
                 continue
-            lost = target.copy.counters.gap_offsets
-            begin = extent[1] if self._begin_at_end else extent[0]
-            target.copy.source_has(SourceRange(extent[0], begin, extent[1]), now)
-            lost = target.copy.counters.gap_offsets - lost
-            if lost:
-                logger.warning(
-                    "%s: partition %s goes on at offset %d: the source's retention took %d offsets before they were copied",
-                    self._name, target.wanted.source, extent[0], lost,
-                )  # fmt: skip
-        self._room.ring()
+            target.copy.followed(sent)
+            target.latency.appended(sent.newest_timestamp, int(time.time() * 1000))
 
-    async def _check(self, target: Target) -> None:
-        sent = target.copy.to_check
-        try:
-            if sent is not None:
-                target.copy.checked(sent, await crc_at(self._target, target.wanted.target, sent.base), now_ms())
-        except ClientError as error:
-            logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(now_ms())
-        finally:
-            target.is_asking = False
-            self._work.ring()
+    async def _append_singly(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
+        batches = {target.wanted.target: sent.batches[0].data for target, sent in wanted}
+        answers = await produce_to(self._target, broker, batches, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane)
+        for target, sent in wanted:
+            answer = answers.get(target.wanted.target, _NO_ANSWER)
+            if not isinstance(answer, Appended):
+                self._refused(target, sent, answer)
+                continue
+            target.copy.appended(sent, answer.base_offset, answer.log_append_time, now_ms())
+            target.latency.appended(sent.newest_timestamp, int(time.time() * 1000))
 
-    def _failed(self, targets: Sequence[Target]) -> None:
-        for target in targets:
-            target.is_asking = False
-            target.copy.asking_failed(now_ms())
-
-
-def now_ms() -> int:
-    """A clock that never goes back."""
-    return int(asyncio.get_running_loop().time() * 1000)
+    def _refused(self, target: Target, sent: Stretch, why: ClientError) -> None:
+        logger.debug("%s: append at %d of %s: %s", self._name, sent.base, target.wanted.target, why)
+        target.copy.append_refused(sent, now_ms())
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:

@@ -7,9 +7,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from isthmus_mirror.edge.copier import Target, now_ms
 from isthmus_mirror.edge.flow import FlowRunner
 from isthmus_mirror.edge.latency import Spread
+from isthmus_mirror.edge.targets import Target, now_ms
 
 _BY_PARTITION: Final = ("flow", "topic", "partition")
 _THEIRS: Final = ("source", "target", "topic", "partition")

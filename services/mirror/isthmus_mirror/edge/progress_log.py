@@ -15,13 +15,11 @@ from isthmus_client.raw import FetchFrom, FetchLimits, fetch_raw
 from isthmus_client.scatter import results
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
-from isthmus_mirror.core.progress import Jump, Mark, Place, decode_key, decode_runs, encode_key, encode_value
+from isthmus_mirror.core.progress import Jump, Jumps, Kind, Place, decode_key, decode_runs, encode_key, encode_value
 
 _LIMITS: Final = FetchLimits(wait_ms=100)
 _LANE: Final = "progress"
 _PAUSE_SECONDS: Final = 0.1
-
-Key = tuple[Mark, Mark | None]
 
 
 async def make_compacted(client: Client, name: str, replication_factor: int) -> None:
@@ -36,7 +34,7 @@ class ProgressLog:
     """Of one flow."""
 
     def __init__(self, client: Client, name: str, replication_factor: int) -> None:
-        self._jumps: dict[Place, dict[Key, Jump]] = {}
+        self._jumps: dict[Place, Jumps] = {}
         self._client = client
         self._partition = TopicPartition(name, 0)
         self._replication_factor = replication_factor
@@ -73,34 +71,42 @@ class ProgressLog:
         known = decode_key(key)
         if known is None:
             return
-        place, jump = known
+        place, mark, kind = known
         if runs := decode_runs(value):
-            self._keep(place, jump._replace(runs=runs))
+            self.jumps(place).keep(Jump(mark, runs), kind)
         else:
-            self._jumps.get(place, {}).pop((jump.mark, jump.after), None)
+            self.jumps(place).forget(mark, kind)
 
-    def _keep(self, place: Place, jump: Jump) -> None:
-        self._jumps.setdefault(place, {})[jump.mark, jump.after] = jump
+    def jumps(self, place: Place) -> Jumps:
+        """What was read or written of a partition up to now."""
+        return self._jumps.setdefault(place, Jumps())
 
-    def jumps(self, place: Place) -> Collection[Jump]:
-        """What was read of a partition up to now."""
-        return self._jumps.get(place, {}).values()
-
-    async def record(self, jumps: Collection[tuple[Place, Jump]]) -> None:
+    async def propose(self, jumps: Collection[tuple[Place, Jump]]) -> None:
         """Returns when they are durable; raises ClientError."""
+        await self._write([(place, jump, Kind.PROPOSED, True) for place, jump in jumps])
+
+    async def confirm(self, jumps: Collection[tuple[Place, Jump]]) -> None:
+        """They are certain from now on. Returns when that is durable; raises ClientError."""
+        certain = [(place, jump, Kind.CERTAIN, True) for place, jump in jumps]
+        await self._write([*certain, *((place, jump, Kind.PROPOSED, False) for place, jump in jumps)])
+
+    async def delete(self, jumps: Collection[tuple[Place, Jump]], kind: Kind) -> None:
+        """Forget what nobody needs any more; raises ClientError."""
+        await self._write([(place, jump, kind, False) for place, jump in jumps])
+
+    async def _write(self, changes: Collection[tuple[Place, Jump, Kind, bool]]) -> None:
+        """In this order; the last of each says whether the jump is kept."""
         name = self._partition.topic
         sent = [
-            await self._producer.send(name, encode_value(jump), key=encode_key(place, jump), partition=0)
-            for place, jump in jumps
+            await self._producer.send(
+                name, encode_value(jump) if kept else None, key=encode_key(place, jump.mark, kind), partition=0
+            )
+            for place, jump, kind, kept in changes
         ]
         for delivery in sent:
             await delivery.place()
-        for place, jump in jumps:
-            self._keep(place, jump)
-
-    async def delete(self, place: Place, jumps: Collection[Jump]) -> None:
-        """Forget jumps that nobody needs any more; raises ClientError."""
-        for jump in jumps:
-            await self._producer.send(self._partition.topic, None, key=encode_key(place, jump), partition=0)
-            self._jumps.get(place, {}).pop((jump.mark, jump.after), None)
-        await self._producer.flush()
+        for place, jump, kind, kept in changes:
+            if kept:
+                self.jumps(place).keep(jump, kind)
+            else:
+                self.jumps(place).forget(jump.mark, kind)

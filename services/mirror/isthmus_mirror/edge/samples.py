@@ -7,7 +7,8 @@ from isthmus_client.client import Client
 from isthmus_service.lag import CopyKind, LagSample
 
 from isthmus_mirror.core.settings import FlowSettings
-from isthmus_mirror.edge.copier import FlowCopier, now_ms
+from isthmus_mirror.edge.copier import FlowCopier
+from isthmus_mirror.edge.targets import now_ms
 
 
 def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: FlowCopier) -> Iterator[LagSample]:

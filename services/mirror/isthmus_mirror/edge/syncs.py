@@ -10,8 +10,8 @@ from isthmus_mirror.core.naming import HEARTBEATS
 from isthmus_mirror.core.progress import Place
 from isthmus_mirror.core.records import heartbeat, offset_sync
 from isthmus_mirror.core.settings import FlowSettings
-from isthmus_mirror.edge.copier import Target
 from isthmus_mirror.edge.progress_log import make_compacted
+from isthmus_mirror.edge.targets import Target
 
 
 class Heartbeats:

@@ -14,7 +14,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_mirror.core.identity import mirror_producer_id
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.core.topic_configs import KEPT, config_changes, creation_configs
-from isthmus_mirror.edge.copier import Wanted
+from isthmus_mirror.edge.targets import Wanted
 
 logger = logging.getLogger(__name__)
 

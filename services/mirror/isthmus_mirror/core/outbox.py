@@ -1,0 +1,158 @@
+"""Batches of one partition on their way to the copy: which wait, which are under way, and which may go next.
+
+Towards an ordinary broker one batch at a time is under way: nothing is built on an answer before it is understood. A broker that takes
+batches *behind* a batch (`isthmus_client.following`) gets several at once, and more before those are answered: each is taken only if the
+copy ends with the very batch that it was sent behind.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from isthmus_mirror.core.limits import STRETCH_BYTES_MAX, STRETCHES_MAX
+from isthmus_mirror.core.progress import Jump
+
+_NO_BYTES: Final = memoryview(b"")
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """One batch of the copy to be, for offsets `base` to `base + count`."""
+
+    data: memoryview
+    base: int
+    count: int
+    crc: int
+    first: int
+    """The source's offset of its first record,"""
+    next: int
+    """and the one behind its last."""
+    max_timestamp: int
+    jump: Jump | None
+    is_recorded: bool
+    """Whether its jump is durable, or it needs none."""
+    size: int
+
+    def release(self) -> None:
+        """Give the bytes back."""
+        self.data = _NO_BYTES
+
+
+@dataclass(slots=True, eq=False)
+class Stretch:
+    """Batches that are sent together, and the checksum of the copy's batch before them; -1 when it has none."""
+
+    batches: tuple[Outgoing, ...]
+    after_crc: int
+    is_chained: bool
+    """Whether the broker is asked to compare that checksum. If it is not, this is one batch."""
+    has_landed: bool = False
+
+    @property
+    def base(self) -> int:
+        """Where the copy ends before them."""
+        return self.batches[0].base
+
+    @property
+    def size(self) -> int:
+        """Bytes of them all."""
+        return sum(out.size for out in self.batches)
+
+    @property
+    def newest_timestamp(self) -> int:
+        """The greatest of the last batch."""
+        return self.batches[-1].max_timestamp
+
+
+class Outbox:
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        """Bytes in it."""
+        self._batches: deque[Outgoing] = deque()
+        self._under_way: deque[Stretch] = deque()
+        self._sent = 0  # how many batches from the front are under way
+        self._unrecorded: deque[Outgoing] = deque()  # whose jumps are not durable, in order
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def first(self) -> Outgoing | None:
+        """The next that the copy gets."""
+        return self._batches[0] if self._batches else None
+
+    @property
+    def newest(self) -> Outgoing | None:
+        """The last that came."""
+        return self._batches[-1] if self._batches else None
+
+    def put(self, out: Outgoing) -> None:
+        """One more, which goes on where the newest ends."""
+        self._batches.append(out)
+        self.held += out.size
+        if not out.is_recorded:
+            self._unrecorded.append(out)
+
+    def jumps_to_record(self) -> list[Jump]:
+        """Jumps that must be durable before their batches are sent."""
+        return [out.jump for out in self._unrecorded if out.jump is not None]
+
+    def recorded(self, jumps: Iterable[Jump]) -> None:
+        """These are durable."""
+        done = set(jumps)
+        while self._unrecorded and self._unrecorded[0].jump in done:
+            self._unrecorded.popleft().is_recorded = True
+
+    def next(self, end_crc: int, *, chained: bool) -> Stretch | None:
+        """What to send now to a broker of that kind; under way until it is taken or everything is dropped."""
+        most = STRETCHES_MAX if chained and all(stretch.is_chained for stretch in self._under_way) else 1
+        if len(self._under_way) >= most or self._sent == len(self._batches):
+            return None
+        batches = self._ready(STRETCH_BYTES_MAX if chained else 0)
+        if not batches:
+            return None
+        after_crc = self._batches[self._sent - 1].crc if self._sent else end_crc
+        stretch = Stretch(batches, after_crc, chained)
+        self._under_way.append(stretch)
+        self._sent += len(batches)
+        return stretch
+
+    def _ready(self, most: int) -> tuple[Outgoing, ...]:
+        """Batches that wait and need nothing more, up to so many bytes, but at least one."""
+        ready: list[Outgoing] = []
+        size = 0
+        for out in islice(self._batches, self._sent, None):
+            size += out.size
+            if not out.is_recorded or (ready and size > most):
+                break
+            ready.append(out)
+        return tuple(ready)
+
+    def is_under_way(self, sent: Stretch) -> bool:
+        """Whether this is about what was sent and not given up since."""
+        return any(stretch is sent for stretch in self._under_way)
+
+    def landed(self, sent: Stretch) -> Iterator[Outgoing]:
+        """The copy has these. What is let go by it, in order: a stretch is known to be in its place only when all before it are."""
+        sent.has_landed = True
+        while self._under_way and self._under_way[0].has_landed:
+            stretch = self._under_way.popleft()
+            self._sent -= len(stretch.batches)
+            for out in stretch.batches:
+                assert self._batches.popleft() is out
+                self.held -= out.size
+                out.release()
+                yield out
+
+    def drop(self) -> None:
+        """All of it, under way or not."""
+        for out in self._batches:
+            out.release()
+        self._batches.clear()
+        self._under_way.clear()
+        self._unrecorded.clear()
+        self._sent = self.held = 0

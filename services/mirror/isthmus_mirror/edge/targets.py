@@ -1,0 +1,51 @@
+"""What a mirror is to copy, partition by partition."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from isthmus_client.client import Client
+from isthmus_client.metadata import TopicPartition
+
+from isthmus_mirror.core.partition import PartitionCopy
+from isthmus_mirror.core.progress import Place
+from isthmus_mirror.edge.latency import Latency
+
+
+class Wanted(NamedTuple):
+    """A partition that this mirror is to copy. It is another task when either topic is made anew."""
+
+    source: TopicPartition
+    source_id: UUID | None
+    target: TopicPartition
+    target_id: UUID | None
+    producer_id: int
+    target_producer_id: int
+
+    @property
+    def place(self) -> Place:
+        """As progress names it."""
+        return Place(*self.source)
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A partition that is copied."""
+
+    wanted: Wanted
+    copy: PartitionCopy
+    is_asking: bool = False
+    latency: Latency = field(default_factory=Latency)
+    failure_told: bool = False
+
+
+def is_same_source(source: Client, wanted: Wanted) -> bool:
+    """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
+    known = source.view.topics.get(wanted.source.topic)
+    return known is None or known.topic_id == wanted.source_id
+
+
+def now_ms() -> int:
+    """A clock that never goes back."""
+    return int(asyncio.get_running_loop().time() * 1000)
