@@ -65,7 +65,8 @@ def problem_of(error: ClientError, cluster: str) -> Problem:
 def _refusal(refused: Refused) -> tuple[int, str, int | None]:
     code = refused.code
     if code in _UNKNOWN_TOPIC:
-        return 404, "This server does not host this topic-partition.", UNKNOWN_TOPIC_OR_PARTITION
+        said = refused.broker_message or "This server does not host this topic-partition."
+        return 404, said, UNKNOWN_TOPIC_OR_PARTITION
     if code in _NOT_FOUND:
         return 404, str(refused), None
     if code in _UNAUTHORIZED:

@@ -1,70 +1,13 @@
-"""Signing in, the map while the WAN is cut, mirror topics promoted and failed over by their dialogs, a topic placed, a plan, a phone."""
+"""Signing in, the map while the WAN is cut, mirror topics promoted and failed over by their dialogs, a topic placed, a phone."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from typing import Final
 
-import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from tests.console.site import Site, running_site
-
-SOON: Final = 30_000
-EVENTUALLY: Final = 120_000
-"""Milliseconds: a broker behind a cut is fenced when its session ends, long after the control plane has noticed."""
-_SIGNED_OUT: Final = "401 (Unauthorized)"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running_site(tmp_path_factory.mktemp("console")) as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium is not None, "scripts/debian-packages browser installs Chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """A page that nobody is signed in on; what the browser complains of, such as the page's own policy, fails the test."""
-    context = browser.new_context(viewport=ViewportSize(width=1280, height=900))
-    page = context.new_page()
-    page.set_default_timeout(SOON)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.goto(site.url)
-    yield page
-    context.close()
-    assert [one for one in complaints if _SIGNED_OUT not in one and "Failed to load resource" not in one] == []
-
-
-def sign_in(page: Page, site: Site) -> None:
-    page.get_by_label("Admin key").fill(site.key)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.locator(".freshness")).to_have_attribute("data-state", "live", timeout=SOON)
-
-
-def go(page: Page, *steps: str) -> None:
-    """From link to link, as a person would."""
-    for step in steps:
-        page.get_by_role("main").or_(page.get_by_role("navigation")).get_by_role(
-            "link", name=step, exact=True
-        ).first.click()
-
-
-def region(page: Page, name: str) -> Locator:
-    return page.locator(f'[data-region="{name}"]')
+from tests.console.pages import EVENTUALLY, go, region, sign_in
+from tests.console.site import Site
 
 
 def test_the_key_opens_the_console_and_signing_out_closes_it(page: Page, site: Site) -> None:
@@ -191,15 +134,6 @@ def test_a_topic_is_placed_and_its_configs_are_changed(page: Page, site: Site) -
     expect(
         page.get_by_role("table", name="Topics by region").get_by_role("row").filter(has_text="placed")
     ).to_contain_text("○6")
-
-
-def test_the_balancer_shows_brokers_before_and_after(page: Page, site: Site) -> None:
-    sign_in(page, site)
-    go(page, "Clusters", "main", "Balancer")
-    page.get_by_role("button", name="Make a plan").click()
-    brokers = page.get_by_role("table", name="Brokers before and after").get_by_role("row")
-    expect(brokers).to_have_count(3, timeout=EVENTUALLY)
-    expect(page.get_by_role("table", name="Goals")).to_contain_text("racks")
 
 
 def test_every_page_fits_a_phone(page: Page, site: Site) -> None:

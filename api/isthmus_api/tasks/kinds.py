@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from isthmus_balancer.core.schedule import Pace
-from isthmus_balancer.edge.executor import Executor
+from isthmus_balancer.edge.executor import Executor, Progress
 from isthmus_client.admin import mirrors as mirror_admin
 from isthmus_client.admin import partitions as partition_admin
 from isthmus_client.admin import topics as topic_admin
@@ -20,7 +20,7 @@ from pydantic import Field, RootModel, model_validator
 
 from isthmus_api.limits import TASK_ITEMS_MAX, TASK_SECONDS_MAX
 from isthmus_api.models import Wanted
-from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome
+from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome, Tell
 
 _INT32_MAX = 2**31 - 1
 
@@ -45,7 +45,7 @@ class CreateTopics(Wanted):
         """A topic each."""
         return [topic.model_dump() for topic in self.topics]
 
-    async def step(self, client: Client, item: dict[str, Any]) -> Outcome:
+    async def step(self, client: Client, item: dict[str, Any], _tell: Tell) -> Outcome:
         """Create it, or see that it is there."""
         topic = TopicToCreate.model_validate(item)
         wanted = topic_admin.NewTopic(
@@ -87,7 +87,7 @@ class Reassign(Wanted):
         """A partition each."""
         return [partition.model_dump() for partition in self.partitions]
 
-    async def step(self, client: Client, item: dict[str, Any]) -> Outcome:
+    async def step(self, client: Client, item: dict[str, Any], _tell: Tell) -> Outcome:
         """Begin the move when it is not under way, and see whether it has ended."""
         wanted = PartitionToMove.model_validate(item)
         partition = TopicPartition(wanted.topic_name, wanted.partition_id)
@@ -127,7 +127,7 @@ class AlterMirrors(Wanted):
         """A topic each."""
         return [{"topic_name": topic} for topic in dict.fromkeys(self.topics)]
 
-    async def step(self, client: Client, item: dict[str, Any]) -> Outcome:
+    async def step(self, client: Client, item: dict[str, Any], _tell: Tell) -> Outcome:
         """Ask for it, unless it was asked for, and see whether the topic is open."""
         topic = str(item["topic_name"])
         (mirror,) = await mirror_admin.describe_mirrors(client, topics=[topic])
@@ -155,12 +155,16 @@ class ExecutePlan(Wanted):
         """All of it in one: the throttles are its own from the first move to the last."""
         return [{"partitions": len(self.partitions)}]
 
-    async def step(self, client: Client, _item: dict[str, Any]) -> Outcome:
+    async def step(self, client: Client, _item: dict[str, Any], tell: Tell) -> Outcome:
         """Until everything is where it belongs; done again, it goes on with what is not."""
         targets = {(one.topic_name, one.partition_id): tuple(one.broker_ids) for one in self.partitions}
         observers = {(one.topic_name, one.partition_id): one.observers for one in self.partitions}
         pace = Pace(per_broker=self.moves_per_broker, bytes_per_second=self.bytes_per_second)
-        progress = await Executor(client, targets, observers, pace).run()
+
+        def say(progress: Progress) -> None:
+            tell(f"{progress.done} of {progress.in_all} partitions moved, {progress.under_way} under way")
+
+        progress = await Executor(client, targets, observers, pace, say).run()
         if progress.failures:
             return Failed("; ".join(f"{partition}: {why}" for partition, why in sorted(progress.failures.items())))
         return Done(f"{progress.done} partitions moved")

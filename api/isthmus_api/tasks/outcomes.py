@@ -1,6 +1,10 @@
-"""What a step of a task comes to."""
+"""What a step of a task comes to, and what it says meanwhile."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Tell = Callable[[str], None]
+"""How far a long step is, in a few words; the last ones count."""
 
 
 @dataclass(frozen=True, slots=True)

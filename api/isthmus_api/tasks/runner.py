@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from isthmus_api.limits import CLUSTER_SECONDS, TASK_LEASE_SECONDS, TASK_PAUSE_S
 from isthmus_api.problems import Problem
 from isthmus_api.store.work import Item, ItemState, Task, TaskState, Work
 from isthmus_api.tasks.kinds import STEP_SECONDS, CreateTaskRequest, Settings
-from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome
+from isthmus_api.tasks.outcomes import Done, Failed, NotYet, Outcome, Tell
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Runner:
             if self._now_ms() > task.created_ms + TASK_SECONDS_MAX * 1000:
                 await self._finish(task.task_id, TaskState.FAILED, f"not finished after {TASK_SECONDS_MAX} s")
                 return
-            settled = await asyncio.gather(*(self._step(settings, item) for item in pending))
+            settled = await asyncio.gather(*(self._step(task.task_id, settings, item) for item in pending))
             outcomes, waiting = _sorted(settled)
             if outcomes or waiting != said:
                 said = waiting
@@ -128,15 +129,35 @@ class Runner:
         else:
             await self._finish(task.task_id, TaskState.DONE, "")
 
-    async def _step(self, settings: Settings, item: Item) -> _Settled:
+    async def _step(self, task_id: str, settings: Settings, item: Item) -> _Settled:
         try:
             seconds = STEP_SECONDS.get(settings.kind, CLUSTER_SECONDS)
-            async with self._clusters.use(settings.cluster_id, seconds) as client:
-                return _Settled(await settings.step(client, dict(item.item)), item)
+            async with self._clusters.use(settings.cluster_id, seconds) as client, self._noting(task_id) as tell:
+                return _Settled(await settings.step(client, dict(item.item), tell), item)
         except Problem as problem:
             # A cluster that is away comes back, and then the step is done again.
             outcome = NotYet(problem.message) if problem.status >= 500 else Failed(problem.message)
             return _Settled(outcome, item)
+
+    @asynccontextmanager
+    async def _noting(self, task_id: str) -> AsyncIterator[Tell]:
+        """What a step says within the block is noted and told, no word later than the step's end."""
+        words: asyncio.Queue[str | None] = asyncio.Queue()
+
+        async def note() -> None:
+            said = ""
+            while (word := await words.get()) is not None:
+                if word != said and words.empty():
+                    said = word
+                    await self._work.note(task_id, {}, word, self._now_ms())
+                    await self._tell(task_id)
+
+        noting = asyncio.create_task(note())
+        try:
+            yield words.put_nowait
+        finally:
+            words.put_nowait(None)
+            await noting
 
     async def _finish(self, task_id: str, state: TaskState, message: str) -> None:
         if await self._work.finish(task_id, state, message, self._now_ms()):

@@ -4,9 +4,9 @@ import { api, fetchApi, refresh } from "../api/client";
 import { useFeed } from "../api/feed";
 import type { Link } from "../api/schema";
 import { isInternal } from "../logic/matrix";
+import { problemText } from "../logic/problem";
 import { Dialog } from "../ui/dialog";
 import { Field } from "../ui/field";
-import { ProblemNote } from "../ui/states";
 
 export function CreateMirror({ link, onClose }: { link: Link; onClose: () => void }) {
   const [error, setError] = useState<unknown>(null);
@@ -31,10 +31,12 @@ export function CreateMirror({ link, onClose }: { link: Link; onClose: () => voi
     setError(null);
     send(new FormData(event.currentTarget)).catch(setError);
   };
+  const told = error === null ? undefined : problemText(error);
+  const ofReplicas = told !== undefined && /replica/i.test(told);
   return (
     <Dialog title={`Mirror a topic through ${link.link_name}`} onClose={onClose}>
       <form onSubmit={submit}>
-        <Field label="Topic of the source" hint="The copy has the same name, behind the link's prefix if it has one.">
+        <Field label="Topic of the source" hint="The copy has the same name, behind the link's prefix if it has one." error={ofReplicas ? undefined : told}>
           <input name="topic" list={list} required maxLength={249} autoFocus autoComplete="off" />
         </Field>
         <datalist id={list}>
@@ -42,10 +44,9 @@ export function CreateMirror({ link, onClose }: { link: Link; onClose: () => voi
             <option key={topic} value={topic} />
           ))}
         </datalist>
-        <Field label="Replicas" hint="Left empty, as many as this cluster gives by default.">
+        <Field label="Replicas" hint="Left empty, as many as this cluster gives by default." error={ofReplicas ? told : undefined}>
           <input name="replicas" type="number" min={1} />
         </Field>
-        {error !== null && <ProblemNote error={error} />}
         <div className="actions">
           <button type="submit" className="primary">Mirror it</button>
         </div>

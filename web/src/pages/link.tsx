@@ -5,6 +5,7 @@ import { api, fetchApi, live, refresh } from "../api/client";
 import { useFeed } from "../api/feed";
 import type { LagSeries, Link } from "../api/schema";
 import { CreateMirror } from "../forms/create-mirror";
+import { LinkActions } from "../forms/link-actions";
 import { clusterName } from "../logic/flows";
 import { clusterPath } from "../logic/paths";
 import { plain, spaced } from "../logic/format";
@@ -29,6 +30,7 @@ export default function LinkPage() {
         crumbs={[["/clusters", "Clusters"], [clusterPath(id), cluster?.name ?? id], [clusterPath(id, "links"), "Links"]]}
         title={link}
       >
+        {asked.data !== undefined && <LinkActions link={asked.data} />}
         <button type="button" className="primary" onClick={() => setCreating(true)}>
           Mirror a topic
         </button>

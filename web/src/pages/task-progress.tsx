@@ -4,6 +4,7 @@ import { api } from "../api/client";
 import { useFeed } from "../api/feed";
 import type { Task } from "../api/schema";
 import { count, plain } from "../logic/format";
+import { itemName } from "../logic/task-item";
 import { StatePill } from "../ui/pill";
 import { Table } from "../ui/table";
 
@@ -49,7 +50,3 @@ export function TaskItems({ id }: { id: string }) {
   );
 }
 
-function itemName(item: Readonly<Record<string, unknown>>): string {
-  const { topic_name: topic, partition_id: partition } = item;
-  return partition === undefined ? String(topic) : `${String(topic)}-${String(partition)}`;
-}

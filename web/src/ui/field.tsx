@@ -1,19 +1,26 @@
-// A labelled control with a hint.
+// A labelled control with a hint, and with what is wrong with it.
 import { cloneElement, type ReactElement, useId } from "react";
 
 interface Props {
   readonly label: string;
   readonly hint?: string;
-  readonly children: ReactElement<{ id?: string; "aria-describedby"?: string }>;
+  readonly error?: string | undefined;
+  readonly children: ReactElement<{ id?: string; "aria-describedby"?: string; "aria-invalid"?: boolean }>;
 }
 
-export function Field({ label, hint, children }: Props) {
+export function Field({ label, hint, error, children }: Props) {
   const id = useId();
-  const described = hint === undefined ? {} : { "aria-describedby": `${id}-hint` };
+  const notes = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-error`])];
+  const described = notes.length === 0 ? {} : { "aria-describedby": notes.join(" ") };
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {cloneElement(children, { id, ...described })}
+      {cloneElement(children, { id, "aria-invalid": error !== undefined, ...described })}
+      {error !== undefined && (
+        <small id={`${id}-error`} className="text-bad" role="alert">
+          {error}
+        </small>
+      )}
       {hint !== undefined && (
         <small id={`${id}-hint`} className="muted">
           {hint}
