@@ -83,7 +83,7 @@ def describe_command(
         show_json(described)
         return
     for one in described:
-        show_table(_COLUMNS, [one])
+        show_table((*_COLUMNS, "error_message"), [one])
         show_table(("task", "state", "error"), one["tasks"])
         show_table(("config", "value", "default"), one["configs"])
 

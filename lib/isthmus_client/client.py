@@ -55,14 +55,16 @@ class Client:
         *,
         client_id: str = "isthmus",
         operation_seconds: float = OPERATION_SECONDS,
+        answer_seconds: float = REQUEST_SECONDS,
         randomness: random.Random | None = None,
     ) -> None:
+        """One broker may take `answer_seconds` for a question: so long may one that hangs hold up who asks. Changes take their time."""
         self.view = ClusterView()
         self._bootstrap = tuple(bootstrap)
         self._operation_seconds = operation_seconds
         self._random = randomness or random.Random()
         self._backoff = Backoff()
-        self._pool = Pool(client_id, self._backoff, self._random)
+        self._pool = Pool(client_id, self._backoff, self._random, answer_seconds)
         self._coordinators: dict[str, Broker] = {}
         self._refreshing = asyncio.Lock()
         self._generation = 0  # of the view
@@ -243,7 +245,7 @@ class Client:
         check: Callable[[Any], None],
         *,
         lane: str = QUESTIONS,
-        seconds: float = REQUEST_SECONDS,
+        seconds: float | None = None,
         at_most: int = NEWEST,
     ) -> Any:
         """Ask the coordinator of one group; `check` raises Refused, also for the codes that say it is another broker now."""

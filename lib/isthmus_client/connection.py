@@ -85,7 +85,7 @@ class _Protocol(asyncio.BufferedProtocol):
 class Connection:
     """Made by `open`; ask with `ask`, or with `exchange` when the caller brings its own codec."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, answer_seconds: float = REQUEST_SECONDS) -> None:
         self.name = f"{address[0]}:{address[1]}"
         self.versions = Versions(self.name, ())
         self.features: Any = None  # the ApiVersionsResponse
@@ -94,6 +94,8 @@ class Connection:
         self.address = address
         self.heard = 0.0  # when the last bytes came, by the loop's clock
         self._client_id = client_id
+        self._answer_seconds = answer_seconds
+        self._connect_seconds = min(CONNECT_SECONDS, answer_seconds)
         self._transport: asyncio.Transport | None = None
         self._correlation = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
@@ -101,9 +103,9 @@ class Connection:
         self._failure: Exception | None = None
 
     @classmethod
-    async def open(cls, address: Address, client_id: str) -> Self:
+    async def open(cls, address: Address, client_id: str, answer_seconds: float = REQUEST_SECONDS) -> Self:
         """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
-        self = cls(address, client_id)
+        self = cls(address, client_id, answer_seconds)
         await self.connect()
         try:
             await self._learn_versions()
@@ -116,10 +118,10 @@ class Connection:
         """The socket alone; raises ConnectionFailed."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(self._connect_seconds):
                 transport, _ = await loop.create_connection(lambda: _Protocol(self), *self.address)
         except TimeoutError as error:
-            raise ConnectionFailed(f"cannot connect to {self.name} within {CONNECT_SECONDS:.0f} s") from error
+            raise ConnectionFailed(f"cannot connect to {self.name} within {self._connect_seconds:.0f} s") from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {self.name}: {_reason(error)}") from error
         self._transport = transport
@@ -139,13 +141,18 @@ class Connection:
         api: ApiKey,
         request: Any,
         *,
-        seconds: float = REQUEST_SECONDS,
+        seconds: float | None = None,
         at_least: int = 0,
         at_most: int = NEWEST,
     ) -> Any:
-        """Send a request of the highest version's class and return the response in the highest version's class."""
+        """Send a request of the highest version's class and return the response in the highest version's class.
+
+        It may take `seconds`, or as long as questions may take on this connection.
+        """
         version = self.versions.choose(api, at_least=at_least, at_most=at_most)
-        frame, start = await self.exchange(api, version, (encode_request(api, version, request),), seconds=seconds)
+        body = (encode_request(api, version, request),)
+        wait = self._answer_seconds if seconds is None else seconds
+        frame, start = await self.exchange(api, version, body, seconds=wait)
         return self._decoded(api, version, frame, start)
 
     async def exchange(
@@ -246,12 +253,12 @@ class Connection:
         )
         api, version = ApiKey.API_VERSIONS, 4
         frame, start = await self.exchange(
-            api, version, (encode_request(api, version, request),), seconds=CONNECT_SECONDS
+            api, version, (encode_request(api, version, request),), seconds=self._connect_seconds
         )
         if frame[start : start + 2] == ErrorCode.unsupported_version.value.to_bytes(2, "big"):
             version = 0
             frame, start = await self.exchange(
-                api, version, (encode_request(api, version, request),), seconds=CONNECT_SECONDS
+                api, version, (encode_request(api, version, request),), seconds=self._connect_seconds
             )
         response = self._decoded(api, version, frame, start)
         check(response.error_code, f"broker {self.name}")

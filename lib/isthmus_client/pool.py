@@ -10,6 +10,7 @@ from typing import Final
 
 from isthmus_client.connection import Address, Connection
 from isthmus_client.errors import ClientError, ConnectionFailed
+from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.retry import Backoff, Randomness
 
 QUESTIONS: Final = ""
@@ -29,8 +30,15 @@ class _Broken:
 class Pool:
     """`get` a connection to an address."""
 
-    def __init__(self, client_id: str, backoff: Backoff | None = None, randomness: Randomness | None = None) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        backoff: Backoff | None = None,
+        randomness: Randomness | None = None,
+        answer_seconds: float = REQUEST_SECONDS,
+    ) -> None:
         self._client_id = client_id
+        self._answer_seconds = answer_seconds
         self._backoff = backoff or Backoff()
         self._random = randomness or random.Random()
         self._open: dict[tuple[Address, str], Connection] = {}
@@ -57,7 +65,7 @@ class Pool:
         if broken is not None and loop.time() < broken.retry_at:
             raise ConnectionFailed(broken.why)
         try:
-            connection = await Connection.open(address, self._client_id)
+            connection = await Connection.open(address, self._client_id, self._answer_seconds)
         except ConnectionFailed as error:
             broken = self._broken.setdefault(address, _Broken())
             broken.failures += 1

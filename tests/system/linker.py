@@ -1,14 +1,11 @@
 """A linker's worker as a process, and what tests want to know of the clusters it joins."""
 
 import asyncio
-import signal
 import subprocess
-import threading
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
@@ -17,74 +14,33 @@ from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.scatter import results
 from isthmus_wire.extensions.mirrors import DescribedMirror
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.node import ISTHMUS
 from tests.system.mirroring import log_of
 from tests.system.quorums import ask, wait_for
-
-READY_SECONDS = 30
-STOP_SECONDS = 30
+from tests.system.worker import WorkerProcess
 
 
-class Linker:
-    """One worker; `start` again after `kill` or `stop`."""
+class Linker(WorkerProcess):
+    """One worker."""
 
     def __init__(self, directory: Path, destination: str, name: str = "linker") -> None:
-        self.log_path = directory / f"{name}.log"
-        self.url = ""
-        self._destination = destination
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[bytes] | None = None
-
-    def start(self) -> None:
-        """Start and wait until it says that it has begun."""
-        assert self._process is None
-        self._log = self.log_path.open("ab")
-        self._process = subprocess.Popen(
-            [ISTHMUS, "linker", "--bootstrap", self._destination, "--http", "127.0.0.1:0"],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        give_up = threading.Timer(READY_SECONDS, self._process.kill)
-        give_up.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            give_up.cancel()
-        assert line.startswith("ready http://"), self.log_path.read_text()[-4000:]
-        self.url = line.split()[1]
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM, and wait; returns the exit status."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        try:
-            return process.wait(STOP_SECONDS)
-        finally:
-            process.kill()
-            assert process.stdout is not None
-            assert self._log is not None
-            process.stdout.close()
-            self._log.close()
+        super().__init__(directory / f"{name}.log", "linker", "--bootstrap", destination)
 
     def copied(self) -> set[tuple[str, int]]:
         """The partitions that it copies, as its metrics tell."""
+        return {(one["topic"], int(one["partition"])) for one, _ in self._metric("isthmus_link_bytes_total")}
+
+    def silent(self) -> set[int]:
+        """The brokers of its sources that do not answer, as its metrics tell."""
+        return {int(one["broker"]) for one, value in self._metric("isthmus_link_source_broker_up") if value == 0}
+
+    def _metric(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """The labels and values of a metric."""
         with urllib.request.urlopen(f"{self.url}/metrics") as answer:
-            lines = answer.read().decode().splitlines()
-        labels = [line.split("{")[1].split("}")[0] for line in lines if line.startswith("isthmus_link_bytes_total{")]
-        found = [dict(part.split("=") for part in one.replace('"', "").split(",")) for one in labels]
-        return {(one["topic"], int(one["partition"])) for one in found}
+            families = list(text_string_to_metric_families(answer.read().decode()))
+        return [(one.labels, one.value) for family in families for one in family.samples if one.name == name]
 
 
 @contextmanager

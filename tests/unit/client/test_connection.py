@@ -94,6 +94,9 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
         with pytest.raises(RequestTimedOut, match="did not answer FETCH within 0 s"):
             await silent.exchange(ApiKey.FETCH, 12, (b"",), seconds=3600, silence=0.01)
         assert silent.closed
+        pool = Pool("test", answer_seconds=0.01)
+        with pytest.raises(RequestTimedOut, match="did not answer API_VERSIONS within 0 s"):
+            await pool.get(server.sockets[0].getsockname()[:2])
         held.set()
         server.close()
         await server.wait_closed()

@@ -114,6 +114,19 @@ def test_a_link_is_unavailable_after_some_failures_in_a_row_and_back_at_once() -
     assert health.now == Health()
 
 
+def test_a_source_that_answers_may_lack_something() -> None:
+    health = LinkHealth()
+    health.misses(["a"])
+    assert health.now == Health(LinkState.ACTIVE, LinkError.TIMEOUT_ERROR, "a")
+    health.misses(["a", "b", "c", "d", "e"])
+    assert health.now.message == "a; b; c; and 2 more"
+    health.missed(LinkError.TIMEOUT_ERROR, "no answer", 1)
+    assert health.now == Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no answer")
+    health.reached()
+    health.misses([])
+    assert health.now == Health()
+
+
 def test_offsets_are_clamped_and_never_go_back() -> None:
     source = {("t", index): Position(offset, 7, "note") for index, offset in enumerate((50, 150, 5, 50, 60, 50))}
     destination = {("t", 3): Position(50, 7, None), ("t", 4): Position(80, 7, None)}

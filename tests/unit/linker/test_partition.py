@@ -87,6 +87,20 @@ def test_what_not_every_replica_has_is_waited_for_and_nothing_is_sent_before() -
     assert (copy.end, copy.fetch_at(150)) == (12, FetchAt(12, 3))
 
 
+def test_an_append_to_who_leads_no_more_is_given_up() -> None:
+    copy = placed()
+    copy.leader_moved(0)
+    assert copy.stage is Stage.COPY, "nothing is under way"
+    fetch(copy, news(batch(10)))
+    append = send(copy)
+    assert (copy.is_overdue(3_000), copy.is_overdue(3_001)) == (False, True)
+    copy.leader_moved(9_000)
+    assert (copy.stage, copy.is_overdue(9_000)) == (Stage.ASK_DESTINATION, False)
+    copy.destination_ends(EndOfLog(10, 3), 10, 9_100)
+    copy.appended(append, EndOfLog(12, 3))
+    assert copy.fetch_at(9_100) == FetchAt(10, 3), "what is answered late counts no more"
+
+
 def test_the_destinations_end_counts_when_it_is_another() -> None:
     copy = placed()
     fetch(copy, news(batch(10)))

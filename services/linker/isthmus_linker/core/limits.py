@@ -20,6 +20,8 @@ APPENDS_MAX: Final = 4
 APPEND_TIMEOUT_MS: Final = 1_000
 """How long the destination may wait for its in-sync replicas before it answers. So long a partition whose replicas are stuck holds up the
 others of its leader, once: then it is asked about until they have what was appended, and nothing more is sent before."""
+APPEND_OVERDUE_MS: Final = 3_000
+"""An append that takes longer is a reason to ask who leads: the broker that was sent it may hang."""
 COMMIT_LOOK_MS: Final = 100
 """How often such a partition is asked about."""
 
@@ -37,9 +39,12 @@ EPOCH_MARGIN: Final = 10
 EPOCH_MARGIN_LEAST: Final = 3
 """as soon as it is less than this above it."""
 
+ANSWER_SECONDS: Final = 5.0
+"""How long one broker of either cluster may take for a question, before another is asked or the question is asked anew."""
 GROUPS_AT_ONCE: Final = 16
 """Groups whose offsets are asked for at the same time."""
 
+assert APPEND_TIMEOUT_MS < APPEND_OVERDUE_MS
 assert 2 * FETCH_BYTES_MAX <= IN_FLIGHT_BYTES_MAX
 assert PARTITION_BYTES <= FETCH_BYTES_MAX <= APPEND_BYTES_MAX
 assert EPOCH_MARGIN_LEAST < EPOCH_MARGIN

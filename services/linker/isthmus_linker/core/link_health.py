@@ -1,7 +1,9 @@
-"""Whether a link's source can be reached: unavailable after several checks in a row that failed, available after one that did not."""
+"""Whether a link's source can be reached: unavailable after several checks in a row that failed, available after one that did not; and
+what it lacks while it can be."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isthmus_wire.extensions.links import LinkError, LinkState
 
@@ -14,16 +16,23 @@ class Health(NamedTuple):
     message: str = ""
 
 
+_FINE: Final = Health()
+_SHOWN: Final = 3
+
+
 @dataclass(slots=True)
 class LinkHealth:
     """Of one link."""
 
     _failures: int = 0
     _health: Health = field(default_factory=Health)
+    _trouble: str = ""
 
     @property
     def now(self) -> Health:
-        """As the last checks left it."""
+        """As the last checks left it. A source that answers may have brokers that do not."""
+        if self._trouble and self._health == _FINE:
+            return Health(LinkState.ACTIVE, LinkError.TIMEOUT_ERROR, self._trouble)
         return self._health
 
     @property
@@ -40,6 +49,11 @@ class LinkHealth:
         self._failures += 1
         if self._failures >= threshold:
             self._health = Health(LinkState.UNAVAILABLE, error, message)
+
+    def misses(self, trouble: Sequence[str]) -> None:
+        """What of the source cannot be copied now."""
+        shown = "; ".join(trouble[:_SHOWN])
+        self._trouble = f"{shown}; and {len(trouble) - _SHOWN} more" if len(trouble) > _SHOWN else shown
 
     def wrong_source(self, message: str) -> None:
         """Somebody answered who is another cluster: nothing may be copied from it."""

@@ -15,7 +15,14 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
 from isthmus_linker.core.batches import cut
-from isthmus_linker.core.limits import BACKOFF_FIRST_MS, CHUNKS_MAX, COMMIT_LOOK_MS, CONTACT_MS, TELL_MS
+from isthmus_linker.core.limits import (
+    APPEND_OVERDUE_MS,
+    BACKOFF_FIRST_MS,
+    CHUNKS_MAX,
+    COMMIT_LOOK_MS,
+    CONTACT_MS,
+    TELL_MS,
+)
 
 UNKNOWN: Final = -1
 _NO_BYTES: Final = memoryview(b"")
@@ -252,6 +259,15 @@ class PartitionCopy:
     def append_lost(self, append: Append, now_ms: int) -> None:
         """Nobody knows whether the destination has it."""
         if self._answers(append):
+            self._in_doubt(now_ms)
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether the append under way should have been answered: who leads may hang, and another may lead."""
+        return self._appending is not None and now_ms > self._told_ms + APPEND_OVERDUE_MS
+
+    def leader_moved(self, now_ms: int) -> None:
+        """Another leads at the destination: what the one before answers to an append is not worth waiting for."""
+        if self.stage is Stage.COPY and self._appending is not None:
             self._in_doubt(now_ms)
 
     def _answers(self, append: Append) -> bool:

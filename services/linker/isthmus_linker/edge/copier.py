@@ -7,14 +7,14 @@ received, all the way to the other.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from isthmus_client.admin.mirrors import raise_leader_epochs
 from isthmus_client.client import Client
-from isthmus_client.errors import ClientError, Refused
+from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.mirrored import Batches, LogEnd, append_to, progress
@@ -72,6 +72,7 @@ class LinkCopier:
         self._leads_source: dict[TopicPartition, int] = {}
         self._leads_destination: dict[TopicPartition, int] = {}
         self._fetching: set[int] = set()
+        self._silent: set[int] = set()  # of those that are fetched from
         self._appending: set[int] = set()
         self._failing: set[int] = set()  # of the destination's brokers; the first failure is worth a warning
         self._changed = Signal()  # leaders, or what a copy asks for
@@ -114,21 +115,35 @@ class LinkCopier:
             target.copy.stop()
         self.targets.clear()
 
+    @property
+    def source_brokers(self) -> dict[int, bool]:
+        """The brokers of the source that are fetched from, and whether each was heard of the last time."""
+        return {broker: broker not in self._silent for broker in sorted(self._fetching)}
+
     # -- who leads -----------------------------------------------------------------------------------------------------------
 
     async def _find_leaders(self) -> None:
         sources = [target.wanted.source for target in self.targets.values()]
+        now, led_before = now_ms(), self._leads_destination
+        if any(target.copy.is_overdue(now) for target in self.targets.values()):
+            self._destination.suspect(RequestTimedOut("an append is not answered"))
         self._leads_source, self._leads_destination = await asyncio.gather(
-            self._leaders(self._source, sources, "source"),
-            self._leaders(self._destination, list(self.targets), "destination"),
+            self._leaders(self._source, sources, self._leads_source, "source"),
+            self._leaders(self._destination, list(self.targets), self._leads_destination, "destination"),
         )
+        for partition, leader in self._leads_destination.items():
+            if leader != led_before.get(partition, leader) and (target := self.targets.get(partition)) is not None:
+                target.copy.leader_moved(now_ms())
 
-    async def _leaders(self, client: Client, partitions: list[TopicPartition], side: str) -> dict[TopicPartition, int]:
+    async def _leaders(
+        self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int], side: str
+    ) -> dict[TopicPartition, int]:
+        """Those known already, when nobody tells now: most of them lead still, though one that was asked may hang."""
         try:
             found = await client.leaders(partitions)
         except ClientError as error:
             logger.debug("link %s: leaders of the %s are not known: %s", self._name, side, error)
-            return {}
+            return known
         for refused in found.values():
             if isinstance(refused, Refused):
                 client.suspect(refused)
@@ -161,8 +176,11 @@ class LinkCopier:
                 try:
                     held.append(await self._fetch(broker, wanted, limits, session))
                     failures = 0
+                    self._silent.discard(broker)
                 except ClientError as error:
                     failures += 1
+                    if isinstance(error, ConnectionFailed):
+                        self._silent.add(broker)
                     level = logging.WARNING if failures == 1 else logging.DEBUG
                     logger.log(level, "link %s: fetching from broker %d of the source: %s", self._name, broker, error)
                     self._changed.ring()
@@ -170,6 +188,7 @@ class LinkCopier:
         finally:
             self._budget.leave()
             self._fetching.discard(broker)
+            self._silent.discard(broker)
 
     def _led_by(self, broker: int) -> list[Target]:
         return [
@@ -333,18 +352,20 @@ class LinkCopier:
         return any(target.copy.stage in (Stage.ASK_DESTINATION, Stage.ASK_SOURCE) for target in self.targets.values())
 
     def _start_questions(self, group: asyncio.TaskGroup) -> None:
-        """Each for the partitions that have it now, so that one without a leader holds up nobody who asks later."""
-        if asking := self._claim(Stage.ASK_DESTINATION):
-            group.create_task(self._ask_destination(asking))
-        if asking := self._claim(Stage.ASK_SOURCE):
-            group.create_task(self._ask_source(asking))
+        """Each for the partitions of one leader that have it now, so that one without an answer holds up nobody else."""
+        for targets in self._claim(Stage.ASK_DESTINATION, lambda t: self._leads_destination.get(t.wanted.destination)):
+            group.create_task(self._ask_destination(targets))
+        for targets in self._claim(Stage.ASK_SOURCE, lambda t: self._leads_source.get(t.wanted.source)):
+            group.create_task(self._ask_source(targets))
 
-    def _claim(self, stage: Stage) -> list[Target]:
+    def _claim(self, stage: Stage, leader: Callable[[Target], int | None]) -> Iterable[list[Target]]:
         now = now_ms()
-        claimed = [t for t in self.targets.values() if not t.is_asking and t.copy.asks(stage, now)]
-        for target in claimed:
-            target.is_asking = True
-        return claimed
+        claimed: dict[int | None, list[Target]] = {}
+        for target in self.targets.values():
+            if not target.is_asking and target.copy.asks(stage, now):
+                target.is_asking = True
+                claimed.setdefault(leader(target), []).append(target)
+        return claimed.values()
 
     async def _ask_destination(self, targets: Sequence[Target]) -> None:
         answers = await progress(self._destination, [target.wanted.destination for target in targets])

@@ -23,6 +23,7 @@ from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, L
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_linker.core.group_offsets import is_drained
+from isthmus_linker.core.limits import ANSWER_SECONDS
 from isthmus_linker.core.link_health import Health, LinkHealth
 from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
@@ -55,7 +56,10 @@ class LinkRunner:
         self.health = LinkHealth()
         self.outcomes: dict[LinkTask, Outcome] = {}
         self.source = Client(
-            parse_bootstrap(plan.settings.bootstrap), client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS
+            parse_bootstrap(plan.settings.bootstrap),
+            client_id=CLIENT_ID,
+            operation_seconds=OPERATION_SECONDS,
+            answer_seconds=ANSWER_SECONDS,
         )
         self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget)
         self._share = share
@@ -151,6 +155,7 @@ class LinkRunner:
         await self._report_failures()
         if not self.owns:
             return
+        self.health.misses(self._missed())
         await self._report_link()
         await self._report_availability()
         if self._state is LinkState.ACTIVE and self._is_known:
@@ -175,6 +180,22 @@ class LinkRunner:
         for altered in answers.values():
             if (refused := refusal(altered)) is not None:
                 logger.warning("link %s: %s", self.plan.name, refused)
+
+    def _missed(self) -> list[str]:
+        """What this worker cannot copy of a source that answers otherwise, and which partitions nobody can."""
+        view = self.source.view
+        silent = [broker for broker, answers in self.copier.source_brokers.items() if not answers]
+        orphans = [
+            TopicPartition(mirror.source_topic, index)
+            for mirror in self.plan.copied
+            if (topic := view.topics.get(mirror.source_topic)) is not None
+            for index, partition in topic.partitions.items()
+            if partition.leader not in view.brokers
+        ]
+        return [
+            *(f"broker {broker} of the source does not answer" for broker in silent),
+            *(f"partition {partition} has no leader at the source" for partition in orphans),
+        ]
 
     async def _report_link(self) -> None:
         """Only what differs from what the destination knows."""

@@ -30,9 +30,20 @@ class LinkCollector(Collector):
         for runner in runners:
             up.add_metric((runner.plan.name,), float(runner.health.now.state is LinkState.ACTIVE))
         yield up
+        yield _source_brokers(runners)
         targets = [(runner.plan.name, target) for runner in runners for target in runner.copier.targets.values()]
         yield from _gauges(targets)
         yield from _counters(targets)
+
+
+def _source_brokers(runners: Iterable[LinkRunner]) -> Metric:
+    up = GaugeMetricFamily(
+        "isthmus_link_source_broker_up", "1 while a broker that is fetched from answers", labels=("link", "broker")
+    )
+    for runner in runners:
+        for broker, answers in runner.copier.source_brokers.items():
+            up.add_metric((runner.plan.name, str(broker)), float(answers))
+    return up
 
 
 def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:

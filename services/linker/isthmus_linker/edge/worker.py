@@ -17,6 +17,7 @@ from isthmus_service.lag import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 
+from isthmus_linker.core.limits import ANSWER_SECONDS
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.link import CLIENT_ID, OPERATION_SECONDS, LinkRunner
 from isthmus_linker.edge.observe import lag_samples
@@ -35,7 +36,9 @@ class Worker:
     """`run` it; it copies until it is cancelled."""
 
     def __init__(self, destination: Sequence[Address]) -> None:
-        self._destination = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
+        self._destination = Client(
+            destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, answer_seconds=ANSWER_SECONDS
+        )
         self._samples = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
         self._member = SharingMember(self._destination, GROUP_ID, PROTOCOL_TYPE)
         self._share: Share | None = None
