@@ -20,6 +20,7 @@ from tests.node import COMBINED, ISTHMUS, STOP_SECONDS, Cluster
 from tests.system.ledger import wait_until
 
 RECORDS: Final = 1_000
+ORDERS: Final = tuple(f"order {number}" for number in range(RECORDS))
 READ: Final = 600
 PARTITIONS: Final = 4
 ADDED: Final = 4
@@ -86,10 +87,10 @@ class Story:
         self.api = api
         self.source = source
         self.cluster = cluster
-        self.written: list[str] = []
         self.there = f"/kafka/v3/clusters/{api.register('kafka', source.bootstrap)}"
         self.cluster_id = api.register("ours", cluster.nodes[1].bootstrap)
         self.here = f"/kafka/v3/clusters/{self.cluster_id}"
+        self.group_lags = f"{self.here}/consumer-groups/{GROUP}/lags"
 
     @property
     def bootstrap(self) -> str:
@@ -153,93 +154,110 @@ def test_a_cluster_is_linked_balanced_lost_and_taken_over_from(
         service(tmp_path / "linker.log", "linker", "-b", cluster.nodes[1].bootstrap),
     ):
         story = Story(api, source, cluster)
-        values = [f"order {number}" for number in range(RECORDS)]
+        mirror = _a_link_brings_the_orders_over(story)
+        _lag_is_told_and_reaches_zero(story)
+        first = _a_group_reads_a_part_at_the_source(story)
+        _a_broker_is_added_and_gets_its_share(story)
+        _a_mirror_copies_another_topic(story, tmp_path)
+        _the_source_dies_and_the_copy_is_taken_over(story, mirror, first)
+        _a_report_tells_the_numbers_of_the_samples(story, tmp_path)
 
-        # Topics with observers here, orders there; a link brings the orders over.
-        story.make(story.here, "events", PARTITIONS, isthmus_placement_constraints=CONSTRAINTS)
-        (observed,) = {tuple(sorted(_observers(one))) for one in _replica_status(story, "events")}
-        assert observed == (3,)
-        story.make(story.there, "orders", PARTITIONS)
-        mirror = story.link()
-        story.write(source.bootstrap, "orders", values)
-        api.await_that(mirror, lambda one: story.copied(one) == RECORDS)
-        assert api.get(mirror)["mirror_status"] == "ACTIVE"
 
-        # The lag of link and observers is told, and reaches zero.
-        lag = "/api/v1/lag?by=copy&kind=link&topic=orders"
-        series = api.await_that(
-            lag, lambda one: len(one["series"]) == PARTITIONS and all(_at_end(s) for s in one["series"])
-        )
-        assert {(s["link"], s["source_topic"], s["target_cluster"]) for s in series["series"]} == {
-            (LINK, "orders", story.cluster_id)
-        }
-        story.write(story.bootstrap, "events", values)
-        api.await_that("/api/v1/lag?by=copy&kind=observer&topic=events", lambda one: len(one["series"]) == PARTITIONS)
+def _a_link_brings_the_orders_over(story: Story) -> str:
+    """Topics with observers here, orders there."""
+    story.make(story.here, "events", PARTITIONS, isthmus_placement_constraints=CONSTRAINTS)
+    (observed,) = {tuple(sorted(_observers(one))) for one in _replica_status(story, "events")}
+    assert observed == (3,)
+    story.make(story.there, "orders", PARTITIONS)
+    mirror = story.link()
+    story.write(story.source.bootstrap, "orders", ORDERS)
+    story.api.await_that(mirror, lambda one: story.copied(one) == RECORDS)
+    assert story.api.get(mirror)["mirror_status"] == "ACTIVE"
+    return mirror
 
-        # A group reads a part there; its offsets come over.
-        first = story.read_as_group(source.bootstrap, READ)
-        assert len(first) == READ
-        lags = f"{story.here}/consumer-groups/{GROUP}/lags"
-        api.await_that(lags, lambda one: sum(p["current_offset"] for p in one.get("data", ())) == READ)
 
-        # A broker is added, and gets its share by a plan.
-        cluster.nodes[ADDED].start()
-        plans = f"/api/v1/clusters/{story.cluster_id}/balancer/plans"
-        wait_until(
-            lambda: _share(plan := api.ask("POST", plans, {}).body) is not None and not plan["lacking"],
-            "samples of all brokers",
-        )
-        plan = api.ask("POST", plans, {}).body
-        begun = api.ask(
-            "POST",
-            "/api/v1/tasks",
-            {"kind": "execute-plan", "cluster_id": story.cluster_id, "partitions": plan["targets"]},
-        )
-        ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
-        assert (ended["state"], ended["failed"]) == ("DONE", 0)
-        promised = {load["broker_id"]: load["replicas"] for load in plan["after"]}
-        assert promised[ADDED] > 0
-        for target in plan["targets"]:
-            replicas = api.get(
-                f"{story.here}/topics/{target['topic_name']}/partitions/{target['partition_id']}/replicas"
-            )["data"]
-            assert sorted(one["broker_id"] for one in replicas) == sorted(target["broker_ids"])
-        journal = 2  # replicas of the topic in which the run has written its throttles down
-        api.await_that(
-            "/api/v1/topology", lambda _: _replicas(api, story.cluster_id) == sum(promised.values()) + journal
-        )
+def _lag_is_told_and_reaches_zero(story: Story) -> None:
+    """That of the link, and that of the observers."""
+    lag = "/api/v1/lag?by=copy&kind=link&topic=orders"
+    series = story.api.await_that(
+        lag, lambda one: len(one["series"]) == PARTITIONS and all(_at_end(each) for each in one["series"])
+    )
+    told = {(each["link"], each["source_topic"], each["target_cluster"]) for each in series["series"]}
+    assert told == {(LINK, "orders", story.cluster_id)}
+    story.write(story.bootstrap, "events", ORDERS)
+    observers = "/api/v1/lag?by=copy&kind=observer&topic=events"
+    story.api.await_that(observers, lambda one: len(one["series"]) == PARTITIONS)
 
-        # A mirror copies another topic between the same clusters, under a name that tells where it comes from.
-        story.make(story.there, "clicks", 2)
-        story.write(source.bootstrap, "clicks", values)
-        with service(tmp_path / "mirror.log", "mirror", "-c", str(_mirror_file(tmp_path, story))):
-            wait_until(lambda: sorted(story.read("kafka.clicks")) == sorted(values), "all clicks in the mirrored topic")
 
-        # The source dies; the copy is taken over, and the group goes on where it was.
-        source.kill()
-        asked = {"mirror_topic_names": ["orders"]}
-        assert (
-            api.ask("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked).body["data"][0]["error_code"] is None
-        )
-        api.await_that(mirror, lambda one: one["mirror_status"] == "STOPPED")
-        story.write(story.bootstrap, "orders", ["after the failover"])
-        rest = story.read_as_group(story.bootstrap, RECORDS - READ + 1)
-        assert sorted(first + rest) == sorted([*values, "after the failover"])
-        assert api.get(lags)["data"]
-        assert all(one["lag"] == 0 for one in api.get(lags)["data"])
+def _a_group_reads_a_part_at_the_source(story: Story) -> list[str]:
+    """Its offsets come over."""
+    first = story.read_as_group(story.source.bootstrap, READ)
+    assert len(first) == READ
+    story.api.await_that(
+        story.group_lags, lambda one: sum(lag["current_offset"] for lag in one.get("data", ())) == READ
+    )
+    return first
 
-        # The report's numbers are those of the samples.
-        report = tmp_path / "report.json"
-        isthmus("lag", "report", "-b", story.bootstrap, "--json", str(report), "--html", str(tmp_path / "report.html"))
-        (row,) = [one for one in json.loads(report.read_text())["lag"]["topic"]["rows"] if one["kind"] == "link"]
-        told = _samples(story.bootstrap)
-        assert (row["link"], row["topic"], row["samples"], row["copies"]) == (LINK, "orders", len(told), PARTITIONS)
-        for name in ("lag_ms", "lag_records"):
-            numbers = sorted(sample[name] for sample in told if sample["lag_ms"] >= 0)
-            for percent in (50, 95, 99):
-                assert row[f"{name}_p{percent}"] == numbers[max(ceil(len(numbers) * percent / 100) - 1, 0)]
-            assert row[f"{name}_max"] == numbers[-1]
-        assert "<svg" in (tmp_path / "report.html").read_text()
+
+def _a_broker_is_added_and_gets_its_share(story: Story) -> None:
+    """By a plan, that does what it promised."""
+    api = story.api
+    story.cluster.nodes[ADDED].start()
+    plans = f"/api/v1/clusters/{story.cluster_id}/balancer/plans"
+    wait_until(
+        lambda: _share(plan := api.ask("POST", plans, {}).body) is not None and not plan["lacking"],
+        "samples of all brokers",
+    )
+    plan = api.ask("POST", plans, {}).body
+    task = {"kind": "execute-plan", "cluster_id": story.cluster_id, "partitions": plan["targets"]}
+    begun = api.ask("POST", "/api/v1/tasks", task)
+    ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
+    assert (ended["state"], ended["failed"]) == ("DONE", 0)
+    promised = {load["broker_id"]: load["replicas"] for load in plan["after"]}
+    assert promised[ADDED] > 0
+    for target in plan["targets"]:
+        partition = f"{story.here}/topics/{target['topic_name']}/partitions/{target['partition_id']}"
+        replicas = api.get(f"{partition}/replicas")["data"]
+        assert sorted(one["broker_id"] for one in replicas) == sorted(target["broker_ids"])
+    journal = 2  # replicas of the topic in which the run has written its throttles down
+    api.await_that("/api/v1/topology", lambda _: _replicas(api, story.cluster_id) == sum(promised.values()) + journal)
+
+
+def _a_mirror_copies_another_topic(story: Story, directory: Path) -> None:
+    """Between the same clusters, under a name that tells where it comes from."""
+    story.make(story.there, "clicks", 2)
+    story.write(story.source.bootstrap, "clicks", ORDERS)
+    with service(directory / "mirror.log", "mirror", "-c", str(_mirror_file(directory, story))):
+        wait_until(lambda: sorted(story.read("kafka.clicks")) == sorted(ORDERS), "all clicks in the mirrored topic")
+
+
+def _the_source_dies_and_the_copy_is_taken_over(story: Story, mirror: str, first: Sequence[str]) -> None:
+    """The group goes on where it was."""
+    story.source.kill()
+    asked = {"mirror_topic_names": ["orders"]}
+    answer = story.api.ask("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked)
+    assert answer.body["data"][0]["error_code"] is None
+    story.api.await_that(mirror, lambda one: one["mirror_status"] == "STOPPED")
+    story.write(story.bootstrap, "orders", ["after the failover"])
+    rest = story.read_as_group(story.bootstrap, RECORDS - READ + 1)
+    assert sorted([*first, *rest]) == sorted([*ORDERS, "after the failover"])
+    lags = story.api.get(story.group_lags)["data"]
+    assert lags
+    assert all(one["lag"] == 0 for one in lags)
+
+
+def _a_report_tells_the_numbers_of_the_samples(story: Story, directory: Path) -> None:
+    report, page = directory / "report.json", directory / "report.html"
+    isthmus("lag", "report", "-b", story.bootstrap, "--json", str(report), "--html", str(page))
+    (row,) = [one for one in json.loads(report.read_text())["lag"]["topic"]["rows"] if one["kind"] == "link"]
+    told = _samples(story.bootstrap)
+    assert (row["link"], row["topic"], row["samples"], row["copies"]) == (LINK, "orders", len(told), PARTITIONS)
+    for name in ("lag_ms", "lag_records"):
+        numbers = sorted(sample[name] for sample in told if sample["lag_ms"] >= 0)
+        for percent in (50, 95, 99):
+            assert row[f"{name}_p{percent}"] == numbers[max(ceil(len(numbers) * percent / 100) - 1, 0)]
+        assert row[f"{name}_max"] == numbers[-1]
+    assert "<svg" in page.read_text()
 
 
 def _mirror_file(directory: Path, story: Story) -> Path:

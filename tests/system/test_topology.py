@@ -1,9 +1,7 @@
 """`isthmus up` and its kin as commands: a small topology from a file, the built-in one, faults made by hand, and what cannot be."""
 
 import json
-import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +15,12 @@ from isthmus_topology.plan import make_plan
 from isthmus_topology.processes import open_site
 from isthmus_topology.wiring import ControlPlane
 
-from tests.node import ISTHMUS, free_ports
+from tests.node import free_ports
 from tests.system.ledger import wait_until
 from tests.system.quorums import wait_for
-from tests.system.stretched import free_base, ports_of
+from tests.system.site import Site, with_console
+from tests.system.stretched import ports_of
 
-SECONDS: Final = 180
 SMALL: Final = """
 regions = ["west", "east"]
 
@@ -49,31 +47,8 @@ replication_factor = 3
 """
 
 
-class Commands:
-    """The command line, with a directory for its topology."""
-
-    def __init__(self, directory: Path, text: str) -> None:
-        self.directory = directory / "site"
-        self.file = directory / "topology.toml"
-        self.base = free_base(text)
-        self.text = f"base_port = {self.base}\n{text}"
-        self.file.write_text(self.text)
-
-    def run(self, *arguments: str, status: int = 0) -> str:
-        """What it prints; with another status than 0 what it complains."""
-        finished = subprocess.run(
-            [ISTHMUS, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env={**os.environ, "ISTHMUS_TOPOLOGY_DIR": str(self.directory), "COLUMNS": "200"},
-            check=False,
-        )
-        assert finished.returncode == status, (arguments, finished.stdout, finished.stderr)
-        return finished.stderr if status else finished.stdout
-
-    def up(self) -> str:
-        return self.run("up", str(self.file))
+class Commands(Site):
+    """And what tests want to know of it."""
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self.run("status", "-o", "json"))
@@ -103,8 +78,7 @@ class Commands:
 def commands(tmp_path: Path) -> Iterator[Commands]:
     made = Commands(tmp_path, SMALL)
     yield made
-    if made.directory.exists():
-        made.run("down", "--purge")
+    made.down()
     assert made.pids() == set()
 
 
@@ -184,7 +158,7 @@ def test_what_cannot_be_is_said_and_leaves_nothing_running(commands: Commands) -
 def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_path: Path) -> None:
     printed = Commands(tmp_path, SMALL).run("up", "--print")
     (port,) = free_ports(1)
-    commands = Commands(tmp_path, printed.replace("[control_plane]", f'[control_plane]\nlisten = "127.0.0.1:{port}"'))
+    commands = Commands(tmp_path, with_console(printed, port))
     try:
         assert f"console http://127.0.0.1:{port}, user admin, key " in commands.up()
         overview = commands.status()
@@ -206,7 +180,7 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
         assert {service["state"] for service in commands.status()["services"]} == {"running"}
         commands.up()  # nothing is made twice
     finally:
-        commands.run("down", "--purge")
+        commands.down()
     assert commands.pids() == set()
 
 
@@ -240,5 +214,5 @@ def test_the_built_in_stretched_cluster(tmp_path: Path) -> None:
             "us-east": (6, 0, 6),
         }
     finally:
-        commands.run("down", "--purge")
+        commands.down()
     assert commands.pids() == set()
