@@ -14,9 +14,9 @@ from isthmus_client.client import Client, parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 API = "http://api:9190"
-ATLANTIC = "eu-west-1.between:9093,eu-north-1.between:9093"
-REPORTS = "reports-1.between:9093"
-ARCHIVE = "archive-1.between:9093"
+ATLANTIC = "eu-west-1:9192,eu-north-1:9392"
+REPORTS = "reports-1:9592"
+ARCHIVE = "archive-1:9692"
 CONFLICT = 409
 PLACEMENT = {
     "version": 2,

@@ -25,12 +25,14 @@ _SAMPLES_MS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """Who connects to `port` in region `near` reaches `target` in region `far`."""
+    """Who connects to `port` in region `near` reaches `target` in region `far`; on one machine they are all at one address."""
 
     near: str
     far: str
     port: int
     target: int
+    listen: str = HOST
+    host: str = HOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.request import Request, urlopen
 
@@ -13,6 +15,34 @@ from tests.system.ledger import wait_until
 RECORDS: Final = 500
 LINES: Final = "".join(f"order {number}\n" for number in range(RECORDS))
 VALUES: Final = sorted(LINES.split("\n")[:-1])
+NODES: Final = {
+    "eu-west-1": "eu-west-1:9192",
+    "eu-north-1": "eu-north-1:9392",
+    "us-east-1": "us-east-1:9492",
+    "reports-1": "reports-1:9592",
+    "archive-1": "archive-1:9692",
+}
+"""Where clients of every region find them."""
+CROSSINGS: Final = {("eu-west-1", "eu-north-1"): 14, ("eu-west-1", "us-east-1"): 72, ("eu-north-1", "us-east-1"): 86}
+"""Milliseconds there and back between two nodes, at the least: twice the latency without its jitter."""
+ASK: Final = """
+import asyncio, sys, time
+from isthmus_client.client import parse_bootstrap
+from isthmus_client.connection import Connection
+from isthmus_wire.apis import ApiKey
+
+async def main():
+    connection = await Connection.open(parse_bootstrap(sys.argv[1])[0], "far")
+    times = []
+    for _ in range(10):
+        started = time.monotonic()
+        await connection.exchange(ApiKey.API_VERSIONS, 0, ())
+        times.append(time.monotonic() - started)
+    print(min(times) * 1000)
+
+asyncio.run(main())
+"""
+"""The quickest of some answers of a broker, in milliseconds."""
 
 
 def asked(stack: Stack, path: str) -> Any:
@@ -27,9 +57,33 @@ def asked(stack: Stack, path: str) -> Any:
 def values(stack: Stack, service: str) -> list[str]:
     """What there is to read of the orders at a broker of a region."""
     told = stack.isthmus(
-        service, "consume", "orders", "-b", f"{service}:9092", "--from-beginning", "--until-end", "--format", "%v\\n"
+        service, "consume", "orders", "-b", NODES[service], "--from-beginning", "--until-end", "--format", "%v\\n"
     )
     return sorted(told.splitlines())
+
+
+@pytest.fixture(scope="module")
+def orders(stack: Stack) -> list[str]:
+    """Some, written in Ireland once."""
+    stack.isthmus("eu-west-1", "produce", "orders", "-b", NODES["eu-west-1"], given=LINES)
+    return VALUES
+
+
+@contextmanager
+def cut_off(stack: Stack, region: str, *others: str) -> Iterator[None]:
+    """A region that nothing reaches and nothing leaves, within the block."""
+    wan = ("exec", "-T", "wan", "python", "/wan.py")
+    try:
+        for other in others:
+            stack.compose(*wan, "cut", region, other)
+        yield
+    finally:
+        stack.compose(*wan, "heal")
+
+
+def states(stack: Stack) -> dict[str, str]:
+    """Of the clusters, as the control plane sees them."""
+    return {cluster["name"]: cluster["state"] for cluster in asked(stack, "/api/v1/topology")["clusters"]}
 
 
 def test_every_service_is_healthy_and_runs_as_nobody_special(stack: Stack) -> None:
@@ -57,27 +111,48 @@ def test_the_control_plane_keeps_the_inventory_in_postgresql(stack: Stack) -> No
     assert len(asked(stack, "/api/v1/clusters")["clusters"]) == 3
 
 
+@pytest.mark.parametrize(("here", "there"), CROSSINGS)
+def test_a_question_to_another_region_takes_the_way_there_and_back(stack: Stack, here: str, there: str) -> None:
+    for asker, answerer in ((here, there), (there, here)):
+        milliseconds = float(stack.compose("exec", "-T", asker, "python", "-c", ASK, NODES[answerer]))
+        assert milliseconds > CROSSINGS[here, there]
+
+
 def test_payments_are_mirrored_into_the_archive(stack: Stack) -> None:
-    read = ("consume", "atlantic.payments", "-b", "archive-1:9092", "--from-beginning", "-n", "1", "--timeout", "60")
+    read = ("consume", "atlantic.payments", "-b", NODES["archive-1"], "--from-beginning", "-n", "1", "--timeout", "60")
     wait_until(
-        lambda: "atlantic.payments" in stack.isthmus("archive-1", "topic", "list", "-b", "archive-1:9092"),
+        lambda: "atlantic.payments" in stack.isthmus("archive-1", "topic", "list", "-b", NODES["archive-1"]),
         "the mirrored topic",
     )
     assert stack.isthmus("archive-1", *read) != ""
 
 
-def test_orders_are_read_near_by_and_go_on_in_the_other_cluster_without_their_source(stack: Stack) -> None:
-    stack.isthmus("eu-west-1", "produce", "orders", "-b", "eu-west-1:9092", given=LINES)
-    assert values(stack, "us-east-1") == VALUES
-    wait_until(lambda: values(stack, "reports-1") == VALUES, "all orders in the reports")
+def test_a_region_that_is_cut_off_reads_what_it_has_and_is_missed_by_the_control_plane(
+    stack: Stack, orders: list[str]
+) -> None:
+    wait_until(lambda: values(stack, "reports-1") == orders, "all orders in the reports")
+    with cut_off(stack, "us-east", "eu-west", "eu-north"):
+        assert values(stack, "reports-1") == orders
+        wait_until(lambda: states(stack)["reports"] == "AWAY", "the reports away")
+        atlantic = next(one for one in asked(stack, "/api/v1/topology")["clusters"] if one["name"] == "atlantic")
+        assert [one["broker_id"] for one in atlantic["brokers"] if one["away_since_ms"] is not None] == [4]
+        assert states(stack) == {"archive": "UP", "atlantic": "UP", "reports": "AWAY"}
+    wait_until(lambda: set(states(stack).values()) == {"UP"}, "every cluster answering")
+
+
+def test_orders_are_read_near_by_and_go_on_in_the_other_cluster_without_their_source(
+    stack: Stack, orders: list[str]
+) -> None:
+    assert values(stack, "us-east-1") == orders
+    wait_until(lambda: values(stack, "reports-1") == orders, "all orders in the reports")
     mirror = ("link", "mirror")
     with pytest.raises(AssertionError, match="from-atlantic"):
-        stack.isthmus("reports-1", "produce", "orders", "-b", "reports-1:9092", given="written too early\n")
+        stack.isthmus("reports-1", "produce", "orders", "-b", NODES["reports-1"], given="written too early\n")
     stack.compose("kill", "eu-west-1", "eu-west-2", "eu-north-1", "us-east-1", "linker")
-    stack.isthmus("reports-1", *mirror, "failover", "orders", "-b", "reports-1:9092")
-    (told,) = json.loads(stack.isthmus("reports-1", *mirror, "list", "-b", "reports-1:9092", "-o", "json"))
+    stack.isthmus("reports-1", *mirror, "failover", "orders", "-b", NODES["reports-1"])
+    (told,) = json.loads(stack.isthmus("reports-1", *mirror, "list", "-b", NODES["reports-1"], "-o", "json"))
     assert told["state"] == "STOPPED"
-    stack.isthmus("reports-1", "produce", "orders", "-b", "reports-1:9092", given="written after the failover\n")
-    assert values(stack, "reports-1") == sorted([*VALUES, "written after the failover"])
+    stack.isthmus("reports-1", "produce", "orders", "-b", NODES["reports-1"], given="written after the failover\n")
+    assert values(stack, "reports-1") == sorted([*orders, "written after the failover"])
     stack.compose("up", "--detach", "--wait")
-    assert values(stack, "eu-north-1") == VALUES
+    assert values(stack, "eu-north-1") == orders

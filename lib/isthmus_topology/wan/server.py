@@ -18,7 +18,6 @@ from typing import Any, Final
 from isthmus_topology.description import Topology, Weather, read_weather
 from isthmus_topology.plan import Relay
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.service_plan import HOST
 from isthmus_topology.wan.direction import Direction
 from isthmus_topology.wan.relay import Crossing, Relayed
 
@@ -45,12 +44,12 @@ class Wan:
         """Listen; raises OSError when a port is taken."""
         loop = asyncio.get_running_loop()
         for relay in relays:
-            crossing, target = self._crossings[relay.near, relay.far], relay.target
+            crossing = self._crossings[relay.near, relay.far]
 
-            def accept(crossing: Crossing = crossing, target: int = target) -> asyncio.Protocol:
-                return Relayed(crossing, HOST, target).near
+            def accept(crossing: Crossing = crossing, relay: Relay = relay) -> asyncio.Protocol:
+                return Relayed(crossing, relay.host, relay.target).near
 
-            self._servers.append(await loop.create_server(accept, HOST, relay.port, backlog=_BACKLOG))
+            self._servers.append(await loop.create_server(accept, relay.listen, relay.port, backlog=_BACKLOG))
 
     def close(self) -> None:
         for server in self._servers:
