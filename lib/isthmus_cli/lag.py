@@ -54,12 +54,16 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every number of the page.")] = None,
     topic: TopicOption = None,
+    history: Annotated[
+        str | None, typer.Option("--history", metavar="DIR", help="Read what `lag stream` wrote, and no topic.")
+    ] = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Lag, what would have been lost, and missed objectives, of links, topics, regions and copies."""
     _check_installed()
+    from isthmus_lag.history import read_history
     from isthmus_lag.jobs.objectives import parse_objective
     from isthmus_lag.report import NothingToReport, ReportOptions, make_report, read_samples
 
@@ -68,18 +72,19 @@ def report(
         rules = [parse_objective(text) for text in objective or ()]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--objective'") from error
-    from_ms, to_ms = _time(since, now_ms, "--from"), _time(until, now_ms, "--to")
-    options = ReportOptions(
-        bootstrap=bootstrap,
-        topic=_topic(bootstrap, topic),
-        from_ms=from_ms,
-        to_ms=to_ms,
-        step_ms=step_ms,
-        objectives=rules,
-    )
+    if history is not None and topic is not None:
+        raise typer.BadParameter("a report reads a topic or a history, not both", param_hint="'--history'")
+    window = _time(since, now_ms, "--from"), _time(until, now_ms, "--to")
+    options = ReportOptions(from_ms=window[0], to_ms=window[1], step_ms=step_ms, objectives=rules)
+    name = _topic(bootstrap, topic) if history is None else ""
     with _spark("isthmus lag report", master, conf) as spark:
         try:
-            document = make_report(read_samples(spark, options), options)
+            rows = (
+                read_samples(spark, bootstrap, name, *window)
+                if history is None
+                else read_history(spark, history, *window)
+            )
+            document = make_report(rows, options)
         except NothingToReport as nothing:
             fail(str(nothing))
     _write(document, html, json)
@@ -96,6 +101,9 @@ def stream(
     every: Annotated[str, typer.Option("--every", help="How often a batch is written.")] = "10 seconds",
     once: Annotated[bool, typer.Option("--once", help="Write what is there now, and end.")] = False,
     batch: Annotated[int | None, typer.Option("--max-offsets", min=1, help="The most that one batch reads.")] = None,
+    fail_on_data_loss: Annotated[
+        bool, typer.Option(help="End when the topic lost samples, or was made anew, before they were read; or go on.")
+    ] = True,
     topic: TopicOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
@@ -110,6 +118,7 @@ def stream(
         directory=to,
         every=None if once else every,
         per_trigger=batch or OFFSETS_PER_TRIGGER,
+        fail_on_loss=fail_on_data_loss,
     )
     with _spark("isthmus lag stream", master, conf) as spark:
         stopping = _stopping()

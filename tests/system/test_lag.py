@@ -1,76 +1,33 @@
 """Reports and history of lag, by the commands, over a topic that a node holds."""
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isthmus_client.admin import topics
-from isthmus_client.client import Client, parse_bootstrap
-from isthmus_client.producer import Producer
+from isthmus_lag.history import read_history
+from isthmus_lag.jobs.objectives import parse_objective
+from isthmus_lag.report import ReportOptions, make_report, read_samples
 from isthmus_lag.samples import SCHEMA
 from isthmus_lag.session import spark_session
-from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
+from isthmus_lag.stream import StreamOptions, await_end, start_stream
+from isthmus_service.lag import LAG_TOPIC
 
 from tests.node import ISTHMUS, running_node
+from tests.system.lag_samples import START_MS, records, sample, samples, write
 
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 PROGRAM = Path(__file__).parents[2] / "lib" / "isthmus_cli" / "__main__.py"
 SECONDS = 240
-START_MS = 1_760_000_000_000
+DAY_MS = 24 * 3600 * 1000
 SMALL = ["--conf", "spark.driver.memory=512m", "--conf", "spark.sql.shuffle.partitions=1"]
 SUBMIT_SMALL = ["--master", "local[1]", *SMALL]
-
-
-def sample(at_ms: int, partition: int, lag_ms: int) -> LagSample:
-    return LagSample(
-        kind=CopyKind.LINK,
-        link="atlantic",
-        source_cluster="far",
-        target_cluster="near",
-        source_region="us",
-        target_region="eu",
-        source_topic="orders",
-        topic="orders",
-        partition=partition,
-        target_broker=-1,
-        source_end=10_000,
-        target_end=10_000 - lag_ms,
-        lag_ms=lag_ms,
-        at_ms=at_ms,
-    )
-
-
-def write(bootstrap: str, records: Iterable[tuple[bytes, bytes]]) -> None:
-    async def written() -> None:
-        async with Client(parse_bootstrap(bootstrap)) as client:
-            await topics.create(client, [topics.NewTopic(LAG_TOPIC, partitions=2)])
-            producer = Producer(client)
-            for index, (key, value) in enumerate(records):
-                await producer.send(LAG_TOPIC, value, key=key, partition=index % 2)
-            await producer.flush()
-
-    asyncio.run(written())
-
-
-def samples(moments: range) -> list[LagSample]:
-    """Two partitions a second, with lags of 10 ms for each second of a moment, and of a tenth of that."""
-    return [
-        sample(START_MS + second * 1000, partition, second * (10 if partition == 0 else 1))
-        for second in moments
-        for partition in (0, 1)
-    ]
-
-
-def records(told: Sequence[LagSample]) -> list[tuple[bytes, bytes]]:
-    return [(one.key(), one.value()) for one in told]
 
 
 def isthmus(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -150,6 +107,10 @@ def test_a_killed_stream_goes_on_without_loss_or_doubles(tmp_path: Path) -> None
                 for row in kept.where("topic is not null").select("day", "kind").collect()
             }
             assert days == {("2025-10-09", "link")}
+    told_again = isthmus("lag", "report", "--history", str(history), *SMALL, "-o", "json")
+    assert told_again.returncode == 0, told_again.stderr[-3000:]
+    counted = json.loads(told_again.stdout)["samples"]
+    assert (counted["records"], counted["samples"], counted["corrupt"]) == (221, 220, 1)
 
 
 def await_file(path: Path, writer: "subprocess.Popen[bytes]") -> None:
@@ -163,12 +124,33 @@ def await_file(path: Path, writer: "subprocess.Popen[bytes]") -> None:
     raise TimeoutError(f"{path} was not made")
 
 
+def test_a_report_of_the_history_has_the_numbers_of_the_topic(tmp_path: Path) -> None:
+    midnight = int(time.time() * 1000) // DAY_MS * DAY_MS
+    moments = [midnight + second * 1000 for second in range(-30, 30)]
+    told = [sample(at, partition, (at // 1000) % 7 * 50) for at in moments for partition in (0, 1)]
+    no_kind = json.dumps({"version": 2, "link": "atlantic"}).encode()
+    with running_node(tmp_path / "node") as node:
+        write(node.bootstrap, records(told), [one.at_ms + 10 for one in told])
+        write(node.bootstrap, [(b"x", b"no sample"), (b"y", no_kind)], [moments[-1] + 20] * 2)
+        with spark_session("history", "local[2]", {"spark.driver.memory": "512m"}) as spark:
+            directory = str(tmp_path / "history")
+            job = StreamOptions(bootstrap=node.bootstrap, topic=LAG_TOPIC, directory=directory, every=None)
+            await_end(start_stream(spark, job), lambda: False)
+            for window, count in (((None, None), 120), ((midnight - 10_000, midnight + 5000), 30)):
+                options = ReportOptions(from_ms=window[0], to_ms=window[1], objectives=[parse_objective("rpo.ms=100")])
+                report = make_report(read_history(spark, directory, *window), options)
+                assert report == make_report(read_samples(spark, node.bootstrap, LAG_TOPIC, *window), options)
+                assert report["samples"]["samples"] == count
+                assert (report["samples"]["corrupt"], report["samples"]["later_versions"]) == (1, 1)
+
+
 def test_what_is_wrong_is_said_in_a_line(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         for arguments, message in (
             (("-b", node.bootstrap), f"there is no topic {LAG_TOPIC}"),
             (("-b", node.bootstrap, "--objective", "lag=1"), "wants rpo.ms=5000"),
             (("-b", node.bootstrap, "--from", "noon"), "wants an ISO 8601 time"),
+            (("--topic", "t", "--history", "here"), "a topic or a history, not both"),
         ):
             ended = isthmus("lag", "report", *arguments)
             assert ended.returncode != 0

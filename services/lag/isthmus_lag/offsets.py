@@ -1,18 +1,20 @@
 """Which records to read: the options of the data source, and the ranges that come of them. Pure.
 
-The options are those of Spark's own Kafka source: `startingOffsets` and `endingOffsets` (earliest, latest, or JSON by topic and partition,
-where -2 is the earliest and -1 the latest), `startingTimestamp` and `endingTimestamp` (milliseconds, for every partition),
-`startingOffsetsByTimestamp` and `endingOffsetsByTimestamp` (JSON).
+The options are those of Spark's own Kafka source, and mean the same: `startingOffsets` and `endingOffsets` (earliest, latest, or JSON by
+topic and partition, where -2 is the earliest and -1 the latest), `startingTimestamp` and `endingTimestamp` (milliseconds, for every
+partition), `startingOffsetsByTimestamp` and `endingOffsetsByTimestamp` (JSON). JSON names every partition of the topic. Where no record is
+as late as the starting time, `startingOffsetsByTimestampStrategy` says what then: error, or latest.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 RECORDS_PER_PARTITION: Final = 250_000
 """So many records make one Spark task, unless `maxRecordsPerPartition` says otherwise."""
+STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -34,17 +36,43 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """One for every partition, or one for each by name."""
+    """One for every partition, or one for each by name. A time after the last record is the end, or an error when it is `strict`."""
 
     every: Bound | None
     each: Mapping[int, Bound]
+    strict: bool = False
 
-    def of(self, partition: int) -> Bound:
-        """Raises ValueError for a partition that was left out."""
-        bound = self.each.get(partition, self.every)
-        if bound is None:
-            raise ValueError(f"the offsets name partitions, but not partition {partition} of the topic")
-        return bound
+    def over(self, partitions: Collection[int]) -> dict[int, Bound]:
+        """By partition of the topic; raises ValueError when others were named."""
+        if self.every is not None:
+            return dict.fromkeys(partitions, self.every)
+        if set(self.each) != set(partitions):
+            named, there = sorted(self.each), sorted(partitions)
+            raise ValueError(f"the offsets name partitions {named}, and the topic has {there}: name every one of them")
+        return dict(self.each)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream is: the next offset of each partition, and of which topic, for one made anew under the name is another."""
+
+    topic_id: str | None
+    offsets: Mapping[int, int]
+
+    def told(self) -> dict[str, Any]:
+        """As Spark keeps it."""
+        return {"topic_id": self.topic_id, "offsets": {str(key): at for key, at in sorted(self.offsets.items())}}
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> "Position":
+        """From what Spark kept; streams that were begun before topics' ids were kept have offsets alone."""
+        if "offsets" not in told:
+            told = {"topic_id": None, "offsets": told}
+        return cls(told["topic_id"], {int(partition): offset for partition, offset in told["offsets"].items()})
+
+    def is_of(self, topic_id: str | None) -> bool:
+        """Whether the offsets are of this topic, as far as it is known: brokers before Kafka 2.8 have no ids."""
+        return None in (self.topic_id, topic_id) or self.topic_id == topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +93,24 @@ def parse_bounds(options: Mapping[str, str], side: str, topic: str, default: int
     if not given:
         return Bounds(Bound(Kind.OFFSET, default), {})
     (name,), text = given, options[given[0]].strip()
+    strict = side == "starting" and _is_strict(options)
     if name.endswith("OffsetsByTimestamp"):
-        return Bounds(None, _by_partition(name, text, topic, Kind.TIME))
+        return Bounds(None, _by_partition(name, text, topic, Kind.TIME), strict)
     if name.endswith("Timestamp"):
         if not text.isdigit():
             raise ValueError(f"{name} wants milliseconds since 1970, not '{text}'")
-        return Bounds(Bound(Kind.TIME, int(text)), {})
+        return Bounds(Bound(Kind.TIME, int(text)), {}, strict)
     special = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
     if special is not None:
         return Bounds(Bound(Kind.OFFSET, special), {})
     return Bounds(None, _by_partition(name, text, topic, Kind.OFFSET))
+
+
+def _is_strict(options: Mapping[str, str]) -> bool:
+    strategy = options.get(STRATEGY) or "error"
+    if strategy.lower() not in ("error", "latest"):
+        raise ValueError(f"{STRATEGY} wants error or latest, not '{strategy}'")
+    return strategy.lower() == "error"
 
 
 def _by_partition(name: str, text: str, topic: str, kind: Kind) -> dict[int, Bound]:

@@ -1,9 +1,10 @@
 """The samples' topic, read through isthmus_client from processes of Spark, which do not wait for anything asynchronous."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from uuid import UUID
 
 from isthmus_client.admin import topics
 from isthmus_client.admin.list_offsets import At, list_offsets
@@ -14,7 +15,8 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_client.scatter import results
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_lag.offsets import Bounds, Kind, OffsetRange
+from isthmus_lag.held import Extent, Held, check_held, check_same
+from isthmus_lag.offsets import STRATEGY, Bounds, Kind, OffsetRange, Position
 from isthmus_lag.samples import RawRecord
 
 T = TypeVar("T")
@@ -26,24 +28,12 @@ SILENCE_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 1.0
 
 
-class SamplesLost(Exception):
-    """The topic does not hold any more what was to be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Topic:
     """Where the samples are."""
 
     bootstrap: str
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """The offsets that a partition holds."""
-
-    start: int
-    end: int
 
 
 def _asked(topic: Topic, question: Callable[[Client], Awaitable[T]]) -> T:
@@ -54,58 +44,64 @@ def _asked(topic: Topic, question: Callable[[Client], Awaitable[T]]) -> T:
     return asyncio.run(connected())
 
 
-def extents(topic: Topic) -> dict[int, Extent]:
-    """What each partition holds now; raises ClientError."""
-    return _asked(topic, lambda client: _extents(client, topic.name))
+def look(topic: Topic) -> Held:
+    """What the topic holds now; raises ClientError."""
+    return _asked(topic, lambda client: _look(client, topic.name))
 
 
-async def _extents(client: Client, name: str) -> dict[int, Extent]:
+async def _look(client: Client, name: str) -> Held:
     found = (await topics.describe(client, [name]))[name]
     wanted = [TopicPartition(name, index) for index in sorted(found.partitions)]
     starts = results(await list_offsets(client, dict.fromkeys(wanted, At.EARLIEST)))
     ends = results(await list_offsets(client, dict.fromkeys(wanted, At.LATEST)))
-    return {tp.partition: Extent(starts[tp].offset, ends[tp].offset) for tp in wanted}
+    return Held(_id_of(found.topic_id), {tp.partition: Extent(starts[tp].offset, ends[tp].offset) for tp in wanted})
 
 
-def resolve(topic: Topic, bounds: Bounds) -> dict[int, int]:
-    """The offset that a bound comes to, by partition; a time after the last record is the end. Raises ClientError, ValueError."""
+def _id_of(told: UUID | None) -> str | None:
+    return None if told is None else str(told)
 
-    async def question(client: Client) -> dict[int, int]:
-        held = await _extents(client, topic.name)
-        chosen = {partition: bounds.of(partition) for partition in held}
+
+def resolve(topic: Topic, bounds: Bounds) -> Position:
+    """The offsets that bounds come to; raises ClientError, ValueError."""
+
+    async def question(client: Client) -> Position:
+        held = await _look(client, topic.name)
+        chosen = bounds.over(held.extents)
         times = {
             TopicPartition(topic.name, partition): bound.value
             for partition, bound in chosen.items()
             if bound.kind is Kind.TIME or bound.value < 0
         }
         found = results(await list_offsets(client, times)) if times else {}
-        offsets = {tp.partition: one.offset for tp, one in found.items()}
-        exact = {partition: bound.value for partition, bound in chosen.items() if partition not in offsets}
-        return {partition: held[partition].end if at < 0 else at for partition, at in sorted((offsets | exact).items())}
+        offsets = {partition: bound.value for partition, bound in chosen.items()}
+        for place, one in found.items():
+            if one.offset < 0 and bounds.strict:
+                raise ValueError(
+                    f"partition {place.partition} has no record at or after {times[place]}: with {STRATEGY}=latest it is read from its end"
+                )
+            offsets[place.partition] = one.offset if one.offset >= 0 else held.extents[place.partition].end
+        return Position(held.topic_id, dict(sorted(offsets.items())))
 
     return _asked(topic, question)
 
 
-def check_held(topic: Topic, wanted: Mapping[int, tuple[int, int]], held: Mapping[int, Extent]) -> None:
-    """Raises SamplesLost when a range is not in the topic, or not whole."""
-    for partition, (start, end) in wanted.items():
-        extent = held.get(partition)
-        if extent is None or end > extent.end or (start < end and start < extent.start):
-            there = "is not there" if extent is None else f"holds offsets {extent.start} to {extent.end}"
-            raise SamplesLost(
-                f"offsets {start} to {end} of partition {partition} of {topic.name} were to be read, but it {there}: retention took "
-                "them, or the topic was made anew. With failOnDataLoss=false what is left is read; a stream of a topic that was made "
-                "anew wants another directory."
-            )
+def read_range(
+    topic: Topic, topic_id: str | None, wanted: OffsetRange, fail_on_loss: bool
+) -> Iterator[list[RawRecord]]:
+    """The records, in portions of at most `ROWS_PER_BATCH`; raises ClientError, SamplesLost, TimeoutError.
 
-
-def read_range(topic: Topic, wanted: OffsetRange, fail_on_loss: bool) -> Iterator[list[RawRecord]]:
-    """The records, in portions of at most `ROWS_PER_BATCH`; raises ClientError, SamplesLost, TimeoutError."""
+    None when the topic was made anew since the range was planned, and that is no error.
+    """
     with asyncio.Runner() as runner:
         client = Client(parse_bootstrap(topic.bootstrap), client_id=CLIENT_ID)
         try:
             runner.run(client.__aenter__())
-            yield from _portions(runner, client, topic, wanted, fail_on_loss)
+            position = Position(topic_id, {wanted.partition: wanted.start})
+            there = _id_of(runner.run(topics.describe(client, [topic.name]))[topic.name].topic_id)
+            if fail_on_loss:
+                check_same(topic.name, position, there)
+            if position.is_of(there):
+                yield from _portions(runner, client, topic, wanted, fail_on_loss)
         finally:
             client.close()
 
@@ -123,9 +119,8 @@ def _portions(
                 records = runner.run(consumer.poll(_POLL_SECONDS, ROWS_PER_BATCH))
             except Refused as refused:
                 if refused.code is ErrorCode.offset_out_of_range:
-                    check_held(
-                        topic, {wanted.partition: (before, wanted.end)}, runner.run(_extents(client, topic.name))
-                    )
+                    held = runner.run(_look(client, topic.name))
+                    check_held(topic.name, {wanted.partition: (before, wanted.end)}, held)
                 raise
             portion = [
                 RawRecord(wanted.partition, record.offset, record.timestamp, record.value)

@@ -13,7 +13,8 @@ from pyspark.storagelevel import StorageLevel
 from isthmus_lag.jobs import loss, objectives, percentiles, telling
 from isthmus_lag.jobs.grouping import COPIED, COPY, By
 from isthmus_lag.jobs.objectives import Objective
-from isthmus_lag.samples import CORRUPT
+from isthmus_lag.offsets import STRATEGY
+from isthmus_lag.samples import CORRUPT, LATE_MS
 from isthmus_lag.source import FORMAT
 from isthmus_lag.words import DEFINITIONS
 
@@ -22,8 +23,6 @@ ROWS_MAX: Final = 1000
 """Rows of one table: of more groups the worst are told, and `left_out` says how many are not."""
 WORST_COPIES: Final = 20
 SERIES_BUCKETS: Final = 240
-LATE_MS: Final = 120_000
-"""A sample is written at most so long after its moment: a producer gives it up before."""
 STEP_MIN_MS: Final = 1000
 
 Document = dict[str, Any]
@@ -33,8 +32,6 @@ Document = dict[str, Any]
 class ReportOptions:
     """What to report of; times in milliseconds since 1970, `step_ms` empty for the interval of the samples."""
 
-    bootstrap: str
-    topic: str
     from_ms: int | None = None
     to_ms: int | None = None
     step_ms: int | None = None
@@ -45,13 +42,15 @@ class NothingToReport(Exception):
     """There is no sample in the window."""
 
 
-def read_samples(spark: SparkSession, options: ReportOptions) -> DataFrame:
+def read_samples(
+    spark: SparkSession, bootstrap: str, topic: str, from_ms: int | None = None, to_ms: int | None = None
+) -> DataFrame:
     """The records that the window's samples may be in: none is written before its moment."""
-    reader = spark.read.format(FORMAT).option("bootstrap", options.bootstrap).option("topic", options.topic)
-    if options.from_ms is not None:
-        reader = reader.option("startingTimestamp", str(options.from_ms))
-    if options.to_ms is not None:
-        reader = reader.option("endingTimestamp", str(options.to_ms + LATE_MS))
+    reader = spark.read.format(FORMAT).option("bootstrap", bootstrap).option("topic", topic)
+    if from_ms is not None:
+        reader = reader.option("startingTimestamp", str(from_ms)).option(STRATEGY, "latest")
+    if to_ms is not None:
+        reader = reader.option("endingTimestamp", str(to_ms + LATE_MS))
     return reader.load()
 
 
@@ -113,7 +112,8 @@ def _counts(rows: DataFrame) -> Document:
     found = rows.agg(F.count("*").alias("records"), F.count(CORRUPT).alias("corrupt"), later).first()
     assert found is not None
     reasons = rows.where(F.col(CORRUPT).isNotNull()).groupBy(F.col(CORRUPT).alias("reason")).count()
-    return {**found.asDict(), "corrupt_reasons": _rows(reasons.orderBy(F.desc("count"), "reason").limit(ROWS_MAX))}
+    told = _rows(reasons.orderBy(F.desc("count"), "reason").limit(ROWS_MAX)) if found["corrupt"] else []
+    return {**found.asDict(), "corrupt_reasons": told}
 
 
 def _judgement(moments: Mapping[By, DataFrame], gaps: DataFrame, objective: Objective, step: int) -> Document:

@@ -21,6 +21,8 @@ from pyspark.sql.types import (
 )
 
 CORRUPT: Final = "_corrupt"
+LATE_MS: Final = 120_000
+"""A sample is written at most so long after its moment: a producer gives it up before."""
 _INT: Final = ("int", IntegerType(), pa.int32())
 _LONG: Final = ("long", LongType(), pa.int64())
 _TEXT: Final = ("text", StringType(), pa.string())

@@ -3,8 +3,8 @@
     spark.dataSource.register(LagSource)
     spark.read.format("isthmus_lag").option("bootstrap", "127.0.0.1:9092").load()
 
-Options: `bootstrap` (`kafka.bootstrap.servers` is the same), `topic`, those of `offsets`, `maxRecordsPerPartition`, `failOnDataLoss` (true)
-and, for streams, `maxOffsetsPerTrigger`. Methods have the names that Spark calls.
+Options: `bootstrap`, `topic` (or as in Spark's Kafka source `kafka.bootstrap.servers`, `subscribe`), those of `offsets`,
+`maxRecordsPerPartition`, `failOnDataLoss` (true) and, for streams, `maxOffsetsPerTrigger`. Methods have the names that Spark calls.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +18,20 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from isthmus_lag.held import Extent, check_held, check_same
 from isthmus_lag.offsets import (
     EARLIEST,
     LATEST,
     RECORDS_PER_PARTITION,
     Bounds,
     OffsetRange,
+    Position,
     limited,
     parse_bounds,
     parse_count,
     split,
 )
-from isthmus_lag.reading import Extent, Topic, check_held, extents, read_range, resolve
+from isthmus_lag.reading import Topic, look, read_range, resolve
 from isthmus_lag.samples import SCHEMA, to_arrow
 
 FORMAT: Final = "isthmus_lag"
@@ -38,8 +40,9 @@ FORMAT: Final = "isthmus_lag"
 class RangePartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, topic_id: str | None, wanted: OffsetRange) -> None:
         super().__init__(wanted)
+        self.topic_id = topic_id
         self.wanted = wanted
 
 
@@ -61,7 +64,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     if not bootstrap:
         raise ValueError("the option bootstrap is missing: brokers to begin with, as host:port,...")
     parse_bootstrap(bootstrap)
-    topic = Topic(bootstrap, given.get("topic") or LAG_TOPIC)
+    topic = Topic(bootstrap, given.get("topic") or given.get("subscribe") or LAG_TOPIC)
     if streaming and any(name.lower().startswith("ending") for name in given):
         raise ValueError("a stream has no end: leave the ending options out")
     loss = (given.get("failOnDataLoss") or "true").lower()
@@ -100,17 +103,20 @@ class LagSource(DataSource):
         return LagStreamReader(parse_options(self.options, streaming=True))
 
 
-def plan(options: Options, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[RangePartition]:
+def plan(options: Options, starts: Mapping[int, int], ends: Position) -> list[RangePartition]:
     """The tasks that read from `starts` to before `ends`; raises SamplesLost when that is not there, or takes what is left of it."""
-    wanted = {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.items())}
-    held = extents(options.topic)
+    wanted = {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.offsets.items())}
+    held = look(options.topic)
     if options.fail_on_loss:
-        check_held(options.topic, wanted, held)
+        check_same(options.topic.name, ends, held.topic_id)
+        check_held(options.topic.name, wanted, held)
+    if not ends.is_of(held.topic_id):
+        return []
     tasks: list[RangePartition] = []
     for partition, (start, end) in wanted.items():
-        there = held.get(partition, Extent(0, 0))
+        there = held.extents.get(partition, Extent(0, 0))
         whole = OffsetRange(partition, max(start, there.start), min(end, there.end))
-        tasks += map(RangePartition, split(whole, options.per_partition))
+        tasks += (RangePartition(ends.topic_id, part) for part in split(whole, options.per_partition))
     return tasks
 
 
@@ -123,7 +129,7 @@ class LagReader(DataSourceReader):
     def partitions(self) -> Sequence[RangePartition]:
         """Ranges of offsets."""
         starts = resolve(self._options.topic, self._options.starting)
-        return plan(self._options, starts, resolve(self._options.topic, self._options.ending))
+        return plan(self._options, starts.offsets, resolve(self._options.topic, self._options.ending))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a process of the executor."""
@@ -131,15 +137,15 @@ class LagReader(DataSourceReader):
 
 
 class LagStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. Its offsets are the next ones to read, by partition, as text: Spark keeps them as JSON."""
+    """A stream. Its offsets are those of `Position`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._target: dict[int, int] | None = None
+        self._target: Position | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a stream without a checkpoint begins."""
-        return _told(resolve(self._options.topic, self._options.starting))
+        return resolve(self._options.topic, self._options.starting).told()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxOffsetsPerTrigger`, when it is given."""
@@ -148,42 +154,42 @@ class LagStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is what the query will read."""
-        self._target = self._ends()
+        self._target = look(self._options.topic).end
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Where the next batch ends. A partition that was added is read from its start."""
-        begun = {int(partition): offset for partition, offset in start.items()}
-        held = extents(self._options.topic)
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends. A partition that was added, or whose topic was made anew, is read from its start."""
+        begun, held = Position.read(start), look(self._options.topic)
         if self._options.fail_on_loss:
-            check_held(self._options.topic, {partition: (offset, offset) for partition, offset in begun.items()}, held)
-        ends = self._target or {partition: extent.end for partition, extent in held.items()}
-        latest = {partition: max(end, begun.get(partition, 0)) for partition, end in ends.items()}
+            check_same(self._options.topic.name, begun, held.topic_id)
+            stood = {partition: (offset, offset) for partition, offset in begun.offsets.items()}
+            check_held(self._options.topic.name, stood, held)
+        starts = _starts(begun, held.topic_id)
+        target = self._target
+        ends = (target if target is not None and target.is_of(held.topic_id) else held.end).offsets
         if isinstance(limit, ReadMaxRows):
-            latest = limited({p: begun.get(p, 0) for p in latest}, latest, limit.max_rows)
-        return _told(begun | latest)
+            ends = limited({partition: starts.get(partition, 0) for partition in ends}, ends, limit.max_rows)
+        return Position(held.topic_id, ends).told()
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """For the progress of the query: how far it is behind."""
-        return _told(self._ends())
+        return look(self._options.topic).end.told()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[RangePartition]:
         """Ranges of offsets."""
-        starts, ends = ({int(partition): offset for partition, offset in told.items()} for told in (start, end))
-        return plan(self._options, starts, ends)
+        ends = Position.read(end)
+        return plan(self._options, _starts(Position.read(start), ends.topic_id), ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a process of the executor."""
         return _read(self._options, partition)
 
-    def _ends(self) -> dict[int, int]:
-        return {partition: extent.end for partition, extent in extents(self._options.topic).items()}
 
-
-def _told(offsets: Mapping[int, int]) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+def _starts(begun: Position, topic_id: str | None) -> Mapping[int, int]:
+    return begun.offsets if begun.is_of(topic_id) else {}
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    assert isinstance(partition, RangePartition)
-    for records in read_range(options.topic, partition.wanted, options.fail_on_loss):
+    if not isinstance(partition, RangePartition):  # an empty one of Spark's own, where nothing was planned
+        return
+    for records in read_range(options.topic, partition.topic_id, partition.wanted, options.fail_on_loss):
         yield to_arrow(records)

@@ -8,17 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from isthmus_lag.history import by_day_and_kind
 from isthmus_lag.source import FORMAT
 
 CHECKPOINT: Final = "_checkpoint"
 OFFSETS_PER_TRIGGER: Final = 1_000_000
 """The most that one batch reads, unless told otherwise."""
 _LOOK_SECONDS: Final = 0.5
-_NO_KIND: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +29,7 @@ class StreamOptions:
     directory: str
     every: str | None
     per_trigger: int = OFFSETS_PER_TRIGGER
-
-
-def by_day_and_kind(rows: DataFrame) -> DataFrame:
-    """The partition columns: the day in UTC of the sample, or of its record where there is none."""
-    at = F.coalesce(F.timestamp_millis("at_ms"), "kafka_timestamp")
-    kind = F.coalesce("kind", F.lit(_NO_KIND))
-    return rows.withColumn("kind", kind).withColumn("day", F.to_date(at))
+    fail_on_loss: bool = True
 
 
 def start_stream(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -46,6 +39,7 @@ def start_stream(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         .option("bootstrap", options.bootstrap)
         .option("topic", options.topic)
         .option("maxOffsetsPerTrigger", str(options.per_trigger))
+        .option("failOnDataLoss", str(options.fail_on_loss).lower())
         .load()
     )
     writer = (

@@ -1,7 +1,18 @@
 """Options of the data source, and the ranges they come to."""
 
 import pytest
-from isthmus_lag.offsets import EARLIEST, LATEST, Bound, Kind, OffsetRange, limited, parse_bounds, split
+from isthmus_lag.offsets import (
+    EARLIEST,
+    LATEST,
+    STRATEGY,
+    Bound,
+    Kind,
+    OffsetRange,
+    Position,
+    limited,
+    parse_bounds,
+    split,
+)
 from isthmus_lag.source import parse_options
 
 
@@ -17,7 +28,8 @@ from isthmus_lag.source import parse_options
     ],
 )
 def test_bounds(options: dict[str, str], partition: int, bound: Bound) -> None:
-    assert parse_bounds(options, "starting", "t", EARLIEST).of(partition) == bound
+    bounds = parse_bounds(options, "starting", "t", EARLIEST)
+    assert bounds.over(bounds.each or range(4))[partition] == bound
 
 
 @pytest.mark.parametrize(
@@ -36,10 +48,30 @@ def test_wrong_bounds_are_told(options: dict[str, str], message: str) -> None:
         parse_bounds(options, "starting", "t", EARLIEST)
 
 
-def test_a_partition_that_is_left_out_is_told() -> None:
+@pytest.mark.parametrize("there", [(0, 1), (1,), ()])
+def test_partitions_are_named_all_or_none(there: tuple[int, ...]) -> None:
     bounds = parse_bounds({"startingOffsets": '{"t": {"0": 1}}'}, "starting", "t", EARLIEST)
-    with pytest.raises(ValueError, match="not partition 1"):
-        bounds.of(1)
+    with pytest.raises(ValueError, match="name every one of them"):
+        bounds.over(there)
+
+
+def test_a_time_after_the_last_record_is_the_end_only_when_told_so() -> None:
+    late = {"startingTimestamp": "9"}
+    assert parse_bounds(late, "starting", "t", EARLIEST).strict
+    assert not parse_bounds(late | {STRATEGY: "latest"}, "starting", "t", EARLIEST).strict
+    assert not parse_bounds({"endingTimestamp": "9"}, "ending", "t", LATEST).strict
+    with pytest.raises(ValueError, match="wants error or latest"):
+        parse_bounds(late | {STRATEGY: "soon"}, "starting", "t", EARLIEST)
+
+
+def test_a_position_is_kept_with_the_id_of_its_topic() -> None:
+    position = Position("a", {1: 7, 0: 5})
+    assert position.told() == {"topic_id": "a", "offsets": {"0": 5, "1": 7}}
+    assert Position.read(position.told()) == position
+    assert Position.read({"0": 5}) == Position(None, {0: 5})
+    assert position.is_of("a")
+    assert position.is_of(None)
+    assert not position.is_of("b")
 
 
 @pytest.mark.parametrize(

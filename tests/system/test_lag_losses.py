@@ -1,0 +1,120 @@
+"""What a stream of samples does when the topic lost them before they were read, or was made anew."""
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from isthmus_client.admin import topics
+from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.metadata import TopicPartition
+from isthmus_lag.held import SamplesLost
+from isthmus_lag.source import LagStreamReader, RangePartition, parse_options
+from isthmus_service.lag import LAG_TOPIC
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tests.node import ISTHMUS, running_node
+from tests.system.lag_samples import records, samples, write
+
+SECONDS = 240
+MOMENTS = range(10)
+"""Ten records in each of two partitions."""
+ALL = ReadAllAvailable()
+
+
+def stream_of(bootstrap: str, *, fail_on_loss: bool) -> LagStreamReader:
+    return LagStreamReader(
+        parse_options({"bootstrap": bootstrap, "failOnDataLoss": str(fail_on_loss).lower()}, streaming=True)
+    )
+
+
+def asked(bootstrap: str, question: Callable[[Client], Awaitable[object]]) -> None:
+    async def connected() -> None:
+        async with Client(parse_bootstrap(bootstrap)) as client:
+            await question(client)
+
+    asyncio.run(connected())
+
+
+def make_anew(bootstrap: str) -> None:
+    """The topic, with as many records as before."""
+    asked(bootstrap, lambda client: topics.delete(client, [LAG_TOPIC]))
+    write(bootstrap, records(samples(MOMENTS)))
+
+
+def read(reader: LagStreamReader, tasks: "list[RangePartition]") -> dict[int, list[int]]:
+    """The offsets of each partition that come of tasks."""
+    found: dict[int, list[int]] = {}
+    for task in tasks:
+        for batch in reader.read(task):
+            for row in batch.to_pylist():
+                found.setdefault(row["kafka_partition"], []).append(row["kafka_offset"])
+    return found
+
+
+def test_records_that_were_deleted_are_told_or_left_out(tmp_path: Path) -> None:
+    with running_node(tmp_path / "node") as node:
+        write(node.bootstrap, records(samples(MOMENTS)))
+        strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
+        start = strict.initialOffset()
+        end = strict.latestOffset(start, ALL)
+        asked(node.bootstrap, lambda client: topics.delete_records(client, {TopicPartition(LAG_TOPIC, 1): 4}))
+        with pytest.raises(SamplesLost, match="partition 1 lost offsets 0 to 3, for it begins at 4 now"):
+            strict.partitions(start, end)
+        assert read(lenient, list(lenient.partitions(start, end))) == {0: list(range(10)), 1: list(range(4, 10))}
+
+
+def test_a_topic_that_was_made_anew_is_noticed_between_batches(tmp_path: Path) -> None:
+    with running_node(tmp_path / "node") as node:
+        write(node.bootstrap, records(samples(MOMENTS)))
+        strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
+        end = strict.latestOffset(strict.initialOffset(), ALL)
+        make_anew(node.bootstrap)
+        with pytest.raises(
+            SamplesLost, match=r"was deleted and made anew: .* offset 10 of partition 0, offset 10 of part"
+        ):
+            strict.latestOffset(end, ALL)
+        new = lenient.latestOffset(end, ALL)
+        assert new["offsets"] == end["offsets"]
+        whole = {0: list(range(10)), 1: list(range(10))}
+        assert read(lenient, list(lenient.partitions(end, new))) == whole
+
+
+def test_a_topic_that_was_made_anew_is_noticed_after_a_batch_was_planned(tmp_path: Path) -> None:
+    with running_node(tmp_path / "node") as node:
+        write(node.bootstrap, records(samples(MOMENTS)))
+        strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
+        start = strict.initialOffset()
+        end = strict.latestOffset(start, ALL)
+        tasks = list(strict.partitions(start, end))
+        make_anew(node.bootstrap)
+        with pytest.raises(SamplesLost, match="was deleted and made anew"):
+            strict.partitions(start, end)
+        with pytest.raises(SamplesLost, match="was deleted and made anew"):
+            read(strict, tasks)
+        assert list(lenient.partitions(start, end)) == []
+        assert read(lenient, tasks) == {}
+
+
+def test_the_command_ends_unless_told_to_go_on(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+
+    def streamed(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(ISTHMUS), "lag", "stream", "-b", node.bootstrap, "--to", str(history), "--once", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    with running_node(tmp_path / "node") as node:
+        write(node.bootstrap, records(samples(MOMENTS)))
+        first = streamed()
+        assert first.returncode == 0, first.stderr[-3000:]
+        make_anew(node.bootstrap)
+        ended = streamed()
+        assert ended.returncode == 1
+        assert f"topic {LAG_TOPIC} was deleted and made anew" in ended.stderr
+        assert "--no-fail-on-data-loss" in ended.stderr
+        assert "Traceback" not in ended.stderr
+        gone_on = streamed("--no-fail-on-data-loss")
+        assert gone_on.returncode == 0, gone_on.stderr[-3000:]
+    assert pyarrow.dataset.dataset(history, format="parquet", partitioning="hive").count_rows() == 40
