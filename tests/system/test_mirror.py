@@ -14,11 +14,13 @@ from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
+from isthmus_wire.records import batches
 
 from tests.kafka import KafkaNode, fetch, running_kafka
 from tests.node import COMBINED, Cluster, running_cluster, running_node
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.linker import await_committed, extents
+from tests.system.mirroring import log_of
 from tests.system.mirrors import MirrorProcess, contents, running_mirror, without_offsets
 from tests.system.quorums import ask, await_in_sync, leaders
 from tests.system.test_linker import RF3, SOURCE_ID, fill, make, transact
@@ -73,6 +75,14 @@ def ready(mirror: MirrorProcess) -> dict[str, str]:
     return told
 
 
+def batch_count(bootstrap: str, partition: TopicPartition) -> int:
+    async def count(client: Client) -> int:
+        await client.know({partition.topic})
+        return sum(1 for _ in batches(await log_of(client, partition)))
+
+    return ask(bootstrap, count)
+
+
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[KafkaNode]:
     fetch()
@@ -105,6 +115,25 @@ def test_records_come_once_and_offsets_are_theirs(tmp_path: Path, kafka: KafkaNo
             fill(west, "orders", PARTITIONS, 300)
             mirror.start()
             assert_copied(west, east, both(PARTITIONS))
+
+
+def test_small_batches_come_joined_to_apache_kafka_unless_its_topic_wants_them_small(
+    tmp_path: Path, kafka: KafkaNode
+) -> None:
+    with running_node(tmp_path / "node") as node:
+        make(node.bootstrap, "orders", 1)
+        make(node.bootstrap, "notes", 1, max_message_bytes="500")
+        for topic in ("orders", "notes"):
+            fill(node.bootstrap, topic, 1, 400, batch_num_messages="1")
+        clusters = {"west": node.bootstrap, "east": kafka.bootstrap}
+        with running_mirror(tmp_path / "mirror", clusters, QUICK | {"west->east.topics": "orders,notes"}):
+            for topic in ("orders", "notes"):
+                await_topic(kafka.bootstrap, f"west.{topic}")
+                copy = TopicPartition(f"west.{topic}", 0)
+                assert_copied(node.bootstrap, kafka.bootstrap, {TopicPartition(topic, 0): copy})
+        assert batch_count(node.bootstrap, TopicPartition("orders", 0)) == 400
+        assert batch_count(kafka.bootstrap, TopicPartition("west.orders", 0)) < 400
+        assert batch_count(kafka.bootstrap, TopicPartition("west.notes", 0)) == 400
 
 
 def test_sigkill_of_everybody_under_load(tmp_path: Path) -> None:

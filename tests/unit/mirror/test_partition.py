@@ -17,8 +17,12 @@ NOW = 1_000
 
 def placed(*, end: int = 20, tail: Tail | None = None) -> PartitionCopy:
     copy = PartitionCopy(OURS, BACK)
-    copy.placed(Placed(0, end, (FIRST,) if end else (), tail or (Tail(OURS, end - 1, 99) if end else None)))
+    at_the_same_place(copy, end, tail)
     return copy
+
+
+def at_the_same_place(copy: PartitionCopy, end: int = 20, tail: Tail | None = None) -> None:
+    copy.placed(Placed(0, end, (FIRST,) if end else (), tail or (Tail(OURS, end - 1, 99) if end else None)))
 
 
 def batch(base: int, producer_id: int = -1, values: int = 1) -> memoryview:

@@ -27,6 +27,13 @@ STRETCHES_MAX: Final = 2
 APPEND_TIMEOUT_MS: Final = 15_000
 """How long the target may wait for its in-sync replicas."""
 
+JOIN_LEAST: Final = 4
+"""So many batches of a partition have to wait before they are joined to one, where brokers take one at a time."""
+JOIN_BELOW_BYTES: Final = 64 * 1024
+"""Larger ones are sent as they are."""
+JOINED_BYTES_MAX: Final = 512 * 1024
+JOINED_RECORDS_MAX: Final = 4096
+"""What is joined to one batch at most: some 20 ms of work."""
 LOOK_SECONDS: Final = 5.0
 """How often the ends of copies are looked at to which there is nothing to append."""
 BACKOFF_FIRST_MS: Final = 50

@@ -1,8 +1,8 @@
 """Batches of one partition on their way to the copy: which wait, which are under way, and which may go next.
 
-Towards an ordinary broker one batch at a time is under way: nothing is built on an answer before it is understood. A broker that takes
-batches *behind* a batch (`isthmus_client.following`) gets several at once, and more before those are answered: each is taken only if the
-copy ends with the very batch that it was sent behind.
+Towards an ordinary broker one batch at a time is under way: nothing is built on an answer before it is understood. Small ones that had
+to wait are joined to one. A broker that takes batches *behind* a batch (`isthmus_client.following`) gets several at once, and more before
+those are answered: each is taken only if the copy ends with the very batch that it was sent behind.
 """
 
 from collections import deque
@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from isthmus_mirror.core.limits import STRETCH_BYTES_MAX, STRETCHES_MAX
+from isthmus_wire.errors import CorruptBatch
+
+from isthmus_mirror.core.joining import codec_of, join
+from isthmus_mirror.core.limits import (
+    JOIN_BELOW_BYTES,
+    JOIN_LEAST,
+    JOINED_BYTES_MAX,
+    JOINED_RECORDS_MAX,
+    STRETCH_BYTES_MAX,
+    STRETCHES_MAX,
+)
 from isthmus_mirror.core.progress import Jump
 
 _NO_BYTES: Final = memoryview(b"")
@@ -72,6 +82,8 @@ class Outbox:
     def __init__(self) -> None:
         self.held = 0
         """Bytes in it."""
+        self.joins = True
+        """Whether batches may be joined."""
         self._batches: deque[Outgoing] = deque()
         self._under_way: deque[Stretch] = deque()
         self._sent = 0  # how many batches from the front are under way
@@ -112,6 +124,8 @@ class Outbox:
         most = STRETCHES_MAX if chained and all(stretch.is_chained for stretch in self._under_way) else 1
         if len(self._under_way) >= most or self._sent == len(self._batches):
             return None
+        if not chained and self.joins:
+            self._join_front()
         batches = self._ready(STRETCH_BYTES_MAX if chained else 0)
         if not batches:
             return None
@@ -120,6 +134,41 @@ class Outbox:
         self._under_way.append(stretch)
         self._sent += len(batches)
         return stretch
+
+    def _join_front(self) -> None:
+        """Make one of the batches that wait at the front, if there are several and they are small; none is under way."""
+        few = self._joinable()
+        if len(few) < JOIN_LEAST:
+            return
+        try:
+            joined = join([out.data for out in few])
+        except CorruptBatch:  # its source took what cannot be read; the copy has it as it is
+            self.joins = False
+            return
+        for out in few:
+            self._batches.popleft()
+            self.held -= out.size
+            out.release()
+        self.held += len(joined.data)
+        first, count = few[0], sum(out.count for out in few)
+        self._batches.appendleft(
+            Outgoing(
+                joined.data, first.base, count, joined.crc, first.first, few[-1].next,
+                joined.max_timestamp, None, True, len(joined.data),
+            )
+        )  # fmt: skip
+
+    def _joinable(self) -> list[Outgoing]:
+        few: list[Outgoing] = []
+        size = count = 0
+        for out in self._batches:
+            size, count = size + out.size, count + out.count
+            fits = size <= JOINED_BYTES_MAX and count <= JOINED_RECORDS_MAX
+            is_like = not few or codec_of(out.data) == codec_of(few[0].data)
+            if out.jump is not None or out.size > JOIN_BELOW_BYTES or not fits or not is_like:
+                break
+            few.append(out)
+        return few
 
     def _ready(self, most: int) -> tuple[Outgoing, ...]:
         """Batches that wait and need nothing more, up to so many bytes, but at least one."""

@@ -265,9 +265,10 @@ class PartitionCopy:
             self.counters.records += out.count
         self._caught_up()
 
-    def append_refused(self, sent: Stretch, now_ms: int) -> None:
+    def append_refused(self, sent: Stretch, now_ms: int, *, is_too_large: bool = False) -> None:
         """The target did not take it, or nobody knows whether it did."""
         if self._awaits(sent):
+            self._outbox.joins = self._outbox.joins and not is_too_large
             self._in_doubt(now_ms)
 
     def _awaits(self, sent: Stretch) -> bool:

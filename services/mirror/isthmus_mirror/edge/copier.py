@@ -17,6 +17,7 @@ from isthmus_client.following import Followers, append_after, takes_followers
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.raw import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_service.signal import Signal
+from isthmus_wire.errors import ErrorCode
 
 from isthmus_mirror.core.limits import (
     APPEND_BYTES_MAX,
@@ -42,6 +43,7 @@ _TICK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks that were asked for, and for partitions that pause."""
 _IDLE_SECONDS: Final = 0.25
+_TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 _NO_ANSWER: Final = ClientError("the broker left it out of its answer")
 
 
@@ -350,7 +352,8 @@ class FlowCopier:
 
     def _refused(self, target: Target, sent: Stretch, why: ClientError) -> None:
         logger.debug("%s: append at %d of %s: %s", self._name, sent.base, target.wanted.target, why)
-        target.copy.append_refused(sent, now_ms())
+        is_too_large = isinstance(why, Refused) and why.code in _TOO_LARGE
+        target.copy.append_refused(sent, now_ms(), is_too_large=is_too_large)
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:

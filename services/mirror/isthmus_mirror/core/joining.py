@@ -1,0 +1,83 @@
+"""Several batches made into one, for brokers that take one at a time: a partition whose batches are small would otherwise fall behind.
+
+The records' keys, values and headers are copied as they are; only where a record stands and when it was made is told anew, relative to the
+first batch. Compressed batches are opened for it.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+from isthmus_wire.compression import compress, decompress
+from isthmus_wire.records import COMPRESSION_MASK, HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at
+from isthmus_wire.varints import read_varint, write_varint
+
+_CHECKED: Final = struct.Struct(">hiqqqhii")
+_PREFIX: Final = struct.Struct(">qiibI")
+_CHECKED_FROM: Final = 21
+_ATTRIBUTES_LOW_AT: Final = 22
+_NO_LEADER_EPOCH: Final = -1
+
+
+class Joined(NamedTuple):
+    """A batch, and what its header says that its sender has to know."""
+
+    data: memoryview
+    crc: int
+    max_timestamp: int
+
+
+def codec_of(batch: memoryview) -> int:
+    """How its records are compressed."""
+    return batch[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+
+
+def join(batches: Sequence[memoryview]) -> Joined:
+    """One batch of all the records; the batches are of one producer and one codec, and each goes on where the one before ends.
+
+    Raises CorruptBatch when records do not parse.
+    """
+    first = header_at(batches[0])
+    body = bytearray()
+    count, newest = 0, first.max_timestamp
+    for batch in batches:
+        header = header_at(batch)
+        _append_records(body, batch, header, header.base_timestamp - first.base_timestamp, count)
+        count += header.record_count
+        newest = max(newest, header.max_timestamp)
+    checked = _CHECKED.pack(
+        first.attributes,
+        count - 1,
+        first.base_timestamp,
+        newest,
+        first.producer_id,
+        first.producer_epoch,
+        first.base_sequence,
+        count,
+    )
+    records = compress(first.compression, bytes(body)) if first.compression else body
+    crc = crc32c(records, crc32c(checked))
+    length = HEADER_SIZE - LENGTH_END + len(records)
+    data = bytearray(_PREFIX.pack(0, length, _NO_LEADER_EPOCH, MAGIC, crc) + checked)
+    data += records
+    return Joined(memoryview(data), crc, newest)
+
+
+def _append_records(out: bytearray, batch: memoryview, header: BatchHeader, later: int, behind: int) -> None:
+    """The batch's records, told to be so much later, and so many offsets behind, as they are there."""
+    body = batch[HEADER_SIZE:]
+    if header.compression:
+        body = memoryview(decompress(header.compression, body))
+    at = 0
+    for _ in range(header.record_count):
+        length, begin = read_varint(body, at)
+        at = begin + length
+        timestamp_delta, place = read_varint(body, begin + 1)
+        offset_delta, rest = read_varint(body, place)
+        fields = bytearray(body[begin : begin + 1])  # attributes
+        write_varint(fields, timestamp_delta + later)
+        write_varint(fields, offset_delta + behind)
+        write_varint(out, len(fields) + at - rest)
+        out += fields
+        out += body[rest:at]
