@@ -43,6 +43,7 @@ def test_what_is_wrong_with_a_link_stands_at_its_field(page: Page, site: Site) -
     form.get_by_label("Other configs").fill("no.such=1")
     form.get_by_role("button", name="Check only").click()
     expect(form.get_by_label("Other configs")).to_have_accessible_description(re.compile("no.such"))
+    expect(form.get_by_label("Other configs")).to_be_focused()  # wherever the form was scrolled to
     form.get_by_label("Other configs").fill("replica.fetch.wait.max.ms=100")
     form.get_by_role("button", name="Check only").click()
     expect(form.get_by_role("status")).to_contain_text("the link can be made")

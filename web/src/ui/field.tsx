@@ -1,5 +1,5 @@
 // A labelled control with a hint, and with what is wrong with it.
-import { cloneElement, type ReactElement, useId } from "react";
+import { cloneElement, type ReactElement, useEffect, useId } from "react";
 
 interface Props {
   readonly label: string;
@@ -10,6 +10,10 @@ interface Props {
 
 export function Field({ label, hint, error, children }: Props) {
   const id = useId();
+  // In a long form it may be out of sight.
+  useEffect(() => {
+    if (error !== undefined) document.getElementById(id)?.focus();
+  }, [error, id]);
   const notes = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-error`])];
   const described = notes.length === 0 ? {} : { "aria-describedby": notes.join(" ") };
   return (

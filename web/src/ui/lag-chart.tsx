@@ -11,6 +11,7 @@ import { useSize } from "./use-size";
 
 const HEIGHT = 240;
 const LINES_MAX = 8;
+const MINUTE_SECONDS = 60;
 const TONES = ["--accent", "--busy", "--warn", "--bad", "--good", "--muted"] as const;
 
 interface Props {
@@ -124,7 +125,11 @@ function options(data: Columns, unit: Unit, width: number, element: HTMLElement)
     height: HEIGHT,
     series: [{ value: (_: UPlot, seconds: number | null) => (seconds === null ? "–" : clock(seconds * 1_000)) }, ...lines],
     axes: [axis, { ...axis, size: 84, values: (_: UPlot, values: number[]) => values.map((value) => told(value, unit)) }],
-    scales: { y: { range: (_: UPlot, __: number, most: number) => [0, Math.max(unit === "ms" ? 100 : 10, most * 1.1)] } },
+    scales: {
+      // The first sample alone would be shown in the middle of years.
+      x: { range: (_: UPlot, first: number, last: number) => [Math.min(first, last - MINUTE_SECONDS), last] },
+      y: { range: (_: UPlot, __: number, most: number) => [0, Math.max(unit === "ms" ? 100 : 10, most * 1.1)] },
+    },
     legend: { live: false },
     cursor: { drag: { x: false, y: false } },
   };
