@@ -202,7 +202,7 @@ class Worker:
             if isinstance(answer, Taken):
                 self.copy.appended(sent, answer.base_offset, answer.append_time, life.world.now)
             elif answer is ErrorCode.none:
-                self.copy.followed(sent)
+                self.copy.followed(sent, life.world.now)
             else:
                 self.copy.append_refused(sent, life.world.now)
 

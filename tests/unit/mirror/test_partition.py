@@ -90,10 +90,20 @@ def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
     assert fetched_at == (121, -1)
     copy.fetched(121, News(batch(121), 122, NOW), NOW)
     second = send(copy, chained=True)
-    copy.followed(second)
+    copy.followed(second, NOW)
     assert copy.map.end == 20
-    copy.followed(first)
+    copy.followed(first, NOW)
     assert copy.map.end == 22
+
+
+def test_an_append_that_is_not_answered_is_given_up_when_another_leads() -> None:
+    copy = placed()
+    fetched(copy, 120)
+    assert not copy.is_overdue(NOW + 10_000)
+    send(copy, chained=True)
+    assert (copy.is_overdue(NOW + 1_000), copy.is_overdue(NOW + 10_000)) == (False, True)
+    copy.leader_moved(NOW)
+    assert copy.stage is Stage.PLACE
 
 
 def test_one_refused_stretch_puts_all_in_doubt() -> None:
@@ -103,7 +113,7 @@ def test_one_refused_stretch_puts_all_in_doubt() -> None:
     copy.fetched(121, News(batch(121), 122, NOW), NOW)
     second = send(copy, chained=True)
     copy.append_refused(first, NOW)
-    copy.followed(second)
+    copy.followed(second, NOW)
     assert (copy.stage, copy.map.end, copy.held) == (Stage.PLACE, 20, 0)
 
 

@@ -181,6 +181,11 @@ class Outbox:
             ready.append(out)
         return tuple(ready)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._under_way)
+
     def is_under_way(self, sent: Stretch) -> bool:
         """Whether this is about what was sent and not given up since."""
         return any(stretch is sent for stretch in self._under_way)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
-from isthmus_mirror.core.limits import BACKOFF_FIRST_MS, BACKOFF_MAX_MS, CONTACT_MS, HELD_BYTES_MAX
+from isthmus_mirror.core.limits import APPEND_OVERDUE_MS, BACKOFF_FIRST_MS, BACKOFF_MAX_MS, CONTACT_MS, HELD_BYTES_MAX
 from isthmus_mirror.core.offset_map import OffsetMap, Run
 from isthmus_mirror.core.outbox import Outbox, Outgoing, Stretch
 from isthmus_mirror.core.progress import Jump, Mark
@@ -116,6 +116,7 @@ class PartitionCopy:
     _landed: list[Jump] = field(default_factory=list)  # whose batches came, and that are not certain for all mirrors
     _outbox: Outbox = field(default_factory=Outbox)
     _checking: Stretch | None = None
+    _waits_ms: int = 0  # since when it waits for an answer of the target, if it does
     _end_crc: int = _NO_BATCH  # of the copy's last batch
     _mark: tuple[int, int] | None = None  # an end of the source that the copy has not reached, and when it was heard
     _failures: int = 0
@@ -187,7 +188,13 @@ class PartitionCopy:
         """What to send now to a broker that takes batches behind a batch, or does not; under way until it is answered or lost."""
         if self.stage is not Stage.COPY or now_ms < self._retry_ms:
             return None
+        if not self._outbox.is_waiting:
+            self._waits_ms = now_ms
         return self._outbox.next(self._end_crc, chained=chained)
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether an append should have been answered: who leads may hang, and another may lead."""
+        return self._outbox.is_waiting and now_ms > self._waits_ms + APPEND_OVERDUE_MS
 
     # -- the target ----------------------------------------------------------------------------------------------------------
 
@@ -245,9 +252,10 @@ class PartitionCopy:
         else:
             self._in_doubt(now_ms)
 
-    def followed(self, sent: Stretch) -> None:
+    def followed(self, sent: Stretch, now_ms: int) -> None:
         """A broker that takes batches behind a batch took them."""
         if self._awaits(sent):
+            self._waits_ms = now_ms
             self._took(sent)
 
     def _took(self, sent: Stretch) -> None:
@@ -269,6 +277,11 @@ class PartitionCopy:
         """The target did not take it, or nobody knows whether it did."""
         if self._awaits(sent):
             self._outbox.joins = self._outbox.joins and not is_too_large
+            self._in_doubt(now_ms)
+
+    def leader_moved(self, now_ms: int) -> None:
+        """Another leads at the target: what the one before answers to an append is not worth waiting for."""
+        if self.stage is Stage.COPY and self._outbox.is_waiting:
             self._in_doubt(now_ms)
 
     def _awaits(self, sent: Stretch) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from isthmus_client.client import Client
-from isthmus_client.errors import ClientError, Refused
+from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.following import Followers, append_after, takes_followers
 from isthmus_client.metadata import Broker, TopicPartition
@@ -99,7 +99,7 @@ class FlowCopier:
                     await self._find_leaders()
                     self._tell_failures()
                     self._start_loops(group)
-                    self._questions.start(group, self.targets.values())
+                    self._questions.start(group, self.targets.values(), self._leads_source, self._leads_target)
                     asks = self._questions.are_open(self.targets.values())
                     await self._changed.wait(_PAUSE_SECONDS if asks else _TICK_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -122,17 +122,27 @@ class FlowCopier:
     # -- who leads -----------------------------------------------------------------------------------------------------------
 
     async def _find_leaders(self) -> None:
-        targets = [target.wanted.target for target in self.targets.values()]
+        now, led_before = now_ms(), self._leads_target
+        if any(target.copy.is_overdue(now) for target in self.targets.values()):
+            self._target.suspect(RequestTimedOut("an append is not answered"))
+        copies = {target.wanted.target: target.copy for target in self.targets.values()}
         self._leads_source, self._leads_target = await asyncio.gather(
-            self._leaders(self._source, list(self.targets)), self._leaders(self._target, targets)
+            self._leaders(self._source, list(self.targets), self._leads_source),
+            self._leaders(self._target, list(copies), self._leads_target),
         )
+        for partition, leader in self._leads_target.items():
+            if leader != led_before.get(partition, leader) and partition in copies:
+                copies[partition].leader_moved(now_ms())
 
-    async def _leaders(self, client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _leaders(
+        self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Those known already, when nobody tells now: most of them lead still, though one that was asked may hang."""
         try:
             found = await client.leaders(partitions)
         except ClientError as error:
             logger.debug("%s: leaders are not known: %s", self._name, error)
-            return {}
+            return known
         for refused in found.values():
             if isinstance(refused, Refused):
                 client.suspect(refused)
@@ -336,7 +346,7 @@ class FlowCopier:
             if refused is not None:
                 self._refused(target, sent, refused)
                 continue
-            target.copy.followed(sent)
+            target.copy.followed(sent, now_ms())
             target.latency.appended(sent.newest_timestamp, int(time.time() * 1000))
 
     async def _append_singly(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:

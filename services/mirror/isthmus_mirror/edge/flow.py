@@ -16,6 +16,7 @@ from isthmus_service.lag import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 
+from isthmus_mirror.core.limits import ANSWER_SECONDS
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.group_sync import GroupSync
@@ -237,4 +238,9 @@ class FlowRunner:
 
 
 def _client(bootstrap: str) -> Client:
-    return Client(parse_bootstrap(bootstrap), client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
+    return Client(
+        parse_bootstrap(bootstrap),
+        client_id=CLIENT_ID,
+        operation_seconds=OPERATION_SECONDS,
+        answer_seconds=ANSWER_SECONDS,
+    )

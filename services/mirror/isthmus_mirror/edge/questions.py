@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
+from isthmus_client.metadata import TopicPartition
 
 from isthmus_mirror.core.limits import LOOK_SECONDS
 from isthmus_mirror.core.partition import Placed, SourceRange, Stage, Tail
@@ -18,6 +19,7 @@ from isthmus_mirror.edge.targets import Target, is_same_source, now_ms
 logger = logging.getLogger(__name__)
 
 _LOOKS_AT_ONCE: Final = 16
+Leaders = Mapping[TopicPartition, int]
 
 
 class Questions:
@@ -48,14 +50,16 @@ class Questions:
         asking = (Stage.PLACE, Stage.ASK_SOURCE, Stage.CHECK)
         return any(target.copy.stage in asking for target in targets)
 
-    def start(self, group: asyncio.TaskGroup, targets: Collection[Target]) -> None:
-        """Each for the partitions that have it now, so that one without a leader holds up nobody who asks later."""
-        if asking := _claim(targets, Stage.PLACE):
+    def start(
+        self, group: asyncio.TaskGroup, targets: Collection[Target], leads_source: Leaders, leads_target: Leaders
+    ) -> None:
+        """Each for the partitions of one leader that have it now, so that one without an answer holds up nobody else."""
+        for asking in _claim(targets, Stage.PLACE, lambda one: leads_target.get(one.wanted.target)):
             group.create_task(self._place(asking))
-        if asking := _claim(targets, Stage.ASK_SOURCE):
+        for asking in _claim(targets, Stage.ASK_SOURCE, lambda one: leads_source.get(one.wanted.source)):
             group.create_task(self._ask_source(asking))
-        for target in _claim(targets, Stage.CHECK):
-            group.create_task(self._check(target))
+        for asking in _claim(targets, Stage.CHECK, lambda one: one.wanted.target):
+            group.create_task(self._check(*asking))
 
     async def keep_looking(self, targets: Callable[[], Collection[Target]]) -> None:
         """Whether copies that have everything are still as this mirror left them; until cancelled."""
@@ -170,12 +174,15 @@ class Questions:
             self._answered()
 
 
-def _claim(targets: Iterable[Target], stage: Stage) -> list[Target]:
+def _claim(targets: Iterable[Target], stage: Stage, key: Callable[[Target], object]) -> Iterable[list[Target]]:
+    """Those that have a question now, together by their key."""
     now = now_ms()
-    claimed = [target for target in targets if not target.is_asking and target.copy.asks(stage, now)]
-    for target in claimed:
-        target.is_asking = True
-    return claimed
+    claimed: dict[object, list[Target]] = {}
+    for target in targets:
+        if not target.is_asking and target.copy.asks(stage, now):
+            target.is_asking = True
+            claimed.setdefault(key(target), []).append(target)
+    return claimed.values()
 
 
 def _failed(targets: Sequence[Target]) -> None:
