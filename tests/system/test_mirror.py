@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.client import Client
@@ -134,6 +134,53 @@ def test_small_batches_come_joined_to_apache_kafka_unless_its_topic_wants_them_s
         assert batch_count(node.bootstrap, TopicPartition("orders", 0)) == 400
         assert batch_count(kafka.bootstrap, TopicPartition("west.orders", 0)) < 400
         assert batch_count(kafka.bootstrap, TopicPartition("west.notes", 0)) == 400
+
+
+def write_keys(bootstrap: str, rounds: range) -> None:
+    """The same hundred keys again and again, 2.5 MB in 25 rounds."""
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 20, "log_level": 2})
+    for number in rounds:
+        for key in range(100):
+            producer.produce("orders", f"{number:08}" * 128, str(key), partition=0)
+    assert producer.flush(60) == 0
+
+
+def newest(bootstrap: str, topic: str) -> dict[bytes | None, bytes | None]:
+    """What compaction must leave."""
+    (records,) = asyncio.run(contents(bootstrap, [TopicPartition(topic, 0)]))
+    return {record.key: record.value for record in records}
+
+
+def is_compacted(bootstrap: str, topic: str) -> bool:
+    """Whether most of the records are gone."""
+    partition = TopicPartition(topic, 0)
+    ((start, end),) = extents(bootstrap, [partition])
+    return len(asyncio.run(contents(bootstrap, [partition]))[0]) < (end - start) // 2
+
+
+def test_a_copy_goes_on_after_it_was_compacted(tmp_path: Path) -> None:
+    """Batches that its progress names are others then, or gone."""
+    quick = {"log.cleaner.backoff.ms": "100"}
+    with running_node(tmp_path / "west", quick) as west, running_node(tmp_path / "east", quick) as east:
+        size = str(1 << 20)
+        make(
+            west.bootstrap, "orders", 1, cleanup_policy="compact", segment_bytes=size, min_cleanable_dirty_ratio="0.01"
+        )
+
+        def is_level() -> bool:
+            return newest(east.bootstrap, "west.orders") == newest(west.bootstrap, "orders")
+
+        with running_mirror(tmp_path / "mirror", {"west": west.bootstrap, "east": east.bootstrap}, QUICK) as mirror:
+            await_topic(east.bootstrap, "west.orders")
+            for first in (0, 25, 50):
+                write_keys(west.bootstrap, range(first, first + 25))
+                wait_until(is_level, "the newest records")
+                mirror.kill()
+                wait_until(lambda: is_compacted(east.bootstrap, "west.orders"), "a copy that was compacted")
+                mirror.start()
+            write_keys(west.bootstrap, range(75, 76))
+            wait_until(is_level, "the newest records")
+            assert ready(mirror) == {"status": "ready"}
 
 
 def test_sigkill_of_everybody_under_load(tmp_path: Path) -> None:
