@@ -131,8 +131,9 @@ class LinkCopier:
             self._leaders(self._source, sources, self._leads_source, "source"),
             self._leaders(self._destination, list(self.targets), self._leads_destination, "destination"),
         )
-        for partition, leader in self._leads_destination.items():
-            if leader != led_before.get(partition, leader) and (target := self.targets.get(partition)) is not None:
+        for partition, leader in led_before.items():
+            target = self.targets.get(partition)
+            if target is not None and self._leads_destination.get(partition) != leader:
                 target.copy.leader_moved(now_ms())
 
     async def _leaders(
