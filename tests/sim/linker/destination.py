@@ -20,6 +20,7 @@ class SimDestination:
         self.end = 0
         self.committed = 0
         self.leader_epoch = 0
+        self.elections = 0
         self.appends = 0
 
     @property
@@ -81,6 +82,7 @@ class SimDestination:
             self.end = max(self.log[-1].last + 1 if self.log else 0, self.committed)
             assert gone.last >= self.end
         self.leader_epoch += 1
+        self.elections += 1
 
     def raise_epoch(self, floor: int) -> None:
         """As the controller does it."""

@@ -69,6 +69,7 @@ class Worker:
         self._asking = False
         self._fetching = False
         self._known_epoch = life.source.leader.epoch
+        self._known_elections = life.destination.elections
 
     def turn(self) -> None:
         """Do everything that can be done now, and come back."""
@@ -77,6 +78,7 @@ class Worker:
         life, now = self._life, self._life.world.now
         if not life.world.chance(life.stale):
             self._known_epoch = life.source.leader.epoch
+            self._hear_of_elections(life.destination.elections)
         was = self.copy.stage
         for stage, ask in ((Stage.ASK_DESTINATION, self._ask_destination), (Stage.ASK_SOURCE, self._ask_source)):
             if not self._asking and self.copy.asks(stage, now):
@@ -95,6 +97,11 @@ class Worker:
         if self.copy.stage is not was or at is not None:
             life.note(f"worker {self.number}: {self.copy.stage.name}, fetches at {at}, the log ends at {self.copy.end}")
         life.world.after(life.world.random.randrange(1, 40), self.turn)
+
+    def _hear_of_elections(self, elections: int) -> None:
+        if elections != self._known_elections:
+            self._known_elections = elections
+            self.copy.leader_moved(self._life.world.now)
 
     def _ask_destination(self) -> None:
         def answered(told: tuple[EndOfLog, int]) -> None:
