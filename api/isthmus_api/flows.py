@@ -98,12 +98,14 @@ def _observers(looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]) 
             for one in told.status.replicas:
                 if one.is_observer and not one.is_leader:
                     quiet = max(one.fetch_lag_ms, 0)
+                    lacking = max(leader.log_end - one.log_end, 0)
                     sight = _Sight(
                         is_silent=quiet > SILENT_MS or told.teller in lost[cluster_id],
                         is_caught_up=one.is_caught_up,
                         heard_ms=told.at_ms - quiet,
-                        lag_ms=0 if one.is_caught_up else one.caught_up_lag_ms,
-                        lag_records=max(leader.log_end - one.log_end, 0),
+                        # To its leader it counts as caught up for half a minute after it last was.
+                        lag_ms=one.caught_up_lag_ms if lacking else 0,
+                        lag_records=lacking,
                     )
                     pair = regions.get(leader.broker, ""), regions.get(one.broker, "")
                     gathered.setdefault(pair, []).append(sight)
@@ -138,7 +140,7 @@ def _sampled(
     """None when its link does not copy it any more."""
     copy, point, pace_ms = latest
     is_old = now_ms - point.at_ms > max(SAMPLES_SILENT_MS, _SAMPLES_MISSED * pace_ms)
-    is_silent, heard_ms = is_old, point.at_ms
+    is_silent, heard_ms, lag_ms, lag_records = is_old, point.at_ms, point.lag_ms, point.lag_records
     target = looked.get(copy.target_cluster)
     if copy.kind is CopyKind.LINK and target is not None and target.described is not None:
         told = _links(target).get(copy.link)
@@ -147,7 +149,8 @@ def _sampled(
             return None
         heard_ms = news.heard_ms
         is_silent = _no_word(news, lost[copy.target_cluster])
-    lag_ms, lag_records = (NEVER, NEVER) if is_old else (point.lag_ms, point.lag_records)
+        if is_old:  # it is heard of, and how late it is now nobody has said
+            lag_ms, lag_records = NEVER, NEVER
     return _Sight(is_silent, True, heard_ms, lag_ms, lag_records)
 
 

@@ -12,6 +12,7 @@ from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.mirrors import describe_mirrors
 from isthmus_client.admin.replicas import PartitionStatus, replica_status
 from isthmus_client.client import Client
+from isthmus_client.connection import Address
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.mirrored import progress
@@ -32,14 +33,17 @@ _MOMENT_SECONDS: Final = 3.0
 _COPYING: Final = frozenset({MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE, MirrorState.PENDING_STOPPED})
 
 
-async def look(client: Client, kind: ClusterKind, before: ClusterSeen, now: Clock) -> ClusterSeen:
+async def look(
+    client: Client, kind: ClusterKind, before: ClusterSeen, now: Clock, is_away: Callable[[Address], bool]
+) -> ClusterSeen:
     """What leaders do not say now stays as it was, with its time. Raises ClientError or TimeoutError when no broker answers."""
     at = now()
     described = await _in_a_moment(lambda: cluster_admin.describe(client))
     topics = await _in_a_moment(lambda: topic_admin.list_topics(client))
     if kind is not ClusterKind.ISTHMUS:
         return ClusterSeen(state=ClusterState.UP, seen_ms=at, described=described, topics=topics)
-    leaders = dict(_led(topics))
+    gone = {broker.node_id for broker in described.brokers if is_away((broker.host, broker.port))}
+    leaders = {partition: -1 if leader in gone else leader for partition, leader in _led(topics)}
     replicas, links = await asyncio.gather(
         _replicas(client, leaders, before.replicas or {}, now), _links(client, leaders, before.links, now)
     )

@@ -127,7 +127,7 @@ class Watch:
         before = self._seen.get(cluster.cluster_id, ClusterSeen())
         try:
             async with self._clusters.use(cluster.cluster_id, WATCH_TIMEOUT_SECONDS) as client:
-                seen = await look(client, cluster.kind, before, self._now_ms)
+                seen = await look(client, cluster.kind, before, self._now_ms, self._probes.is_away)
         except Problem as problem:
             self._seen[cluster.cluster_id] = _missed(before, problem.message)
             if self._seen[cluster.cluster_id].state is not before.state:

@@ -19,7 +19,7 @@ from tests.edge.api.server import Api, running_api
 
 def _sample(cluster_id: str, partition: int, lag_ms: int, at_ms: int) -> LagSample:
     return LagSample(
-        kind=CopyKind.LINK,
+        kind=CopyKind.MIRROR,
         link="told",
         source_cluster="far",
         target_cluster=cluster_id,
@@ -56,11 +56,11 @@ def test_samples_become_series_and_flows(cluster: Registered) -> None:
     query = f"/api/v1/lag?link=told&cluster_id={cluster.cluster_id}&step_ms=10000"
     whole = api.await_that(query, lambda told: told["series"] and told["series"][0]["points"][0]["copies"] == 2)
     (series,) = whole["series"]
-    assert (series["kind"], series["link"], series["topic"], series["partition"]) == ("link", "told", "", -1)
+    assert (series["kind"], series["link"], series["topic"], series["partition"]) == ("mirror", "told", "", -1)
     assert series["points"] == [{"at_ms": now, "copies": 2, "lag_ms": 70, "lag_records": 10 + 9}]
     by_copy = api.get(f"{query}&by=copy")["series"]
     assert [(one["topic"], one["partition"]) for one in by_copy] == [("orders", 0), ("orders", 1)]
-    assert api.get(f"{query}&kind=mirror")["series"] == []
+    assert api.get(f"{query}&kind=link")["series"] == []
     assert api.get(f"{query}&by=regions")["series"][0]["source_region"] == "asia"
 
     topology = api.await_that("/api/v1/topology", lambda told: _flows(told, cluster.cluster_id))

@@ -1,5 +1,7 @@
 """Flows between regions, and when they are silent."""
 
+from dataclasses import replace
+
 from isthmus_api.flows import SAMPLES_SILENT_MS, SILENT_MS, Flow, flows
 from isthmus_api.lag.series import Copy, Latest, Point
 from isthmus_api.look import heard
@@ -38,6 +40,14 @@ def test_observers_are_a_flow_from_the_leaders_region() -> None:
     flow = _observers(_observed(300, observer_end=7))
     assert flow.flow_id == "observer//two/two/eu/us"
     assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records, flow.heard_ms) == ("BEHIND", 1, 400, 3, NOW - 300)
+
+
+def test_an_observer_that_lacks_records_is_as_late_as_its_leader_says_though_it_counts_as_caught_up() -> None:
+    told = _observed(300, observer_end=7)
+    leader, observer = told.status.replicas
+    status = PartitionStatus(0, (leader, replace(observer, is_caught_up=True)))
+    flow = _observers(replace(told, status=status))
+    assert (flow.state, flow.lag_ms, flow.lag_records) == ("ACTIVE", 400, 3)
 
 
 def test_an_observer_that_asks_its_leader_for_nothing_is_silent_even_if_it_has_everything() -> None:
@@ -86,7 +96,7 @@ def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
     ]
     mirror, old, slow = flows(NOW, [FAR, TWO], {}, latest, ())
     assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 14)
-    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "SILENT", -1, NOW - SAMPLES_SILENT_MS - 1)
+    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "SILENT", 7, NOW - SAMPLES_SILENT_MS - 1)
     assert (slow.name, slow.state, slow.lag_ms) == ("slow", "ACTIVE", 7)
 
 
@@ -113,6 +123,16 @@ def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_i
     stopped = _sample(CopyKind.LINK, "l", 1, 3_000, 7)
     (flow,) = flows(NOW, [FAR, TWO], told, [*moved, stopped], ())
     assert (flow.source_region, flow.copies, flow.lag_ms) == ("us", 1, 5)
+
+
+def test_of_a_link_without_new_samples_the_lag_is_not_known() -> None:
+    latest = [_sample(CopyKind.LINK, "l", 0, SAMPLES_SILENT_MS + 1, 5)]
+    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW)}), latest, ())
+    assert (flow.state, flow.lag_ms, flow.lag_records) == ("ACTIVE", -1, -1)
+
+
+def test_a_link_that_is_gone_leaves_no_flow() -> None:
+    assert flows(NOW, [FAR, TWO], _linked({}), [_sample(CopyKind.LINK, "deleted", 0, 0, 5)], ())[0].name == "l"
 
 
 def test_a_link_that_is_not_active_says_so_itself() -> None:

@@ -40,13 +40,12 @@ const ORDER: readonly Tone[] = ["quiet", "good", "busy", "warn", "bad"];
 export const worst = (tones: readonly Tone[]): Tone =>
   tones.reduce<Tone>((sofar, tone) => (ORDER.indexOf(tone) > ORDER.indexOf(sofar) ? tone : sofar), "quiet");
 
-/** Nobody hears of it, or the cluster that holds the copy, and so tells of it, does not answer: nothing is known. */
-export const flowIsLost = ({ state, target_cluster }: Flow, clusters: readonly Cluster[]): boolean =>
-  state === "SILENT" || clusters.some((cluster) => cluster.state === "AWAY" && cluster.cluster_id === target_cluster);
-
-/** Nothing comes through while nobody is there who could send or receive it. */
-const isStuck = (flow: Flow, clusters: readonly Cluster[]): boolean =>
-  isDeserted(flow.source_cluster, flow.source_region, clusters) || isDeserted(flow.target_cluster, flow.target_region, clusters);
+/** Nobody hears of it, nobody is there who could send or receive it, or the cluster that tells of it does not answer. */
+export const flowIsLost = (flow: Flow, clusters: readonly Cluster[]): boolean =>
+  flow.state === "SILENT" ||
+  clusters.some(({ cluster_id, state }) => state === "AWAY" && cluster_id === flow.target_cluster) ||
+  isDeserted(flow.source_cluster, flow.source_region, clusters) ||
+  isDeserted(flow.target_cluster, flow.target_region, clusters);
 
 function isDeserted(id: string, region: string, clusters: readonly Cluster[]): boolean {
   const brokers = clusters.find(({ cluster_id }) => cluster_id === id)?.brokers.filter((broker) => broker.region === region) ?? [];
@@ -57,9 +56,9 @@ function isDeserted(id: string, region: string, clusters: readonly Cluster[]): b
 export const isGone = ({ fenced, away_since_ms }: Broker): boolean => fenced || away_since_ms !== null;
 
 export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
-  (flow.state === "ACTIVE" || flow.state === "BEHIND") && !flowIsLost(flow, clusters) && !isStuck(flow, clusters);
+  (flow.state === "ACTIVE" || flow.state === "BEHIND") && !flowIsLost(flow, clusters);
 
 export function flowTone(flow: Flow, clusters: readonly Cluster[]): Tone {
-  if (flowIsLost(flow, clusters) || isStuck(flow, clusters)) return "bad";
+  if (flowIsLost(flow, clusters)) return "bad";
   return worst([stateTone(flow.state), lagTone(flow.lag_ms)]);
 }

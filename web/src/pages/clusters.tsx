@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import { api, refresh } from "../api/client";
 import { useFeed } from "../api/feed";
 import type { Cluster } from "../api/schema";
-import { count } from "../logic/format";
+import { count, counted } from "../logic/format";
 import { clusterPath } from "../logic/paths";
 import { Dialog } from "../ui/dialog";
 import { Field } from "../ui/field";
@@ -59,6 +59,8 @@ function List({ clusters }: { clusters: readonly Cluster[] }) {
 export function Health({ cluster }: { cluster: Cluster }) {
   if (cluster.state === "AWAY") return <Pill tone="bad">does not answer</Pill>;
   if (cluster.leaderless > 0) return <Pill tone="bad">{count(cluster.leaderless)} without leader</Pill>;
+  const away = cluster.brokers.filter(({ away_since_ms }) => away_since_ms !== null).length;
+  if (away > 0) return <Pill tone="bad">no answer from {counted(away, "broker")}</Pill>;
   if (cluster.under_replicated > 0) return <Pill tone="warn">{count(cluster.under_replicated)} under-replicated</Pill>;
   return <Pill tone="good">all in sync</Pill>;
 }
