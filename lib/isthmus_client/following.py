@@ -47,9 +47,9 @@ async def append_after(
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = LANE,
 ) -> dict[TopicPartition, Refused | None]:
-    """One request to the broker that leads all of these; None for what every in-sync replica has. Raises ClientError when it cannot be asked.
+    """One request to the broker that leads all of these; None for what every in-sync replica has.
 
-    Topics must be known to the client: their ids keep batches out of a topic made anew.
+    Raises ClientError when it cannot be asked. Topics must be known to the client: their ids keep batches out of a topic made anew.
     """
     view = client.view
     topics = [
