@@ -82,6 +82,13 @@ def test_where_the_log_is_cut(records: list[int], leader_says: tuple[int, int], 
     assert one.answered(ask(one, log), answer(diverging_epoch=leader_says), log, NOW) == Truncate(cut_at)
 
 
+def test_what_lies_below_the_leaders_start_cannot_be_compared_and_is_dropped() -> None:
+    log = ModelLog([1, 1, 1, 1])
+    one = follower()
+    parted = answer(diverging_epoch=(1, 3), log_start_offset=3)
+    assert one.answered(ask(one, log), parted, log, NOW) == RestartAt(3)
+
+
 def leader_verdict(leader: ModelLog, asked: Wanted) -> tuple[int, int] | None:
     """What a leader answers (edge/replica/reader has the real one)."""
     if asked.last_fetched_epoch < 0:

@@ -183,7 +183,7 @@ class CommittedStays:
 
     def acknowledged(self, partition: SimPartition, offset: int, record: Record) -> None:
         truth = self.topics[partition.topic]
-        if not self._does_not_count(truth, partition) and not _is_committed(truth, offset, record):
+        if not self._does_not_count(truth, partition) and truth.records[offset : offset + 1] != [record]:
             raise Violation(f"{record} of {partition.topic} is acknowledged at {offset} and not committed there")
 
     # -- what becomes of logs ------------------------------------------------------------------------------------------------
@@ -227,12 +227,6 @@ def _find_again(truth: Truth, log: SimLog) -> None:
 
 def _same(log: SimLog, truth: Truth, offset: int) -> bool:
     return offset < max(log.base, truth.start) or log.records[offset - log.base] == truth.records[offset]
-
-
-def _is_committed(truth: Truth, offset: int, record: Record) -> bool:
-    """Of what was deleted before a replica could compare, it may have another leader's append of the same record of its producer."""
-    known = truth.records[offset : offset + 1]
-    return known == [record] or (offset < truth.start and [(p, s) for _, p, s, _ in known] == [record[1:3]])
 
 
 def _has(other: SimLog | None, log: SimLog, offset: int) -> bool:

@@ -81,6 +81,7 @@ class ReplicaFollower:
         self.leader_epoch = leader_epoch
         self.is_fenced = False
         """A newer leader epoch exists: nothing is fetched until the metadata log tells of it."""
+        self._is_compared = False  # whether the leader has found the log to be part of its own
         self._backoff_max_ms = backoff_ms
         self._backoff_ms = min(FIRST_RETRY_MS, backoff_ms)
         self._resume_ms = _NOW
@@ -114,7 +115,10 @@ class ReplicaFollower:
         if error is ErrorCode.none:
             self._backoff_ms = min(FIRST_RETRY_MS, self._backoff_max_ms)
             if answer.diverging_epoch is not None:
-                return Truncate(truncation_offset(*answer.diverging_epoch, log))
+                return _cut(truncation_offset(*answer.diverging_epoch, log), answer.log_start_offset)
+            if not self._is_compared and log.log_start_offset < asked.offset <= answer.log_start_offset:
+                return RestartAt(answer.log_start_offset)
+            self._is_compared = True
             return Append(answer.high_watermark, answer.log_start_offset)
         if error is ErrorCode.offset_out_of_range:
             return AskOffsets()
@@ -132,6 +136,12 @@ class ReplicaFollower:
             return RestartAt(leader_start)
         self.failed(now_ms)  # it is there by now: nothing to cut, and no reason to ask in a loop
         return Later()
+
+
+def _cut(end: int, leader_start: int) -> Truncate | RestartAt:
+    """Of what is left below the leader's start nothing can be compared. It may be records that were never committed, whose producers would
+    be told of a repeat if they sent them again to this replica as a leader."""
+    return RestartAt(leader_start) if 0 < end <= leader_start else Truncate(end)
 
 
 def truncation_offset(leader_epoch: int, leader_end: int, log: LogView) -> int:

@@ -146,6 +146,11 @@ class ReplicaLeader:
         progress.fetched(offset, log_start, log.end_offset, now_ms)
         return log.high_watermark if offset == before else self.high_watermark(log, now_ms)
 
+    def tell_again(self, replica_id: int) -> None:
+        """It is not certain that the replica has got the watermarks that it was told."""
+        if (progress := self.progress.get(replica_id)) is not None:
+            progress.told_high_watermark = progress.told_log_start = UNKNOWN_OFFSET
+
     def told(self, replica_id: int, log: LogView) -> None:
         """An answer with the log's watermarks goes to the replica."""
         progress = self.progress[replica_id]

@@ -86,9 +86,11 @@ class FollowerSession:
             _settle(partition, self._replica_id)
 
     def close(self) -> None:
-        """The replica has another session."""
-        for key in list(self._watched):
+        """The replica has another session. What it was told last may have gone to a connection that it had given up."""
+        for key, (partition, _) in list(self._watched.items()):
             self._detach(key)
+            if partition.leader is not None:
+                partition.leader.tell_again(self._replica_id)
 
     # -- what a waiting fetch watches ----------------------------------------------------------------------------------------
 
