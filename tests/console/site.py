@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.node import ISTHMUS, free_ports
-from tests.system.stretched import free_base
+from tests.node import free_ports
+from tests.system import site
 
-SECONDS: Final = 180
 TOPOLOGY: Final = """
 regions = ["west", "east"]
 
@@ -76,44 +73,18 @@ longitude = -6.26
 """
 
 
-class Site:
-    """The command line of a topology that runs, and the way into its console."""
+class Site(site.Site):
+    """This topology, and the way into its console."""
 
     def __init__(self, directory: Path) -> None:
         (port,) = free_ports(1)
+        super().__init__(directory, site.with_console(TOPOLOGY, port))
         self.url = f"http://127.0.0.1:{port}"
-        self._directory = directory / "site"
-        self._file = directory / "topology.toml"
-        text = TOPOLOGY.replace("[control_plane]", f'[control_plane]\nlisten = "127.0.0.1:{port}"')
-        self._file.write_text(f"base_port = {free_base(text)}\n{text}")
 
     @property
     def key(self) -> str:
         """The admin key."""
-        return (self._directory / "admin-key").read_text().strip()
-
-    def run(self, *arguments: str, given: str = "") -> str:
-        """What a command prints."""
-        finished = subprocess.run(
-            [ISTHMUS, *arguments],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env={**os.environ, "ISTHMUS_TOPOLOGY_DIR": str(self._directory)},
-            check=False,
-        )
-        assert finished.returncode == 0, (arguments, finished.stdout, finished.stderr)
-        return finished.stdout
-
-    def up(self) -> None:
-        """Start everything."""
-        self.run("up", str(self._file))
-
-    def down(self) -> None:
-        """End everything, and leave nothing."""
-        if self._directory.exists():
-            self.run("down", "--purge")
+        return (self.directory / "admin-key").read_text().strip()
 
     def bootstrap(self, cluster: str, region: str) -> str:
         """A cluster's brokers, as a region reaches them."""
@@ -131,9 +102,9 @@ class Site:
 @contextmanager
 def running_site(directory: Path) -> Iterator[Site]:
     """A site that ends with the block."""
-    site = Site(directory)
+    running = Site(directory)
     try:
-        site.up()
-        yield site
+        running.up()
+        yield running
     finally:
-        site.down()
+        running.down()
