@@ -160,8 +160,8 @@ def is_compacted(bootstrap: str, topic: str) -> bool:
 
 def test_a_copy_goes_on_after_it_was_compacted(tmp_path: Path) -> None:
     """Batches that its progress names are others then, or gone."""
-    quick = {"log.cleaner.backoff.ms": "100"}
-    with running_node(tmp_path / "west", quick) as west, running_node(tmp_path / "east", quick) as east:
+    never, often = {"log.cleaner.backoff.ms": "86400000"}, {"log.cleaner.backoff.ms": "100"}
+    with running_node(tmp_path / "west", never) as west, running_node(tmp_path / "east", often) as east:
         size = str(1 << 20)
         make(
             west.bootstrap, "orders", 1, cleanup_policy="compact", segment_bytes=size, min_cleanable_dirty_ratio="0.01"
