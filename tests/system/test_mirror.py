@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
+from isthmus_client.admin.topics import delete
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_wire.records import batches
@@ -181,6 +182,24 @@ def test_a_copy_goes_on_after_it_was_compacted(tmp_path: Path) -> None:
             write_keys(west.bootstrap, range(75, 76))
             wait_until(is_level, "the newest records")
             assert ready(mirror) == {"status": "ready"}
+
+
+def test_a_copy_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
+    with running_node(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
+        make(west.bootstrap, "orders", 2)
+        fill(west.bootstrap, "orders", 2, 300)
+        with running_mirror(tmp_path / "mirror", {"west": west.bootstrap, "east": east.bootstrap}, QUICK) as mirror:
+            await_topic(east.bootstrap, "west.orders")
+            assert_copied(west.bootstrap, east.bootstrap, both(2))
+            mirror.kill()
+            assert ask(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
+            mirror.start()
+            await_topic(east.bootstrap, "west.orders")
+            assert_copied(west.bootstrap, east.bootstrap, both(2))
+            assert ask(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
+            fill(west.bootstrap, "orders", 2, 300)
+            await_topic(east.bootstrap, "west.orders")
+            assert_copied(west.bootstrap, east.bootstrap, both(2))
 
 
 def test_sigkill_of_everybody_under_load(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from isthmus_mirror.core.partition import PartitionCopy, Placed, SourceRange, St
 from isthmus_mirror.core.progress import (
     Ask,
     Behind,
+    Copy,
     Jump,
     Jumps,
     Kind,
@@ -30,7 +31,7 @@ from tests.sim.world import Violation, World
 A = TypeVar("A")
 TURMOIL_MS = 8_000
 PEACE_MS = 60_000
-PLACE = Place("orders", 0)
+COPY = Copy(Place("orders", 0), None)
 
 
 @dataclass(frozen=True)
@@ -242,16 +243,16 @@ class MirrorLife:
     def record(self, proposed: Sequence[Jump], certain: Sequence[Jump]) -> None:
         """As bytes, as the topic has them."""
         for jump in proposed:
-            self._records[encode_key(PLACE, jump.mark, Kind.PROPOSED)] = encode_value(jump)
+            self._records[encode_key(COPY, jump.mark, Kind.PROPOSED)] = encode_value(jump)
         for jump in certain:
-            self._records[encode_key(PLACE, jump.mark, Kind.CERTAIN)] = encode_value(jump)
-            self._records.pop(encode_key(PLACE, jump.mark, Kind.PROPOSED), None)
+            self._records[encode_key(COPY, jump.mark, Kind.CERTAIN)] = encode_value(jump)
+            self._records.pop(encode_key(COPY, jump.mark, Kind.PROPOSED), None)
 
     def settled(self, found: Settled) -> None:
         """What was proven is certain, and void jumps are deleted."""
         self.record((), found.proven)
         for jump in found.void:
-            self._records.pop(encode_key(PLACE, jump.mark, Kind.PROPOSED), None)
+            self._records.pop(encode_key(COPY, jump.mark, Kind.PROPOSED), None)
 
     def progress(self) -> Jumps:
         """What is durable now."""

@@ -1,8 +1,20 @@
 """The bytes that MirrorMaker 2 of Apache Kafka 4.3.1 wrote, recorded, and ours; and our own records of progress."""
 
+from uuid import UUID
+
 from isthmus_mirror.core.naming import Naming
 from isthmus_mirror.core.offset_map import Run
-from isthmus_mirror.core.progress import Jump, Kind, Mark, Place, decode_key, decode_runs, encode_key, encode_value
+from isthmus_mirror.core.progress import (
+    Copy,
+    Jump,
+    Kind,
+    Mark,
+    Place,
+    decode_key,
+    decode_runs,
+    encode_key,
+    encode_value,
+)
 from isthmus_mirror.core.records import Checkpoint, checkpoint_key, checkpoint_value, heartbeat, offset_sync
 
 
@@ -40,7 +52,9 @@ def test_names_of_internal_topics() -> None:
 def test_progress_comes_back_as_it_was_written() -> None:
     jump = Jump(Mark(7, 2**32 - 1), (Run(10, 7), Run(14, 9)))
     for kind in Kind:
-        assert decode_key(encode_key(Place("bücher", 3), jump.mark, kind)) == (Place("bücher", 3), jump.mark, kind)
+        for topic_id in (None, UUID(int=7)):
+            copy = Copy(Place("bücher", 3), topic_id)
+            assert decode_key(encode_key(copy, jump.mark, kind)) == (copy, jump.mark, kind)
     assert decode_runs(encode_value(jump)) == jump.runs
-    assert decode_key(encode_key(Place("x", 0), jump.mark, Kind.CERTAIN)[:-1]) is None
+    assert decode_key(encode_key(Copy(Place("x", 0), None), jump.mark, Kind.CERTAIN)[:-1]) is None
     assert decode_runs(None) == decode_runs(encode_value(jump)[:-1]) == ()

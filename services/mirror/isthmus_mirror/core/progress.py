@@ -11,14 +11,16 @@ import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from isthmus_mirror.core.offset_map import Run
 
 _VERSION: Final = 1
 _LENGTH: Final = struct.Struct(">h")
-_KEY: Final = struct.Struct(">biqI")  # kind, partition, base and checksum
+_KEY: Final = struct.Struct(">biqI16s")  # kind, partition, base and checksum, the copy's topic
 _VALUE: Final = struct.Struct(">hi")  # version, how many runs
 _RUN: Final = struct.Struct(">qq")
+_NO_ID: Final = UUID(int=0)
 
 
 class Kind(IntEnum):
@@ -43,16 +45,23 @@ class Jump(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A partition of the source."""
+    """A partition."""
 
     topic: str
     partition: int
 
 
-def encode_key(place: Place, mark: Mark, kind: Kind) -> bytes:
+class Copy(NamedTuple):
+    """Of a partition of the source, in a topic of the target with this id: one that is deleted and made anew begins without progress."""
+
+    source: Place
+    topic_id: UUID | None
+
+
+def encode_key(copy: Copy, mark: Mark, kind: Kind) -> bytes:
     """Every jump has keys of its own, so that compaction keeps it until it is deleted."""
-    name = place.topic.encode()
-    return _LENGTH.pack(len(name)) + name + _KEY.pack(kind, place.partition, *mark)
+    name, topic_id = copy.source.topic.encode(), copy.topic_id or _NO_ID
+    return _LENGTH.pack(len(name)) + name + _KEY.pack(kind, copy.source.partition, *mark, topic_id.bytes)
 
 
 def encode_value(jump: Jump) -> bytes:
@@ -60,13 +69,14 @@ def encode_value(jump: Jump) -> bytes:
     return _VALUE.pack(_VERSION, len(jump.runs)) + b"".join(_RUN.pack(*run) for run in jump.runs)
 
 
-def decode_key(data: bytes | None) -> tuple[Place, Mark, Kind] | None:
+def decode_key(data: bytes | None) -> tuple[Copy, Mark, Kind] | None:
     """None for what is no key of a jump."""
     try:
         (length,) = _LENGTH.unpack_from(data or b"")
         name = bytes(data or b"")[_LENGTH.size : _LENGTH.size + length].decode()
-        kind, partition, base, crc = _KEY.unpack_from(data or b"", _LENGTH.size + length)
-        return Place(name, partition), Mark(base, crc), Kind(kind)
+        kind, partition, base, crc, topic_id = _KEY.unpack_from(data or b"", _LENGTH.size + length)
+        known = UUID(bytes=topic_id)
+        return Copy(Place(name, partition), None if known == _NO_ID else known), Mark(base, crc), Kind(kind)
     except (struct.error, ValueError):
         return None
 

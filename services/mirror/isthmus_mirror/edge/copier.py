@@ -247,11 +247,11 @@ class FlowCopier:
                 await self._to_record.wait(_TICK_SECONDS)
                 continue
             try:
-                await self._log.propose([(t.wanted.place, jump) for t, jump in proposed])
+                await self._log.propose([(t.wanted.as_copy, jump) for t, jump in proposed])
                 for target, jump in proposed:
                     target.copy.recorded([jump])
                 self._work.ring()
-                await self._log.confirm([(t.wanted.place, jump) for t, jump in certain])
+                await self._log.confirm([(t.wanted.as_copy, jump) for t, jump in certain])
                 for target, jump in certain:
                     target.copy.confirmed([jump])
             except ClientError as error:

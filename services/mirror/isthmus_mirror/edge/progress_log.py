@@ -15,7 +15,7 @@ from isthmus_client.raw import FetchFrom, FetchLimits, fetch_raw
 from isthmus_client.scatter import results
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
-from isthmus_mirror.core.progress import Jump, Jumps, Kind, Place, decode_key, decode_runs, encode_key, encode_value
+from isthmus_mirror.core.progress import Copy, Jump, Jumps, Kind, decode_key, decode_runs, encode_key, encode_value
 
 _LIMITS: Final = FetchLimits(wait_ms=100)
 _LANE: Final = "progress"
@@ -34,7 +34,7 @@ class ProgressLog:
     """Of one flow."""
 
     def __init__(self, client: Client, name: str, replication_factor: int) -> None:
-        self._jumps: dict[Place, Jumps] = {}
+        self._jumps: dict[Copy, Jumps] = {}
         self._client = client
         self._partition = TopicPartition(name, 0)
         self._replication_factor = replication_factor
@@ -71,42 +71,42 @@ class ProgressLog:
         known = decode_key(key)
         if known is None:
             return
-        place, mark, kind = known
+        copy, mark, kind = known
         if runs := decode_runs(value):
-            self.jumps(place).keep(Jump(mark, runs), kind)
+            self.jumps(copy).keep(Jump(mark, runs), kind)
         else:
-            self.jumps(place).forget(mark, kind)
+            self.jumps(copy).forget(mark, kind)
 
-    def jumps(self, place: Place) -> Jumps:
-        """What was read or written of a partition up to now."""
-        return self._jumps.setdefault(place, Jumps())
+    def jumps(self, copy: Copy) -> Jumps:
+        """What was read or written of one up to now."""
+        return self._jumps.setdefault(copy, Jumps())
 
-    async def propose(self, jumps: Collection[tuple[Place, Jump]]) -> None:
+    async def propose(self, jumps: Collection[tuple[Copy, Jump]]) -> None:
         """Returns when they are durable; raises ClientError."""
-        await self._write([(place, jump, Kind.PROPOSED, True) for place, jump in jumps])
+        await self._write([(copy, jump, Kind.PROPOSED, True) for copy, jump in jumps])
 
-    async def confirm(self, jumps: Collection[tuple[Place, Jump]]) -> None:
+    async def confirm(self, jumps: Collection[tuple[Copy, Jump]]) -> None:
         """They are certain from now on. Returns when that is durable; raises ClientError."""
-        certain = [(place, jump, Kind.CERTAIN, True) for place, jump in jumps]
-        await self._write([*certain, *((place, jump, Kind.PROPOSED, False) for place, jump in jumps)])
+        certain = [(copy, jump, Kind.CERTAIN, True) for copy, jump in jumps]
+        await self._write([*certain, *((copy, jump, Kind.PROPOSED, False) for copy, jump in jumps)])
 
-    async def delete(self, jumps: Collection[tuple[Place, Jump]], kind: Kind) -> None:
+    async def delete(self, jumps: Collection[tuple[Copy, Jump]], kind: Kind) -> None:
         """Forget what nobody needs any more; raises ClientError."""
-        await self._write([(place, jump, kind, False) for place, jump in jumps])
+        await self._write([(copy, jump, kind, False) for copy, jump in jumps])
 
-    async def _write(self, changes: Collection[tuple[Place, Jump, Kind, bool]]) -> None:
+    async def _write(self, changes: Collection[tuple[Copy, Jump, Kind, bool]]) -> None:
         """In this order; the last of each says whether the jump is kept."""
         name = self._partition.topic
         sent = [
             await self._producer.send(
-                name, encode_value(jump) if kept else None, key=encode_key(place, jump.mark, kind), partition=0
+                name, encode_value(jump) if kept else None, key=encode_key(copy, jump.mark, kind), partition=0
             )
-            for place, jump, kind, kept in changes
+            for copy, jump, kind, kept in changes
         ]
         for delivery in sent:
             await delivery.place()
-        for place, jump, kind, kept in changes:
+        for copy, jump, kind, kept in changes:
             if kept:
-                self.jumps(place).keep(jump, kind)
+                self.jumps(copy).keep(jump, kind)
             else:
-                self.jumps(place).forget(jump.mark, kind)
+                self.jumps(copy).forget(jump.mark, kind)

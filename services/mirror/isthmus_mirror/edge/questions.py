@@ -101,9 +101,9 @@ class Questions:
             target.is_asking = False
 
     async def _settle_within(self, target: Target, start: int, end: int) -> None:
-        partition, place = target.wanted.target, target.wanted.place
+        partition, copy = target.wanted.target, target.wanted.as_copy
         seen: dict[int, int | None] = {}
-        while isinstance(settled := settle(self._log.jumps(place), start, end, seen), Ask):
+        while isinstance(settled := settle(self._log.jumps(copy), start, end, seen), Ask):
             seen[settled.base] = await crc_at(self._target, partition, settled.base)
             # What became certain meanwhile may have been compacted since, and look like another batch.
             await self._log.read_to_end()
@@ -120,11 +120,11 @@ class Questions:
         if tail is None and end > start:
             target.copy.asking_failed(now_ms())  # it has grown since
             return
-        await self._log.confirm([(place, jump) for jump in settled.proven])
-        await self._log.delete([(place, jump) for jump in settled.void], Kind.PROPOSED)
+        await self._log.confirm([(copy, jump) for jump in settled.proven])
+        await self._log.delete([(copy, jump) for jump in settled.void], Kind.PROPOSED)
         needed = still_needed(settled.jumps, start)
         outlived = settled.jumps[: len(settled.jumps) - len(needed)]
-        await self._log.delete([(place, jump) for jump in outlived], Kind.CERTAIN)
+        await self._log.delete([(copy, jump) for jump in outlived], Kind.CERTAIN)
         target.copy.placed(Placed(start, end, needed, tail))
 
     async def _tail(self, target: Target, start: int, end: int) -> Tail | None:

@@ -9,7 +9,7 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 
 from isthmus_mirror.core.partition import PartitionCopy
-from isthmus_mirror.core.progress import Place
+from isthmus_mirror.core.progress import Copy, Place
 from isthmus_mirror.edge.latency import Latency
 
 
@@ -25,8 +25,13 @@ class Wanted(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """As progress names it."""
+        """Of the source."""
         return Place(*self.source)
+
+    @property
+    def as_copy(self) -> Copy:
+        """As progress names it."""
+        return Copy(self.place, self.target_id)
 
 
 @dataclass(slots=True, eq=False)
