@@ -15,9 +15,9 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node
 from isthmus_broker.core.raft.types import VoterSet
-from isthmus_broker.edge.disk.log_dir import read_meta
-from isthmus_broker.edge.format import directories_of, format_directories, write_first_voters
-from isthmus_broker.edge.quorum import local_voter
+from isthmus_broker.edge.assembly.format import directories_of, format_directories, write_first_voters
+from isthmus_broker.edge.controller.metadata_quorum import local_voter
+from isthmus_broker.edge.storage.log_dir import read_meta
 
 ISTHMUS = Path(sys.executable).with_name("isthmus")
 READY_SECONDS = 60

@@ -15,12 +15,12 @@ from isthmus_service.http import observation_routes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
-from isthmus_api.call import Call, Parts
 from isthmus_api.console import console_handler
 from isthmus_api.limits import BODY_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Route, arguments_of, response_of
-from isthmus_api.security.door import ANYBODY, TooManyFailures, Unauthenticated, check_origin, remote_of
+from isthmus_api.request_context import Call, Parts
+from isthmus_api.security.authentication import ANYBODY, TooManyFailures, Unauthenticated, check_origin, remote_of
 
 logger = logging.getLogger(__name__)
 

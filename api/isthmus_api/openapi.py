@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from isthmus_api.registry import JSON, Route
-from isthmus_api.security.door import COOKIE
+from isthmus_api.security.authentication import COOKIE
 
 _REF: Final = "#/components/schemas/{model}"
 Mode = Literal["validation", "serialization"]

@@ -19,24 +19,24 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from isthmus_api.app import application
-from isthmus_api.call import Parts
-from isthmus_api.clusters import Clusters
+from isthmus_api.clusters.clients import Clusters
+from isthmus_api.clusters.lag_feed import LagFeed
+from isthmus_api.clusters.probes import Probes
+from isthmus_api.clusters.watcher import Watch
 from isthmus_api.console import console_directory
 from isthmus_api.events import Hub
-from isthmus_api.lag.feed import LagFeed
 from isthmus_api.openapi import document
-from isthmus_api.probes import Probes
 from isthmus_api.registry import Route
+from isthmus_api.request_context import Parts
 from isthmus_api.routes import all_routes
 from isthmus_api.security.admin_key import AdminKey, admin_key
-from isthmus_api.security.door import Door
+from isthmus_api.security.authentication import Door
 from isthmus_api.store.access import Access
 from isthmus_api.store.audit import Audit
 from isthmus_api.store.database import default_url, open_database
 from isthmus_api.store.inventory import Inventory
 from isthmus_api.store.work import Work
 from isthmus_api.tasks.runner import Runner
-from isthmus_api.watch import Watch
 
 logger = logging.getLogger(__name__)
 

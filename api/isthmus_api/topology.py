@@ -8,11 +8,11 @@ from isthmus_client.client import parse_bootstrap
 from isthmus_client.connection import Address
 from isthmus_client.metadata import TopicPartition, region_of
 
-from isthmus_api.flows import Flow, flows
-from isthmus_api.lag.series import Latest
+from isthmus_api.core.cluster_state import ClusterSeen, ClusterState
+from isthmus_api.core.flows import Flow, flows
+from isthmus_api.core.lag_series import Latest
+from isthmus_api.core.reachability import Reach
 from isthmus_api.models import Shape
-from isthmus_api.reach import Reach
-from isthmus_api.seen import ClusterSeen, ClusterState
 from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster
 
 

@@ -147,8 +147,8 @@ def add_voter_command(
     """Make the controller of these settings a voter; run it where that controller's log directories are."""
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
-    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
-    from isthmus_broker.edge.format import metadata_directory
+    from isthmus_broker.edge.assembly.format import metadata_directory
+    from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
     from isthmus_client.admin.quorum import Endpoint, add_voter
 
     from isthmus_cli.session import fail, run

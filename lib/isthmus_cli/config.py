@@ -58,7 +58,7 @@ def describe_command(
 
 async def _describe(client: Client, resource: Resource, documentation: bool) -> list[Config]:
     from isthmus_client.admin.configs import describe
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     return results(await describe(client, [resource], documentation=documentation))[resource]
 

@@ -143,7 +143,7 @@ async def _consume_assigned(
 ) -> None:
     from isthmus_client.admin.list_offsets import At, list_offsets
     from isthmus_client.consumer import Consumer
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     ends: dict[TopicPartition, int] = {}
     if until_end:
@@ -162,7 +162,7 @@ async def _starts(
     client: Client, partitions: list[TopicPartition], start: tuple[str, int]
 ) -> dict[TopicPartition, int]:
     from isthmus_client.admin.list_offsets import At, list_offsets
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     kind, number = start
     if kind != "time":

@@ -39,7 +39,7 @@ def first_voters(
             "--no-initial-controllers for a controller that joins a quorum later"
         )
     if standalone:
-        from isthmus_broker.edge.quorum import local_voter
+        from isthmus_broker.edge.controller.metadata_quorum import local_voter
 
         return VoterSet((local_voter(config, own_directory),))
     return None if initial is None else parse_initial_controllers(initial, config.listeners.controller_names[0])
@@ -47,7 +47,7 @@ def first_voters(
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
     """`id@host:port:directory-id` entries between commas."""
-    from isthmus_broker.edge.disk.checkpoints import uuid_from_text
+    from isthmus_broker.edge.storage.checkpoints import uuid_from_text
 
     voters: dict[int, Voter] = {}
     for entry in text.split(","):

@@ -73,7 +73,7 @@ async def _described(client: Client, group_ids: list[str]) -> list[dict[str, Any
     from isthmus_client.admin import group_offsets
     from isthmus_client.admin.groups import describe
     from isthmus_client.errors import Refused
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     groups = results(await describe(client, group_ids))
     coordinators = await client.coordinators(group_ids)

@@ -184,7 +184,7 @@ async def _plan(
     """The new offset of each partition, clamped to what exists."""
     from isthmus_client.admin.list_offsets import At, list_offsets
     from isthmus_client.errors import ClientError
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     from isthmus_cli.reset_plan import clamped
 

@@ -196,9 +196,9 @@ async def _ask(
 
 async def _described(client: Client, topics: list[str] | None, link: str | None) -> list[dict[str, Any]]:
     from isthmus_client.admin.mirrors import describe_mirrors
+    from isthmus_client.append_mirrored import progress
     from isthmus_client.errors import ClientError
     from isthmus_client.metadata import TopicPartition
-    from isthmus_client.mirrored import progress
 
     mirrors = await describe_mirrors(client, link=link, topics=topics)
     told = await progress(client, [TopicPartition(m.topic, i) for m in mirrors for i in range(m.partitions)])

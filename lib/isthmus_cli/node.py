@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from isthmus_broker.core.config.node_config import NodeConfig
-    from isthmus_broker.edge.node import Node
+    from isthmus_broker.edge.assembly.node import Node
     from isthmus_linker.edge.main import LinkerRole
 
 _OPERATING_ERROR: Final = 1
@@ -52,9 +52,9 @@ def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
 
 async def _serve(config: "NodeConfig") -> int:
     from isthmus_broker.core.config.values import ConfigRefused
-    from isthmus_broker.edge.disk.log_dir import Inconsistent, Locked
-    from isthmus_broker.edge.lifecycle import RefusedByController
-    from isthmus_broker.edge.node import Node
+    from isthmus_broker.edge.assembly.lifecycle import RefusedByController
+    from isthmus_broker.edge.assembly.node import Node
+    from isthmus_broker.edge.storage.log_dir import Inconsistent, Locked
     from isthmus_wire.errors import CorruptBatch
 
     stopping = asyncio.Event()

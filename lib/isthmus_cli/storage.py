@@ -35,14 +35,14 @@ def format_storage(
 ) -> None:
     """Write meta.properties into every log directory of a node; and the first voters, where the log is to tell who votes."""
     from isthmus_broker.core.config.values import ConfigRefused
-    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
-    from isthmus_broker.edge.format import (
+    from isthmus_broker.edge.assembly.format import (
         directories_of,
         format_directories,
         metadata_directory,
         random_uuid,
         write_first_voters,
     )
+    from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
 
     from isthmus_cli.first_voters import first_voters
 
@@ -82,9 +82,9 @@ def info(
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
     """Tell what the log directories of a node are."""
-    from isthmus_broker.edge.disk.checkpoints import uuid_text
-    from isthmus_broker.edge.disk.log_dir import Inconsistent, NotFormatted, read_meta
-    from isthmus_broker.edge.format import directories_of
+    from isthmus_broker.edge.assembly.format import directories_of
+    from isthmus_broker.edge.storage.checkpoints import uuid_text
+    from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
 
     problems = 0
     for path in directories_of(_resolved(config, settings)):
@@ -110,7 +110,7 @@ def info(
 @storage_app.command("random-uuid")
 def random_uuid() -> None:
     """Print an id that nobody has, fit for a cluster."""
-    from isthmus_broker.edge.format import new_cluster_id
+    from isthmus_broker.edge.assembly.format import new_cluster_id
 
     typer.echo(new_cluster_id())
 

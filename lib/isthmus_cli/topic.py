@@ -101,7 +101,7 @@ def describe_command(
 
 async def _described(client: Client, names: list[str]) -> list[dict[str, Any]]:
     from isthmus_client.admin import configs, topics
-    from isthmus_client.scatter import results
+    from isthmus_client.requests_by_broker import results
 
     found = await topics.describe(client, names) if names else await topics.list_topics(client)
     resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in found]

@@ -22,6 +22,7 @@ from isthmus_wire.records import Record, batches
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
 from isthmus_client.consumer_member import ConsumerMember
@@ -29,9 +30,8 @@ from isthmus_client.errors import ClientError, LogTruncated, Refused
 from isthmus_client.group_member import GroupMember
 from isthmus_client.limits import METADATA_AGE_SECONDS, POLL_RECORDS_MAX
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
+from isthmus_client.requests_by_broker import results
 from isthmus_client.retry import is_retriable
-from isthmus_client.scatter import results
 
 _NOT_MINE_ANY_MORE: Final = frozenset(
     {

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchPartition
-from isthmus_wire.hot import Topic
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0  # asks for a full answer and a new session

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from isthmus_broker.edge.format import format_directories
+from isthmus_broker.edge.assembly.format import format_directories
 from isthmus_client.admin.topics import NewTopic, create, list_topics
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.errors import ClientError, Refused

@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from isthmus_client import scatter
+from isthmus_client import requests_by_broker as scatter
 from isthmus_client.admin import group_offsets, topics
 from isthmus_client.admin.list_offsets import At, list_offsets
 from isthmus_client.admin.mirrors import alter_mirrors, create_mirror, describe_mirrors, refusal
 from isthmus_client.admin.replicas import replica_status
+from isthmus_client.append_mirrored import progress
+from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.mirrored import progress
 from isthmus_client.producer import Producer
-from isthmus_client.raw import FetchLimits
 from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_topology.reading import TopologyRefused

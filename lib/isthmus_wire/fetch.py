@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from isthmus_wire.codec import skip_tagged_fields, tags
-from isthmus_wire.hot import (
+from isthmus_wire.fast_fields import (
     INT32,
     INT64,
     LEADER,

@@ -4,7 +4,7 @@ import struct
 from typing import Final, NamedTuple
 
 from isthmus_wire.codec import skip_tagged_fields, tags
-from isthmus_wire.hot import (
+from isthmus_wire.fast_fields import (
     INT32,
     INT64,
     LEADER,

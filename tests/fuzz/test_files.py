@@ -15,7 +15,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from isthmus_broker.core.metadata.schema import TopicRecord
 from isthmus_broker.core.raft.types import QuorumState, SnapshotId
-from isthmus_broker.edge.disk.checkpoints import (
+from isthmus_broker.edge.controller.controller import batch_of, records_of
+from isthmus_broker.edge.quorum.quorum_state import DamagedQuorumState, read_quorum_state, write_quorum_state
+from isthmus_broker.edge.quorum.raft_records import RaftRecords
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.checkpoints import (
     LEADER_EPOCHS,
     RECOVERY_POINTS,
     read_epochs,
@@ -24,15 +28,18 @@ from isthmus_broker.edge.disk.checkpoints import (
     write_offsets,
     write_topic_id,
 )
-from isthmus_broker.edge.disk.files import DiskFailure
-from isthmus_broker.edge.disk.log_dir import Inconsistent, LogDir, MetaProperties, NotFormatted, read_meta, write_meta
-from isthmus_broker.edge.drive.controller import batch_of, records_of
-from isthmus_broker.edge.drive.quorum_state import DamagedQuorumState, read_quorum_state, write_quorum_state
-from isthmus_broker.edge.drive.raft_records import RaftRecords
-from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log_dir import (
+    Inconsistent,
+    LogDir,
+    MetaProperties,
+    NotFormatted,
+    read_meta,
+    write_meta,
+)
 from isthmus_wire.errors import WireError
 
-from tests.edge.disk.logs import append, new_log, reopened
+from tests.edge.storage.logs import append, new_log, reopened
 from tests.fuzz.mutate import damaged
 from tests.node import ISTHMUS, Node
 from tests.system.ledger import wait_until

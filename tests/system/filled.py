@@ -13,9 +13,9 @@ from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import resolve_topic
 from isthmus_broker.edge.clock import now_ms
-from isthmus_broker.edge.disk.files import FilePool
-from isthmus_broker.edge.disk.log_dir import LogDir
-from isthmus_broker.edge.disk.log_manager import LogManager
+from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.log_dir import LogDir
+from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
 from tests.node import Node

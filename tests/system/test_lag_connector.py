@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.producer import Producer
-from isthmus_lag.reading import Topic, look
+from isthmus_lag.sample_reader import Topic, look
 from isthmus_lag.samples import SAMPLE_COLUMNS, SCHEMA
 from isthmus_lag.session import spark_session
 from isthmus_service.lag import LAG_TOPIC

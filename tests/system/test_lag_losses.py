@@ -10,7 +10,7 @@ import pytest
 from isthmus_client.admin import topics
 from isthmus_client.client import Client, parse_bootstrap
 from isthmus_client.metadata import TopicPartition
-from isthmus_lag.held import SamplesLost
+from isthmus_lag.retained_range import SamplesLost
 from isthmus_lag.source import LagStreamReader, RangePartition, parse_options
 from isthmus_service.lag import LAG_TOPIC
 from pyspark.sql.streaming.datasource import ReadAllAvailable

@@ -9,10 +9,10 @@ from typing import Final
 
 from confluent_kafka import Producer
 from isthmus_client.admin.topics import describe
+from isthmus_client.append_mirrored import progress
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.mirrored import progress
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 
 from tests.node import COMBINED, Cluster, running_cluster, running_node
 from tests.system.ledger import wait_until

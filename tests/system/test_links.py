@@ -14,10 +14,10 @@ from confluent_kafka import TopicPartition as At
 from isthmus_client.admin.links import create_link, describe_links
 from isthmus_client.admin.mirrors import alter_mirrors, create_mirror, describe_mirrors, raise_leader_epochs, refusal
 from isthmus_client.admin.topics import NewTopic, create, create_partitions, delete_records, describe
+from isthmus_client.append_mirrored import Batches, LogEnd, append_mirrored, progress
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.mirrored import Batches, LogEnd, append_mirrored, progress
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorAction
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch

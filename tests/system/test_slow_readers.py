@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
-from isthmus_broker.edge.net.limits import PIECE_SIZE, RECEIVE_BUFFER_MIN, WRITE_HIGH_WATER
+from isthmus_broker.edge.transport.limits import PIECE_SIZE, RECEIVE_BUFFER_MIN, WRITE_HIGH_WATER
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.fetch import FetchPartition, FetchRequest, encode_fetch_request
 from isthmus_wire.headers import encode_request_header

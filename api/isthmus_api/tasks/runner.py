@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from isthmus_api.clusters import Clusters
+from isthmus_api.clusters.clients import Clusters
 from isthmus_api.events import EventKind, Hub
 from isthmus_api.limits import CLUSTER_SECONDS, TASK_LEASE_SECONDS, TASK_PAUSE_SECONDS, TASK_SECONDS_MAX, TASK_WIDTH
 from isthmus_api.problems import Problem

@@ -16,7 +16,7 @@ from isthmus_client.connection import Connection
 from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
-from isthmus_client.scatter import by_leader
+from isthmus_client.requests_by_broker import by_leader
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.membership import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.scatter import by_coordinator
+from isthmus_client.requests_by_broker import by_coordinator
 
 CLASSIC = "classic"
 CONSUMER = "consumer"

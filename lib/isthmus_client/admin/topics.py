@@ -27,7 +27,7 @@ from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.metadata import Topic, TopicPartition, by_topic
-from isthmus_client.scatter import by_leader
+from isthmus_client.requests_by_broker import by_leader
 
 _TIMEOUT = millis(int(REQUEST_SECONDS * 1000))
 

@@ -16,8 +16,8 @@ from kio.static.constants import EntityType
 
 from isthmus_wire.extensions.message import Message, Nested
 from isthmus_wire.extensions.mirrors import AppendedTopic
-from isthmus_wire.extensions.raw_topics import Part, RawTopic, read_batches, read_topics, write_topics
-from isthmus_wire.hot import INT32, Chunk, unpack
+from isthmus_wire.extensions.topic_batches import Part, RawTopic, read_batches, read_topics, write_topics
+from isthmus_wire.fast_fields import INT32, Chunk, unpack
 from isthmus_wire.primitives import Cursor
 
 APPEND_AFTER: Final = 20_012

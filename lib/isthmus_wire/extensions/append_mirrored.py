@@ -5,8 +5,16 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from isthmus_wire.extensions.raw_topics import NIL, Part, RawTopic, read_batches, read_topics, read_uuid, write_topics
-from isthmus_wire.hot import INT32, Chunk, unpack
+from isthmus_wire.extensions.topic_batches import (
+    NIL,
+    Part,
+    RawTopic,
+    read_batches,
+    read_topics,
+    read_uuid,
+    write_topics,
+)
+from isthmus_wire.fast_fields import INT32, Chunk, unpack
 from isthmus_wire.primitives import Cursor
 
 _PARTITION: Final = struct.Struct(">iqqiq")

@@ -5,9 +5,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
+from isthmus_lag.explanations import DEFINITIONS, LABELS
 from isthmus_lag.plots import LINES_MAX, legend, plot_lines
 from isthmus_lag.report import Document, moment
-from isthmus_lag.words import DEFINITIONS, LABELS
 
 _TIMES: Final = frozenset({"from_ms", "to_ms", "worst_at_ms"})
 _SPANS: Final = frozenset({"silent_ms", "interval_ms"})

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
 from pyspark.storagelevel import StorageLevel
 
-from isthmus_lag.jobs import loss, objectives, percentiles, telling
+from isthmus_lag.explanations import DEFINITIONS
+from isthmus_lag.jobs import loss, objectives, percentiles
+from isthmus_lag.jobs import validity as telling
 from isthmus_lag.jobs.grouping import COPIED, COPY, By
 from isthmus_lag.jobs.objectives import Objective
 from isthmus_lag.offsets import STRATEGY
 from isthmus_lag.samples import CORRUPT, LATE_MS
 from isthmus_lag.source import FORMAT
-from isthmus_lag.words import DEFINITIONS
 
 VERSION: Final = 1
 ROWS_MAX: Final = 1000

@@ -77,5 +77,5 @@ def first_line(error: BaseException) -> str:
     return next(reversed(ours), lines[0] if lines else type(error).__name__)
 
 
-_OURS: Final = ("ValueError", "TimeoutError", "isthmus_lag.held.", "isthmus_client.errors.")
+_OURS: Final = ("ValueError", "TimeoutError", "isthmus_lag.retained_range.", "isthmus_client.errors.")
 """Kinds of errors that the data source raises, with a message for people."""

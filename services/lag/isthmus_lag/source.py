@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from isthmus_lag.held import Extent, check_held, check_same
 from isthmus_lag.offsets import (
     EARLIEST,
     LATEST,
@@ -31,7 +30,8 @@ from isthmus_lag.offsets import (
     parse_count,
     split,
 )
-from isthmus_lag.reading import Topic, look, read_range, resolve
+from isthmus_lag.retained_range import Extent, check_held, check_same
+from isthmus_lag.sample_reader import Topic, look, read_range, resolve
 from isthmus_lag.samples import SCHEMA, to_arrow
 
 FORMAT: Final = "isthmus_lag"

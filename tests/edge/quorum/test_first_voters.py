@@ -9,9 +9,9 @@ from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, SnapshotId, Voter, VoterSet
-from isthmus_broker.edge.disk.checkpoints import uuid_from_text
-from isthmus_broker.edge.drive.raft_records import RaftRecords
-from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.quorum.raft_records import RaftRecords
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.checkpoints import uuid_from_text
 from isthmus_cli.first_voters import first_voters
 
 # Written by `kafka-storage format --standalone` of Apache Kafka 4.3.1 for the directory and the endpoint below.

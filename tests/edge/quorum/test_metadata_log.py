@@ -6,9 +6,9 @@ import pytest
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.raft.types import SnapshotId
-from isthmus_broker.edge.disk.files import DiskFailure, FilePool
-from isthmus_broker.edge.drive.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
-from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool
 from isthmus_wire.records import NewRecord, build_batch
 
 CONFIG = metadata_log_config(resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))))

@@ -5,7 +5,7 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
-from isthmus_broker.edge.drive.quorum_addresses import QuorumAddresses
+from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses
 
 SETTINGS = {
     "process.roles": "broker",

@@ -22,15 +22,15 @@ from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.core.replica.isr_proposals import IsrProposals
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
-from isthmus_broker.edge.disk.log import Log
-from isthmus_broker.edge.replica.committing import Uncommitted
-from isthmus_broker.edge.replica.follower_session import FollowerSessions
-from isthmus_broker.edge.replica.manager import leadership_of
-from isthmus_broker.edge.replica.partition import ALL_IN_SYNC, Partition
-from isthmus_broker.edge.replica.throttles import Throttles
+from isthmus_broker.edge.replication.acks_all import Uncommitted
+from isthmus_broker.edge.replication.follower_session import FollowerSessions
+from isthmus_broker.edge.replication.manager import leadership_of
+from isthmus_broker.edge.replication.partition import ALL_IN_SYNC, Partition
+from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_broker.edge.storage.log import Log
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchRequest, FetchResponse
-from isthmus_wire.hot import Topic
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 

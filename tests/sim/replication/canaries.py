@@ -14,7 +14,7 @@ from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH
 from isthmus_broker.core.replica.follower import ReplicaFollower, Wanted
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.leadership import LogView
-from isthmus_broker.edge.replica import partition
+from isthmus_broker.edge.replication import partition
 
 
 class HastyLeader(ReplicaLeader):

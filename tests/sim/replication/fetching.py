@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from isthmus_broker.core.replica.fetch_session import Fetching
 from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, AskOffsets, ReplicaFollower, Wanted
-from isthmus_broker.edge.replica.partition import Partition
-from isthmus_broker.edge.replica.reader import ReadResult, ReadRules
-from isthmus_broker.edge.replica.replica_reader import ReplicaReader
-from isthmus_broker.edge.replica.waiting import Watched
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.reader import ReadResult, ReadRules
+from isthmus_broker.edge.replication.replica_reader import ReplicaReader
+from isthmus_broker.edge.replication.waiting import Watched
 from isthmus_client.fetch_session import FetchSession, grouped
+from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from isthmus_wire.hot import Topic
 
 from tests.sim.replication.endpoint import Answer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from isthmus_broker.core.metadata.auto_placement import follow_constraints
 from isthmus_broker.core.metadata.partition_change import is_reassigning
-from isthmus_broker.core.metadata.upkeep import follow_constraints
 
 from tests.sim.faults import NetRates
 from tests.sim.net import Net

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
+from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
 from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.controller import decide, decide_for_broker
 from isthmus_broker.core.metadata.features import activation_records
@@ -21,7 +22,6 @@ from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, snapshot
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord, MetadataRecord
-from isthmus_broker.core.metadata.upkeep import balance_leaders, follow_constraints
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 

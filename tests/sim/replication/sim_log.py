@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple, Protocol
 
 from isthmus_broker.core.log.epochs import EpochHistory
-from isthmus_broker.edge.disk.log import OffsetOutOfRange
+from isthmus_broker.edge.storage.log import OffsetOutOfRange
 
 RECORD_BYTES: Final = 100
 Record = tuple[int, int, int, int]

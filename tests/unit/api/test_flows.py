@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from isthmus_api.flows import SAMPLES_SILENT_MS, SILENT_MS, Flow, flows
-from isthmus_api.lag.series import Copy, Latest, Point
-from isthmus_api.look import heard
-from isthmus_api.seen import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.clusters.poll import heard
+from isthmus_api.core.cluster_state import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.core.flows import SAMPLES_SILENT_MS, SILENT_MS, Flow, flows
+from isthmus_api.core.lag_series import Copy, Latest, Point
 from isthmus_api.store.inventory import ClusterKind, RegisteredCluster
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus

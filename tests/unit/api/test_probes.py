@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from isthmus_api.probes import Probes
-from isthmus_api.wary import WaryClient
+from isthmus_api.clusters.probes import Probes
+from isthmus_api.clusters.reachable_client import WaryClient
 from isthmus_client.connection import Address
 from isthmus_client.entities import entity
 from isthmus_client.errors import ConnectionFailed

@@ -1,7 +1,7 @@
 """The ring of lag samples."""
 
 import pytest
-from isthmus_api.lag.series import NEVER, Bucket, By, Copy, Point, Ring, buckets, parse
+from isthmus_api.core.lag_series import NEVER, Bucket, By, Copy, Point, Ring, buckets, parse
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
 from isthmus_service.lag import CopyKind, LagSample
 

@@ -1,7 +1,7 @@
 """The map's document from what was registered, seen and sampled."""
 
-from isthmus_api.reach import Reach
-from isthmus_api.seen import ClusterSeen, ClusterState, ReplicasSeen
+from isthmus_api.core.cluster_state import ClusterSeen, ClusterState, ReplicasSeen
+from isthmus_api.core.reachability import Reach
 from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster
 from isthmus_api.topology import topology
 from isthmus_client.admin.cluster import BrokerStatus, Cluster

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
 from isthmus_client.entities import entity
 from isthmus_client.errors import LogTruncated
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.raw import FetchLimits
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import (

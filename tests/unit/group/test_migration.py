@@ -6,7 +6,7 @@ import pytest
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.config import GroupConfig, MigrationPolicy
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.embedded import read_assignment
+from isthmus_broker.core.group.consumer_protocol import read_assignment
 from isthmus_wire.errors import ErrorCode
 from kio.schema.leave_group.v5.request import MemberIdentity
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from isthmus_lag.jobs import loss, objectives, percentiles, telling
+from isthmus_lag.jobs import loss, objectives, percentiles
+from isthmus_lag.jobs import validity as telling
 from isthmus_lag.jobs.grouping import LINK, REGIONS, TOPIC
 from isthmus_lag.jobs.objectives import Metric, Objective, Scope, parse_objective
 from pyspark.sql import DataFrame

@@ -1,10 +1,10 @@
 """What ends a copy rather than being guessed."""
 
 import pytest
-from isthmus_mirror.core.identity import mirror_producer_id
 from isthmus_mirror.core.offset_map import Run
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import News, PartitionCopy, Placed, SourceRange, Stage, Tail
+from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Jump, Jumps, Kind, Mark, Settled, settle, still_needed
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch

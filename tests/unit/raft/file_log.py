@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isthmus_broker.core.raft.types import Entry
-from isthmus_broker.edge.drive.raft_records import entries
+from isthmus_broker.edge.quorum.raft_records import entries
 
 
 class FileLog:

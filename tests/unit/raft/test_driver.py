@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from isthmus_broker.core.contract import Ready
-from isthmus_broker.edge.drive.driver import Driver
+from isthmus_broker.edge.quorum.driver import Driver
 
 
 class EchoCore:

@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.raft.types import Endpoint, Entry, QuorumState, ReplicaKey, SnapshotId, Voter, VoterSet
-from isthmus_broker.edge.drive.quorum_state import (
+from isthmus_broker.edge.quorum.quorum_state import (
     QUORUM_STATE,
     DamagedQuorumState,
     read_quorum_state,
     write_quorum_state,
 )
-from isthmus_broker.edge.drive.raft_records import RaftRecords, entries, placed
-from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.quorum.raft_records import RaftRecords, entries, placed
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import NewRecord, build_batch
 

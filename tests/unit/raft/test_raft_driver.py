@@ -11,10 +11,10 @@ import pytest
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.types import SnapshotId, Voter, VoterSet
-from isthmus_broker.edge.drive.quorum_state import QUORUM_STATE
-from isthmus_broker.edge.drive.raft_driver import RaftDriver, RaftRefused, RaftSetting, RaftStopped
-from isthmus_broker.edge.drive.raft_records import RaftRecords
-from isthmus_broker.edge.drive.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.quorum.quorum_state import QUORUM_STATE
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused, RaftSetting, RaftStopped
+from isthmus_broker.edge.quorum.raft_records import RaftRecords
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch, header_at, iterate_records
 

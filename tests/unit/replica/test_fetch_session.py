@@ -4,8 +4,8 @@ from random import Random
 
 from isthmus_broker.core.replica.fetch_session import EVICTION_MS, Fetching, FetchSessions
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
-from isthmus_wire.hot import Topic
 
 
 def request(epoch: int, partitions: list[int], session_id: int = 0, forgotten: list[int] | None = None) -> FetchRequest:

@@ -90,7 +90,7 @@ def test_what_lies_below_the_leaders_start_cannot_be_compared_and_is_dropped() -
 
 
 def leader_verdict(leader: ModelLog, asked: Wanted) -> tuple[int, int] | None:
-    """What a leader answers (edge/replica/reader has the real one)."""
+    """What a leader answers (edge/replication/reader has the real one)."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end = leader.epochs.end_offset(asked.last_fetched_epoch, leader.end_offset)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import Call
 from isthmus_api.limits import PAGE_MAX
 from isthmus_api.models import Shape
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 
 routes = Routes("Audit", "/api/v1")
 

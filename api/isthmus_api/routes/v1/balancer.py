@@ -9,10 +9,10 @@ from isthmus_balancer.core.planner import make_plan
 from isthmus_balancer.edge.monitor import observe
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import Call
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 
 routes = Routes("Balancer", "/api/v1")
 _PLAN_SECONDS = 120.0

@@ -7,10 +7,10 @@ import json
 
 from aiohttp import web
 
-from isthmus_api.call import Call
 from isthmus_api.events import Event, Subscription
 from isthmus_api.limits import HEARTBEAT_SECONDS
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 
 routes = Routes("Events", "/api/v1")
 _STREAM = "text/event-stream"

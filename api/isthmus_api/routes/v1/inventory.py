@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import Call
-from isthmus_api.clusters import look_at
+from isthmus_api.clusters.clients import look_at
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster, Service, ServiceKind
 
 routes = Routes("Inventory", "/api/v1")

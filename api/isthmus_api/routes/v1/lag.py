@@ -7,11 +7,11 @@ from typing import Literal
 from isthmus_service.lag import CopyKind
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import Call
-from isthmus_api.lag.series import By, Copy, buckets
+from isthmus_api.core.lag_series import By, Copy, buckets
 from isthmus_api.limits import LAG_WINDOW_MS
 from isthmus_api.models import Shape
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 
 routes = Routes("Lag", "/api/v1")
 _TOPIC_MAX = 249

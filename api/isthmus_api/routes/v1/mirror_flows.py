@@ -8,7 +8,7 @@ from typing import TypeVar
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.consumer import ConsumedRecord
 
-from isthmus_api.call import Call
+from isthmus_api.clusters.latest_records import read_tail
 from isthmus_api.limits import TAIL_RECORDS
 from isthmus_api.mirror_records import (
     Checkpoint,
@@ -21,8 +21,8 @@ from isthmus_api.mirror_records import (
 )
 from isthmus_api.models import Shape
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v1.inventory import ClusterIdPath
-from isthmus_api.tail import read_tail
 
 routes = Routes("Mirror flows", "/api/v1")
 T = TypeVar("T")

@@ -10,11 +10,11 @@ from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replic
 from isthmus_client.metadata import Partition, TopicPartition, region_of
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.models import Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v1.inventory import ClusterIdPath
 from isthmus_api.store.inventory import ClusterKind
 

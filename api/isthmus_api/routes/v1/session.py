@@ -5,11 +5,11 @@ from __future__ import annotations
 from aiohttp import web
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.limits import SESSION_SECONDS
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.registry import Routes
-from isthmus_api.security.door import ADMIN, ANYBODY, COOKIE, Unauthenticated, remote_of
+from isthmus_api.request_context import Call
+from isthmus_api.security.authentication import ADMIN, ANYBODY, COOKIE, Unauthenticated, remote_of
 
 routes = Routes("Session", "/api/v1")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import Call
 from isthmus_api.limits import PAGE_MAX
 from isthmus_api.models import Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.store.work import ItemState, Task, TaskState
 from isthmus_api.tasks.kinds import CreateTaskRequest
 

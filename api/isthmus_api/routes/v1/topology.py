@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isthmus_api.call import Call
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.topology import TopologyDocument
 
 routes = Routes("Topology", "/api/v1")

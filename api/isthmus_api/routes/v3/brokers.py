@@ -10,12 +10,12 @@ from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.cluster import BrokerStatus
 from isthmus_client.admin.configs import Config
 from isthmus_client.client import Client
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.configs import (
     AlterConfigsRequest,
     ConfigData,

@@ -7,8 +7,8 @@ from typing import Literal
 from isthmus_client.admin.configs import Config
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.configs import (
     AlterConfigsRequest,
     ConfigData,

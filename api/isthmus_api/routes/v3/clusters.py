@@ -6,8 +6,8 @@ from typing import Literal
 
 from isthmus_client.admin import cluster as cluster_admin
 
-from isthmus_api.call import KAFKA_V3, Call
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import KAFKA_V3, Call
 from isthmus_api.routes.v3.shapes import ClusterPath, KafkaList, Related, Resource, listed, metadata, related
 
 routes = Routes("Clusters", KAFKA_V3)

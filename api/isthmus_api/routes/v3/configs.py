@@ -12,9 +12,9 @@ from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from pydantic import Field, model_validator
 
-from isthmus_api.call import Call
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.shapes import Resource
 
 _SOURCES = {

@@ -12,9 +12,9 @@ from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import Broker, TopicPartition
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.shapes import (
     CLUSTER,
     INT32_MAX,

@@ -10,12 +10,12 @@ from isthmus_client.admin.groups import Member
 from isthmus_client.admin.list_offsets import At, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.groups import GroupPath, found_group
 from isthmus_api.routes.v3.shapes import CLUSTER, INT32_MAX, KafkaList, Related, Resource, listed, metadata, related
 

@@ -12,10 +12,10 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedConfig, DescribedLink, DescribedTask
 from pydantic import BaseModel, Field, model_validator
 
-from isthmus_api.call import Call
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.configs import AlterConfigsRequest, AlterOperation, Synonym, UpdateConfigRequest
 from isthmus_api.routes.v3.shapes import CLUSTER, ClusterPath, KafkaList, NewConfig, Resource, listed, metadata
 

@@ -13,11 +13,11 @@ from isthmus_client.errors import Refused
 from isthmus_wire.extensions.mirrors import AlteredMirror, DescribedMirror, MirrorAction, MirrorState, PartitionLag
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from isthmus_api.call import Call
-from isthmus_api.mirror_progress import mirror_lags
+from isthmus_api.clusters.mirror_progress import mirror_lags
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem, problem_of
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.links import LinkPath, ValidateQuery, found_link
 from isthmus_api.routes.v3.shapes import (
     CLUSTER,

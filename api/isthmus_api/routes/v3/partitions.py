@@ -10,9 +10,9 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import Partition
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.problems import UNKNOWN_TOPIC_OR_PARTITION, Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.shapes import (
     CLUSTER,
     INT32_MAX,

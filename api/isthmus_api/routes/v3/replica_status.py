@@ -11,10 +11,10 @@ from isthmus_client.client import Client
 from isthmus_client.errors import NotSupported
 from isthmus_client.metadata import Partition, Topic, TopicPartition
 
-from isthmus_api.call import Call
 from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.partitions import PartitionPath, found_partition
 from isthmus_api.routes.v3.shapes import CLUSTER, ClusterPath, KafkaList, Resource, listed, metadata
 from isthmus_api.routes.v3.topics import TopicPath, described

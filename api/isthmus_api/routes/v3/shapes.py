@@ -6,8 +6,8 @@ from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.call import KAFKA_V3, Call
 from isthmus_api.models import Shape, Wanted
+from isthmus_api.request_context import KAFKA_V3, Call
 
 CLUSTER: Final = KAFKA_V3 + "/clusters/{cluster_id}"
 INT32_MAX: Final = 2**31 - 1

@@ -7,11 +7,11 @@ from typing import Literal
 from isthmus_client.admin import configs as config_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.configs import Config
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 from pydantic import Field
 
-from isthmus_api.call import Call
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.configs import (
     AlterConfigsRequest,
     ConfigData,

@@ -9,10 +9,10 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import Topic
 from pydantic import Field, model_validator
 
-from isthmus_api.call import Call
 from isthmus_api.models import Wanted
 from isthmus_api.problems import BAD_REQUEST, Problem
 from isthmus_api.registry import Routes
+from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.shapes import (
     CLUSTER,
     INT16_MAX,

@@ -16,7 +16,7 @@ from isthmus_client.consumer import Consumer
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 from isthmus_wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
 
 from isthmus_lag.jobs.grouping import LINK, TOPIC
 from isthmus_lag.jobs.loss import on_grid
-from isthmus_lag.jobs.telling import GAP_FACTOR
+from isthmus_lag.jobs.validity import GAP_FACTOR
 
 
 class Metric(StrEnum):

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from isthmus_client.admin.mirrors import raise_leader_epochs
+from isthmus_client.append_mirrored import Batches, LogEnd, append_to, progress
+from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
-from isthmus_client.mirrored import Batches, LogEnd, append_to, progress
-from isthmus_client.raw import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_service.signal import Signal
 
 from isthmus_linker.core.epochs import epoch_floor

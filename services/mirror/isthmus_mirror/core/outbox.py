@@ -1,8 +1,8 @@
 """Batches of one partition on their way to the copy: which wait, which are under way, and which may go next.
 
 Towards an ordinary broker one batch at a time is under way: nothing is built on an answer before it is understood. Small ones that had
-to wait are joined to one. A broker that takes batches *behind* a batch (`isthmus_client.following`) gets several at once, and more before
-those are answered: each is taken only if the copy ends with the very batch that it was sent behind.
+to wait are joined to one. A broker that takes batches *behind* a batch (`isthmus_client.append_after`) gets several at once, and more
+before those are answered: each is taken only if the copy ends with the very batch that it was sent behind.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from typing import Final
 
 from isthmus_wire.errors import CorruptBatch
 
-from isthmus_mirror.core.joining import codec_of, join
+from isthmus_mirror.core.batch_merging import codec_of, join
 from isthmus_mirror.core.limits import (
     JOIN_BELOW_BYTES,
     JOIN_LEAST,

@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from isthmus_client.append_after import Followers, append_after, takes_followers
+from isthmus_client.batch_io import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
-from isthmus_client.following import Followers, append_after, takes_followers
 from isthmus_client.metadata import Broker, TopicPartition
-from isthmus_client.raw import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_service.signal import Signal
 from isthmus_wire.errors import ErrorCode
 
@@ -32,8 +32,8 @@ from isthmus_mirror.core.limits import (
 )
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import News, PartitionCopy, Stage
+from isthmus_mirror.edge.lookups import Questions
 from isthmus_mirror.edge.progress_log import ProgressLog
-from isthmus_mirror.edge.questions import Questions
 from isthmus_mirror.edge.targets import Target, Wanted, is_same_source, now_ms
 
 logger = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from isthmus_mirror.core.limits import ANSWER_SECONDS
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.group_sync import GroupSync
+from isthmus_mirror.edge.mirror_maker_topics import Heartbeats, OffsetSyncs
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.samples import lag_samples
-from isthmus_mirror.edge.syncs import Heartbeats, OffsetSyncs
 from isthmus_mirror.edge.topic_sync import copied_topics, keep_configs, make_copies, sync_configs, wanted_partitions
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from isthmus_mirror.core.progress import Place
 from isthmus_mirror.core.records import Checkpoint, checkpoint_key, checkpoint_value
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
-from isthmus_mirror.edge.looks import extents
+from isthmus_mirror.edge.destination_reads import extents
 from isthmus_mirror.edge.progress_log import make_compacted
 
 logger = logging.getLogger(__name__)

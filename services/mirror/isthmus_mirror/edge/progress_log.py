@@ -6,13 +6,13 @@ from typing import Final
 
 from isthmus_client.admin import topics
 from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.batch_io import FetchFrom, FetchLimits, fetch_raw
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
-from isthmus_client.raw import FetchFrom, FetchLimits, fetch_raw
-from isthmus_client.scatter import results
+from isthmus_client.requests_by_broker import results
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.progress import Copy, Jump, Jumps, Kind, decode_key, decode_runs, encode_key, encode_value

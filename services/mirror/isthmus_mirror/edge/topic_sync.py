@@ -11,7 +11,7 @@ from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.work_sharing import Share
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_mirror.core.identity import mirror_producer_id
+from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.core.topic_configs import KEPT, config_changes, creation_configs
 from isthmus_mirror.edge.targets import Wanted

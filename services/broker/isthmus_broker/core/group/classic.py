@@ -7,11 +7,11 @@ from kio.schema.leave_group.v5.response import MemberResponse
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from isthmus_broker.core.coordinator.result import NOTHING, RequestContext, Result
-from isthmus_broker.core.group.answers import heartbeat_response, leave_response, sync_response
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState, Parked
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, keep_memory
 from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
+from isthmus_broker.core.group.responses import heartbeat_response, leave_response, sync_response
 
 
 class Classic:

@@ -12,7 +12,7 @@ from typing import Final
 from isthmus_wire.errors import DecodeError, ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
-from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL, read_topics
+from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL, read_topics
 from isthmus_broker.core.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from isthmus_broker.core.group.refused import Refused
 

@@ -14,18 +14,23 @@ from kio.schema.leave_group.v5.response import MemberResponse
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from isthmus_broker.core.coordinator.result import NOTHING, Record, RequestContext, Result
-from isthmus_broker.core.group.answers import heartbeat_response, join_response, leave_response, sync_response
 from isthmus_broker.core.group.classic import left
 from isthmus_broker.core.group.classic_join import MEMBER_ID_REQUIRED_VERSION, Join
 from isthmus_broker.core.group.consumer import new_member_id, static_member
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    Subscription,
+    read_subscription,
+    write_assignment,
+)
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps, RegexChange
-from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL, Subscription, read_subscription, write_assignment
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions, without_epochs
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol
 from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
+from isthmus_broker.core.group.responses import heartbeat_response, join_response, leave_response, sync_response
 from isthmus_broker.core.group.sessions import Sessions
 
 

@@ -10,13 +10,13 @@ from isthmus_wire.messages import to_millis
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from isthmus_broker.core.coordinator.result import NOTHING, Record, RequestContext, Result
-from isthmus_broker.core.group.answers import join_response
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState, Parked, Protocols
 from isthmus_broker.core.group.config import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_MAX
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined_members, keep_memory
 from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
+from isthmus_broker.core.group.responses import join_response
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9

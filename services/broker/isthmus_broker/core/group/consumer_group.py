@@ -7,7 +7,7 @@ from uuid import UUID
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
-from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL
+from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
 from isthmus_broker.core.group.member import (
     ConsumerMember,
     MemberState,

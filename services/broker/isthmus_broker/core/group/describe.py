@@ -18,15 +18,15 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
-from isthmus_broker.core.group.answers import classic_described, consumer_described
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
-from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL
+from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
 from isthmus_broker.core.group.expiry import deletion_records, is_empty
 from isthmus_broker.core.group.member import ConsumerMember, Partitions
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.refused import GroupNotFound
 from isthmus_broker.core.group.registry import Group, Registry
+from isthmus_broker.core.group.responses import classic_described, consumer_described
 
 NOT_FOUND_ERROR_VERSION = 6
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = i8(0), i8(1)

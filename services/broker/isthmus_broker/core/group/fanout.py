@@ -20,8 +20,8 @@ from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
-from isthmus_broker.core.group.answers import FETCH_GROUPS_VERSION, fetch_groups, fetch_response
 from isthmus_broker.core.group.partition import group_partition
+from isthmus_broker.core.group.responses import FETCH_GROUPS_VERSION, fetch_groups, fetch_response
 
 
 def _fetch_parts(request: OffsetFetchRequest, api_version: int) -> list[tuple[str, Any]]:

@@ -13,7 +13,12 @@ from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.config import MigrationPolicy
 from isthmus_broker.core.group.consumer_group import NO_OWNER, ConsumerGroup
-from isthmus_broker.core.group.embedded import CONSUMER_PROTOCOL, read_assignment, read_subscription, write_assignment
+from isthmus_broker.core.group.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol

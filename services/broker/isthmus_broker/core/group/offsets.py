@@ -32,14 +32,6 @@ from kio.schema.offset_delete.v0.response import (
 from kio.static.primitive import i32
 
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
-from isthmus_broker.core.group.answers import (
-    commit_topic,
-    fetch_group_error,
-    fetch_groups,
-    fetch_response,
-    fetched,
-    fetched_error,
-)
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.member import ConsumerMember
@@ -47,6 +39,14 @@ from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
 from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.responses import (
+    commit_topic,
+    fetch_group_error,
+    fetch_groups,
+    fetch_response,
+    fetched,
+    fetched_error,
+)
 from isthmus_broker.core.group.view import TopicView
 
 TOPIC_ID_VERSION = 10

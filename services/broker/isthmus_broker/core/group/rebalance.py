@@ -12,9 +12,9 @@ from kio.schema.join_group.v9.response import JoinGroupResponseMember
 
 from isthmus_broker.core.coordinator.result import NOTHING, Result
 from isthmus_broker.core.coordinator.timers import Key
-from isthmus_broker.core.group.answers import join_response, sync_response
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.responses import join_response, sync_response
 
 
 def heartbeat_key(group_id: str, member_id: str) -> Key:

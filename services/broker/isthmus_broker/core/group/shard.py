@@ -18,7 +18,6 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timers
-from isthmus_broker.core.group.answers import consumer_heartbeat_error, join_response, leave_response, refuse
 from isthmus_broker.core.group.classic import Classic, left
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.classic_in_consumer import ClassicInConsumer
@@ -36,6 +35,7 @@ from isthmus_broker.core.group.records import decode_record
 from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Group, NewId, Registry
 from isthmus_broker.core.group.replay import Replay
+from isthmus_broker.core.group.responses import consumer_heartbeat_error, join_response, leave_response, refuse
 from isthmus_broker.core.group.sessions import Sessions
 from isthmus_broker.core.group.view import ClusterView
 

@@ -32,7 +32,7 @@ from isthmus_broker.core.metadata.image import (
     has_online_directory,
     is_active,
 )
-from isthmus_broker.core.metadata.leading import leading_order, topic_preference
+from isthmus_broker.core.metadata.leader_preference import leading_order, topic_preference
 from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity

@@ -23,7 +23,7 @@ from isthmus_broker.core.config.describe import effective_topic, effective_topic
 from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_resource, clear_elr, layers_of
 from isthmus_broker.core.metadata.constrained_placement import Placed, observers_in, place_constrained
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
-from isthmus_broker.core.metadata.leading import leading_order, preference_of, topic_preference
+from isthmus_broker.core.metadata.leader_preference import leading_order, preference_of, topic_preference
 from isthmus_broker.core.metadata.links import no_mirror_records
 from isthmus_broker.core.metadata.names import METADATA_TOPIC, collision_key, why_invalid
 from isthmus_broker.core.metadata.partitions import default_directory

@@ -4,7 +4,8 @@ from typing import Final
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.raft import commit, leading
+from isthmus_broker.core.raft import commit
+from isthmus_broker.core.raft import leader as leading
 from isthmus_broker.core.raft.events import LeadershipLost, RoleChanged, SaveQuorumState, SendResponse
 from isthmus_broker.core.raft.messages import (
     BeginQuorumEpochRequest,

@@ -2,7 +2,7 @@
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.raft import leading
+from isthmus_broker.core.raft import leader as leading
 from isthmus_broker.core.raft.events import AddVoter, Refused, RemoveVoter, SendResponse
 from isthmus_broker.core.raft.messages import UpdateVoterRequest, UpdateVoterResponse
 from isthmus_broker.core.raft.roles import Follower, Leader, PendingVoterChange

@@ -3,7 +3,9 @@
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.contract import RandomSource
-from isthmus_broker.core.raft import commit, election, following, leading, membership, snapshots
+from isthmus_broker.core.raft import commit, election, membership, snapshots
+from isthmus_broker.core.raft import follower as following
+from isthmus_broker.core.raft import leader as leading
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import (
     AddVoter,

@@ -2,7 +2,8 @@
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.raft import commit, election, leading
+from isthmus_broker.core.raft import commit, election
+from isthmus_broker.core.raft import leader as leading
 from isthmus_broker.core.raft.events import (
     InstallSnapshot,
     PeerRefused,

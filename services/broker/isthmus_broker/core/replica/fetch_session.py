@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
-from isthmus_wire.hot import Topic
 
 from isthmus_broker.core.contract import RandomSource
 

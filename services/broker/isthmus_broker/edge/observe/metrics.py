@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from isthmus_broker.edge.observe.observation import Watched
-from isthmus_broker.edge.replica.partition import Partition
+from isthmus_broker.edge.replication.partition import Partition
 
 NO_LEADER: Final = -1
 _TOPIC: Final = ("topic",)

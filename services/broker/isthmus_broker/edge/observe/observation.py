@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from isthmus_broker.core.config.definitions.own import HTTP_LISTEN, SAMPLES_INTERVAL
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.edge.net.listener import Listener
-from isthmus_broker.edge.quorum import Quorum
-from isthmus_broker.edge.replica.manager import ReplicaManager
-from isthmus_broker.edge.services import Services
+from isthmus_broker.edge.controller.metadata_quorum import Quorum
+from isthmus_broker.edge.replication.manager import ReplicaManager
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.listener import Listener
 
 if TYPE_CHECKING:
     from isthmus_client.connection import Address

@@ -16,8 +16,8 @@ from isthmus_wire.extensions.replicas import DescribedReplica
 from isthmus_broker.core.regions import region_of
 from isthmus_broker.core.replica.status import replica_statuses
 from isthmus_broker.edge.clock import now_ms
-from isthmus_broker.edge.replica.partition import Partition
-from isthmus_broker.edge.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
 
 logger = logging.getLogger(__name__)
 

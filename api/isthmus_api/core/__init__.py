@@ -1,0 +1,1 @@
+"""What the control plane decides, without I/O."""

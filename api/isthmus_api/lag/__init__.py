@@ -1,1 +1,0 @@
-"""Samples of lag, read from every cluster and kept for a while."""

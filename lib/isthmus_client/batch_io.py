@@ -1,0 +1,310 @@
+"""Record batches in and out as bytes: nothing here opens one. For links, mirrors, and what is built on top."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from isthmus_wire import fetch as wire_fetch
+from isthmus_wire import produce as wire_produce
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import DecodeError, ErrorCode, error_code
+from isthmus_wire.fast_fields import Topic
+from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
+from isthmus_wire.produce import ProduceRequest
+
+from isthmus_client.client import Client
+from isthmus_client.connection import Chunk, Connection
+from isthmus_client.errors import ClientError, ProtocolBroken, Refused, check
+from isthmus_client.fetch_session import FetchSession, grouped
+from isthmus_client.limits import (
+    FETCH_MAX_BYTES,
+    FETCH_SILENCE_SECONDS,
+    FETCH_WAIT_MS,
+    PARTITION_MAX_BYTES,
+    PRODUCE_TIMEOUT_MS,
+    REQUEST_SECONDS,
+)
+from isthmus_client.metadata import TopicPartition, by_topic
+from isthmus_client.requests_by_broker import by_leader
+from isthmus_client.versions import NEWEST
+
+FETCH_LANE: Final = "fetch"
+PRODUCE_LANE: Final = "produce"
+ALL_IN_SYNC: Final = -1
+
+
+class FetchFrom(NamedTuple):
+    """Where to read a partition; epochs, when known, let the broker notice that either side's log is not the one meant."""
+
+    offset: int
+    max_bytes: int = PARTITION_MAX_BYTES
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How long to wait for how much."""
+
+    wait_ms: int = FETCH_WAIT_MS
+    min_bytes: int = 1
+    max_bytes: int = FETCH_MAX_BYTES
+    read_committed: bool = False
+    rack: str = ""
+
+
+class Fetched(NamedTuple):
+    """Batches of one partition, a view of what was received; the last may be torn, the first may begin before the offset asked for."""
+
+    records: Chunk
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[tuple[int, int]]
+    leader_epoch: int
+    preferred_read_replica: int
+    diverging_epoch: tuple[int, int] | None
+
+
+class Appended(NamedTuple):
+    """Where a batch went; -1 where the broker does not say (acks=0, or it was there already)."""
+
+    base_offset: int
+    log_append_time: int = -1
+    log_start_offset: int = -1
+
+
+async def fetch_from(
+    client: Client,
+    broker: int,
+    wanted: Mapping[TopicPartition, FetchFrom],
+    limits: FetchLimits,
+    *,
+    session: FetchSession | None = None,
+    lane: str = FETCH_LANE,
+) -> dict[TopicPartition, Fetched | Refused]:
+    """One fetch of one broker, not tried again; raises ClientError. With a session, partitions without news are left out."""
+    try:
+        return await _fetch(client, broker, wanted, limits, session, lane)
+    except ClientError as error:
+        if session is not None:
+            session.reset()
+        client.suspect(error)
+        raise
+
+
+async def _fetch(
+    client: Client,
+    broker: int,
+    wanted: Mapping[TopicPartition, FetchFrom],
+    limits: FetchLimits,
+    session: FetchSession | None,
+    lane: str,
+) -> dict[TopicPartition, Fetched | Refused]:
+    connection = await client.connection(broker, lane)
+    names, by_id = _topics(client, wanted)
+    newest = NEWEST if by_id else wire_fetch.TOPIC_ID_SINCE - 1
+    version = connection.versions.choose(ApiKey.FETCH, at_most=newest)
+    if version < wire_fetch.TOPIC_ID_SINCE:
+        names = {topic: topic for topic in names}
+    request = _fetch_request(wanted, names, limits, session)
+    frame, start = await connection.exchange(
+        ApiKey.FETCH,
+        version,
+        (wire_fetch.encode_fetch_request(version, request),),
+        seconds=REQUEST_SECONDS + limits.wait_ms / 1000,
+        silence=FETCH_SILENCE_SECONDS + limits.wait_ms / 1000,
+    )
+    try:
+        response = wire_fetch.decode_fetch_response(version, frame, start)
+    except DecodeError as error:
+        raise ProtocolBroken(
+            f"broker {connection.name} answered FETCH with bytes that do not parse: {error}"
+        ) from error
+    check(error_code(response.error_code), f"fetch from broker {connection.name}")
+    if session is not None:
+        session.answered(response.session_id)
+    client.heard_brokers(response.node_endpoints)
+    asked = {wire: name for name, wire in names.items()}
+    return {
+        (tp := TopicPartition(asked[topic], p.partition)): _fetched(client, tp, p)
+        for topic, partitions in response.topics
+        if topic in asked
+        for p in partitions
+    }
+
+
+def _topics(client: Client, wanted: Mapping[TopicPartition, object]) -> tuple[dict[str, Topic], bool]:
+    """What each topic is called on the wire, and whether all have ids."""
+    view = client.view
+    names: dict[str, Topic] = {}
+    for name in {partition.topic for partition in wanted}:
+        known = view.topics.get(name)
+        if known is None or known.topic_id is None:
+            return {partition.topic: partition.topic for partition in wanted}, False
+        names[name] = known.topic_id.bytes
+    return names, True
+
+
+def _fetch_request(
+    wanted: Mapping[TopicPartition, FetchFrom],
+    names: Mapping[str, Topic],
+    limits: FetchLimits,
+    session: FetchSession | None,
+) -> FetchRequest:
+    partitions = {
+        (names[tp.topic], tp.partition): FetchPartition(
+            tp.partition, at.offset, at.max_bytes, at.leader_epoch, at.last_fetched_epoch
+        )
+        for tp, at in wanted.items()
+    }
+    session_id, epoch, forgotten = 0, -1, {}
+    if session is not None:
+        session_id, epoch, partitions_changed, gone = session.plan(partitions)
+        partitions, forgotten = dict(partitions_changed), grouped(gone)
+    return FetchRequest(
+        limits.wait_ms,
+        limits.min_bytes,
+        limits.max_bytes,
+        [(topic, [partitions[topic, i] for i in indexes]) for topic, indexes in grouped(partitions).items()],
+        isolation_level=int(limits.read_committed),
+        session_id=session_id,
+        session_epoch=epoch,
+        forgotten=list(forgotten.items()),
+        rack_id=limits.rack,
+    )
+
+
+def _fetched(client: Client, partition: TopicPartition, answer: FetchedPartition) -> Fetched | Refused:
+    if answer.current_leader is not None:
+        client.heard_leader(partition, *answer.current_leader)
+    code = error_code(answer.error_code)
+    if code is not ErrorCode.none:
+        refused = Refused(code, f"partition {partition}")
+        client.suspect(refused)
+        return refused
+    known = client.view.leader(partition)
+    return Fetched(
+        answer.records[0] if answer.records else b"",
+        answer.high_watermark,
+        answer.last_stable_offset,
+        answer.log_start_offset,
+        answer.aborted or (),
+        known.leader_epoch if known is not None else -1,
+        answer.preferred_read_replica,
+        answer.diverging_epoch,
+    )
+
+
+async def fetch_raw(
+    client: Client,
+    wanted: Mapping[TopicPartition, FetchFrom],
+    limits: FetchLimits | None = None,
+    *,
+    lane: str = FETCH_LANE,
+) -> dict[TopicPartition, Fetched | ClientError]:
+    """One round of fetches of all leaders, not tried again: the caller comes back anyway, and metadata is asked anew by then."""
+    chosen = limits or FetchLimits()
+    found: dict[TopicPartition, Fetched | ClientError] = {}
+    shares: dict[int, dict[TopicPartition, FetchFrom]] = {}
+    for partition, leader in (await client.leaders(list(wanted))).items():
+        if isinstance(leader, Refused):
+            client.suspect(leader)
+            found[partition] = leader
+        else:
+            shares.setdefault(leader.node_id, {})[partition] = wanted[partition]
+
+    async def fetch(broker: int, share: dict[TopicPartition, FetchFrom]) -> None:
+        try:
+            found.update(await fetch_from(client, broker, share, chosen, lane=lane))
+        except ClientError as error:
+            found.update(dict.fromkeys(share, error))
+
+    await asyncio.gather(*(fetch(broker, share) for broker, share in shares.items()))
+    return found
+
+
+async def produce_raw(
+    client: Client,
+    batches: Mapping[TopicPartition, Chunk],
+    *,
+    acks: int = ALL_IN_SYNC,
+    timeout_ms: int = PRODUCE_TIMEOUT_MS,
+    lane: str = PRODUCE_LANE,
+) -> dict[TopicPartition, Appended | ClientError]:
+    """Append one batch to each partition, at its leader, and again until it is acknowledged or the time is over.
+
+    A batch without a producer id may then be there twice; one with an id and a sequence never is.
+    """
+
+    async def send(
+        connection: Connection, share: dict[TopicPartition, Chunk]
+    ) -> dict[TopicPartition, Appended | ClientError]:
+        return await _produce(client, connection, share, acks, timeout_ms)
+
+    return await by_leader(client, "produce", batches, send, lane)
+
+
+async def produce_to(
+    client: Client,
+    broker: int,
+    batches: Mapping[TopicPartition, Chunk],
+    *,
+    timeout_ms: int = PRODUCE_TIMEOUT_MS,
+    lane: str = PRODUCE_LANE,
+) -> dict[TopicPartition, Appended | ClientError]:
+    """One attempt to append one batch to each partition that this broker leads; raises ClientError when it cannot be asked."""
+    try:
+        answers = await _produce(client, await client.connection(broker, lane), batches, ALL_IN_SYNC, timeout_ms)
+    except ClientError as error:
+        client.suspect(error)
+        raise
+    for answer in answers.values():
+        if isinstance(answer, ClientError):
+            client.suspect(answer)
+    return answers
+
+
+async def _produce(
+    client: Client, connection: Connection, share: Mapping[TopicPartition, Chunk], acks: int, timeout_ms: int
+) -> dict[TopicPartition, Appended | ClientError]:
+    names, by_id = _topics(client, share)
+    newest = NEWEST if by_id else wire_produce.TOPIC_ID_SINCE - 1
+    version = connection.versions.choose(ApiKey.PRODUCE, at_most=newest)
+    if version < wire_produce.TOPIC_ID_SINCE:
+        names = {topic: topic for topic in names}
+    topics: list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]] = [
+        (names[topic], [(i, memoryview(share[TopicPartition(topic, i)])) for i in indexes])
+        for topic, indexes in by_topic(share).items()
+    ]
+    body = wire_produce.encode_produce_chunks(version, ProduceRequest(None, acks, timeout_ms, topics))
+    if acks == 0:
+        await connection.send_only(ApiKey.PRODUCE, version, body)
+        return dict.fromkeys(share, Appended(-1))
+    frame, start = await connection.exchange(ApiKey.PRODUCE, version, body, seconds=REQUEST_SECONDS + timeout_ms / 1000)
+    try:
+        response = wire_produce.decode_produce_response(version, frame, start)
+    except DecodeError as error:
+        raise ProtocolBroken(
+            f"broker {connection.name} answered PRODUCE with bytes that do not parse: {error}"
+        ) from error
+    client.heard_brokers(response.node_endpoints)
+    asked = {wire: name for name, wire in names.items()}
+    return {
+        (tp := TopicPartition(asked[topic], r.partition)): _appended(client, tp, r)
+        for topic, results in response.topics
+        for r in results
+    }
+
+
+def _appended(client: Client, partition: TopicPartition, result: wire_produce.ProduceResult) -> Appended | Refused:
+    if result.current_leader is not None:
+        client.heard_leader(partition, *result.current_leader)
+    code = error_code(result.error_code)
+    if code is ErrorCode.duplicate_sequence_number:
+        return Appended(-1)
+    if code is not ErrorCode.none:
+        message = result.error_message or next((text for _, text in result.record_errors if text), None)
+        return Refused(code, f"partition {partition}", message)
+    return Appended(result.base_offset, result.log_append_time, result.log_start_offset)

@@ -1,0 +1,124 @@
+"""The follower's and observer's side of replication: what to fetch next, from whom, and when to cut the own log."""
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.raft import commit, election
+from isthmus_broker.core.raft import leader as leading
+from isthmus_broker.core.raft.events import LogTruncated, PeerRefused, TruncateTo
+from isthmus_broker.core.raft.messages import FetchRequest, FetchResponse
+from isthmus_broker.core.raft.roles import Download, Follower, Unattached
+from isthmus_broker.core.raft.snapshots import fetch_snapshot
+from isthmus_broker.core.raft.state import RaftState
+from isthmus_broker.core.raft.types import Entry, EpochEnd, SnapshotId
+
+
+def poll(state: RaftState, now_ms: int) -> None:
+    """Stand for election when the leader has been out of reach for too long, otherwise keep exactly one fetch under way."""
+    role = state.role
+    if isinstance(role, Unattached):
+        _ask_who_leads(state, now_ms)
+    elif isinstance(role, Follower):
+        if now_ms < role.fetch_deadline_ms:
+            _fetch(state, role, now_ms)
+        elif state.may_elect:
+            election.become_prospective(state, now_ms)
+        else:
+            # An observer cannot call an election; it asks around until somebody names another leader.
+            role.has_fetched = False
+            _ask_who_leads(state, now_ms)
+
+
+def _fetch(state: RaftState, role: Follower, now_ms: int) -> None:
+    if not state.requests.is_free(role.leader_id, now_ms):
+        return
+    if role.download is None:
+        state.send_request(role.leader_id, _fetch_request(state), now_ms, durable=True)
+    elif not role.download.complete:
+        fetch_snapshot(state, role.leader_id, role.download, now_ms)
+
+
+def _ask_who_leads(state: RaftState, now_ms: int) -> None:
+    """Fetch from any node: it answers with the leader it knows, or with entries if it leads itself. The leader of long ago is
+    among those asked: it may be none of the voters this node knows."""
+    leader = () if state.leader_id is None else (state.leader_id,)
+    peers = sorted({*state.other_voters(), *state.config.bootstrap, *leader} - {state.node_id})
+    if not peers or any(not state.requests.is_free(peer, now_ms) for peer in peers):
+        return
+    peer = peers[state.random.randrange(len(peers))]
+    state.send_request(peer, _fetch_request(state), now_ms, durable=True)
+
+
+def _fetch_request(state: RaftState) -> FetchRequest:
+    return FetchRequest(
+        epoch=state.epoch,
+        replica=state.config.key,
+        fetch_offset=state.log.end,
+        last_fetched_epoch=state.log.last_epoch,
+        high_watermark=state.high_watermark,
+        max_wait_ms=state.config.fetch_wait_max_ms,
+        max_bytes=state.config.fetch_bytes_max,
+    )
+
+
+def deadline(state: RaftState, now_ms: int) -> int | None:
+    role = state.role
+    return role.fetch_deadline_ms if isinstance(role, Follower) and now_ms < role.fetch_deadline_ms else None
+
+
+def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, now_ms: int) -> None:
+    election.observe(state, response.epoch, response.leader_id, now_ms)
+    role = state.role
+    if response.error != ErrorCode.none:
+        _refused(state, peer, "Fetch", response.error, now_ms)
+        return
+    if not isinstance(role, Follower) or role.leader_id != peer or response.epoch != state.epoch:
+        state.requests.back_off(peer, now_ms)
+        return
+    role.hear(now_ms, state.config.fetch_timeout_ms)
+    if response.diverging is not None:
+        is_useful = _truncate(state, response.diverging)
+    elif response.snapshot is not None:
+        is_useful = _begin_download(state, role, response.snapshot)
+    else:
+        is_useful = _append(state, response.entries)
+    if not is_useful:
+        state.requests.back_off(peer, now_ms)
+    elif response.diverging is None and response.snapshot is None:
+        commit.advance(state, min(response.high_watermark, state.log.end), now_ms)
+
+
+def _refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: int) -> None:
+    """Pause before asking again, unless the answer has already changed whom to ask."""
+    state.outbox.note(PeerRefused(peer, request, error))
+    state.requests.back_off(peer, now_ms)
+
+
+def _truncate(state: RaftState, diverging: EpochEnd) -> bool:
+    """Cut what cannot be in the leader's log. An answer that leads nowhere is not useful."""
+    local = state.log.end_of_epoch(diverging.epoch)
+    offset = min(local.end_offset, diverging.end_offset) if local.epoch == diverging.epoch else local.end_offset
+    if offset < state.log.start or offset >= state.log.end:
+        return False
+    assert offset >= state.high_watermark, f"committed entries from {offset} on are not in the leader's log"
+    state.outbox.note(LogTruncated(offset, state.log.end))
+    state.outbox.write(TruncateTo(offset))
+    state.log.truncate_to(offset)
+    state.voters.truncate_to(offset)
+    return True
+
+
+def _begin_download(state: RaftState, role: Follower, snapshot: SnapshotId) -> bool:
+    if snapshot.end_offset <= state.high_watermark:
+        return False
+    role.download = Download(snapshot)
+    return True
+
+
+def _append(state: RaftState, entries: tuple[Entry, ...]) -> bool:
+    """Append what continues the log; the rest of an answer that does not is dropped."""
+    for entry in entries:
+        follows = entry.base_offset == state.log.end and entry.last_offset >= entry.base_offset
+        if not follows or not state.log.last_epoch <= entry.epoch <= state.epoch:
+            return False
+        leading.write_entry(state, entry)
+    return True

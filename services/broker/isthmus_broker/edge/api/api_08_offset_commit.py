@@ -1,8 +1,0 @@
-"""OffsetCommit, versions 2 to 10: write down how far a group has read; topics by id since 10."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_groups import ask_groups
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.OFFSET_COMMIT)(ask_groups)

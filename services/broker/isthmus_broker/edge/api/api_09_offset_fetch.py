@@ -1,8 +1,0 @@
-"""OffsetFetch, versions 1 to 10: how far groups have read; several groups since 8, topics by id since 10."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_groups import ask_groups
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.OFFSET_FETCH)(ask_groups)

@@ -1,8 +1,0 @@
-"""ListGroups, versions 0 to 5: every group this node coordinates, by state (4) and type (5)."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_groups import ask_every_shard
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.LIST_GROUPS)(ask_every_shard)

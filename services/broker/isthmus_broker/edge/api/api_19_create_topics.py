@@ -1,8 +1,0 @@
-"""CreateTopics, versions 2 to 7: each topic in whole or not at all; the answer tells its id and settings since 5 and 7."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.CREATE_TOPICS)(ask_controller)

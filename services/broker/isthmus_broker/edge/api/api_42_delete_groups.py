@@ -1,8 +1,0 @@
-"""DeleteGroups, versions 0 to 2: remove groups that have no members, with their offsets."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_groups import ask_groups
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.DELETE_GROUPS)(ask_groups)

@@ -1,8 +1,0 @@
-"""ListPartitionReassignments, version 0: what is on its way, as the active controller has it."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.LIST_PARTITION_REASSIGNMENTS)(ask_controller)

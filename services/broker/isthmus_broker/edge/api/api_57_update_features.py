@@ -1,8 +1,0 @@
-"""UpdateFeatures, versions 0 to 2: the levels of features go up or down, all of them or none."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.UPDATE_FEATURES)(ask_controller)

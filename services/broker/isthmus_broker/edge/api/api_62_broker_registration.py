@@ -1,8 +1,0 @@
-"""BrokerRegistration, versions 0 to 4: a broker's process announces itself, and learns its epoch."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.BROKER_REGISTRATION)(ask_controller)

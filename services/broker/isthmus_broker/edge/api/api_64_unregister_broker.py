@@ -1,8 +1,0 @@
-"""UnregisterBroker, version 0: a broker is gone for good."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.UNREGISTER_BROKER)(ask_controller)

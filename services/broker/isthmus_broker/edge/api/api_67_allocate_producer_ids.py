@@ -1,8 +1,0 @@
-"""AllocateProducerIds, version 0: a block of producer ids for a broker to give away."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.ALLOCATE_PRODUCER_IDS)(ask_controller)

@@ -1,8 +1,0 @@
-"""ConsumerGroupDescribe, versions 0 and 1: consumer groups, their members, assignments and targets."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_groups import ask_groups
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.CONSUMER_GROUP_DESCRIBE)(ask_groups)

@@ -1,8 +1,0 @@
-"""ControllerRegistration, version 0: a controller tells where it listens and what it supports (KIP-919)."""
-
-from isthmus_wire.apis import ApiKey
-
-from isthmus_broker.edge.api.ask_controller import ask_controller
-from isthmus_broker.edge.api.registry import handles
-
-handles(ApiKey.CONTROLLER_REGISTRATION)(ask_controller)

@@ -1,0 +1,176 @@
+"""The broker of a node: its logs, partitions and groups, and its place in the cluster. A node that is a controller alone has none."""
+
+import logging
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.core.coordinator.runtime import Runtime
+from isthmus_broker.core.group.view import ClusterView
+from isthmus_broker.core.metadata.delta import Changes, changes_between
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE
+from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.core.replica.fetch_session import FetchSessions
+from isthmus_broker.edge.assembly.format import random_uuid
+from isthmus_broker.edge.assembly.lifecycle import BrokerLifecycle
+from isthmus_broker.edge.assembly.maintenance import Upkeep
+from isthmus_broker.edge.assembly.metadata_publisher import MetadataFollower
+from isthmus_broker.edge.clock import monotonic_ms
+from isthmus_broker.edge.controller.metadata_quorum import Quorum
+from isthmus_broker.edge.controller.producer_ids import ProducerIds
+from isthmus_broker.edge.controller.replica_reports import ReplicaReports
+from isthmus_broker.edge.controller.topic_creation import OFFSETS_TOPIC, TopicCreation
+from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
+from isthmus_broker.edge.coordinators.groups import GroupCoordinators
+from isthmus_broker.edge.replication.manager import ReplicaManager
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.requests.recently_fenced import Departed
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import LogDir
+from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_broker.edge.storage.log_mover import LogMover
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    """Made before the metadata is known; `start` when it is on its way, `stop` in two steps around the closing of the listeners."""
+
+    def __init__(
+        self, config: NodeConfig, context: ControllerContext, quorum: Quorum, directories: list[LogDir], pool: FilePool
+    ) -> None:
+        self._config = config
+        self._quorum = quorum
+        log_directories = _log_directories(config, directories)
+        self._lifecycle = BrokerLifecycle(
+            quorum.channel(),
+            self._context,
+            directories,
+            last_clean_epoch(log_directories),
+            lambda: quorum.controller.history.committed_offset,
+        )
+        quorum.on_leader = self._lifecycle.wake
+        self._groups = GroupMetadata(config)
+        self.services = self._make_services(context, LogManager(log_directories, pool, self._topic_config))
+        services = self.services
+        self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
+        self._follower: MetadataFollower | None = None
+        self._upkeep = Upkeep(lambda: services.config, services.logs, services.replicas)
+        services.replicas.on_leadership = self._leadership
+        services.replicas.on_removed = self._removed
+        services.replicas.on_truncated = services.mover.truncated
+
+    def _make_services(self, context: ControllerContext, logs: LogManager) -> Services:
+        config, channel = self._config, self._quorum.channel()
+        return Services(
+            cluster_id=context.cluster_id,
+            config=config,
+            context=context,
+            image=EMPTY_IMAGE,
+            features_epoch=-1,
+            quorum=self._quorum,
+            controller=channel,
+            logs=logs,
+            mover=LogMover(logs, self._move_limit, self._log_moved),
+            replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch),
+            departed=Departed(monotonic_ms),
+            sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
+            groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions),
+            topics=TopicCreation(channel, self._context),
+            producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
+        )
+
+    async def start(self, follower: MetadataFollower, ports: Mapping[str, int]) -> None:
+        """Register, catch up with the metadata, open the logs, and be unfenced.
+
+        Nothing is done to the logs by an image older than this registration: it may tell of topics that have been deleted and made anew.
+        """
+        services = self.services
+        await self._lifecycle.register(ports)
+        await follower.reaches(self._lifecycle.epoch)
+        follower.take_config()
+        services.replicas.know(services.image, services.config)
+        services.logs.load()
+        self._follower, follower.on_changes = follower, self._spread
+        self._spread(changes_between(EMPTY_IMAGE, services.image))
+        for topic, index in services.replicas.strays():
+            logger.warning("no topic claims the log of %s-%d: leaving it where it is", topic, index)
+        await self._lifecycle.serve()
+
+    def begin_upkeep(self) -> None:
+        """Clients are served: what is done in the background may begin."""
+        self.services.mover.resume()
+        self._upkeep.start()
+
+    async def leave(self) -> None:
+        """Hand over what this broker leads."""
+        await self._lifecycle.leave()
+
+    def stop(self) -> None:
+        """Answer who waits, and leave the disks clean."""
+        self._upkeep.stop()
+        self._lifecycle.stop()
+        self.services.groups.stop()
+        self.services.mover.stop()
+        self._reports.stop()
+        self.services.replicas.stop()
+        self.services.logs.close(self._lifecycle.epoch)
+
+    # -- what the parts call -------------------------------------------------------------------------------------------------
+
+    def _spread(self, changes: Changes) -> None:
+        services, follower = self.services, self._follower
+        assert follower is not None
+        services.departed.changed(changes)
+        services.replicas.apply(changes, services.config)
+        if self._groups.follow(changes, follower.offset, services.config):
+            services.groups.metadata_changed(self._groups.view)
+        self._reports.follow(services.image)
+
+    def _leadership(self, partition: Partition) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self.services.groups.leadership_changed(partition)
+
+    def _removed(self, partition: Partition) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self.services.groups.resign(partition)
+
+    def _context(self) -> ControllerContext:
+        return self.services.context
+
+    def _topic_config(self, topic: str) -> TopicConfig:
+        return self.services.replicas.topic_config(topic)
+
+    def _log_moved(self, key: TopicPartition, log: Log) -> None:
+        self.services.replicas.log_moved(key, log)
+
+    def _move_limit(self) -> float:
+        limit = self.services.config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
+        assert isinstance(limit, int | float)
+        return limit
+
+    def _group_partitions(self) -> int:
+        topic = self.services.image.topics.named(OFFSETS_TOPIC)
+        return self._config.settings.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+
+    def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
+        from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
+
+        configs = self._groups.configs
+        return Runtime(lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid), refuse, view)
+
+
+def _log_directories(config: NodeConfig, directories: list[LogDir]) -> list[LogDir]:
+    named = {Path(name).absolute() for name in config.log_dirs}
+    return [directory for directory in directories if directory.path in named]
+
+
+def last_clean_epoch(directories: list[LogDir]) -> int:
+    """The broker's epoch of the last life, if every directory says that it ended in order; else -1, and its replicas are suspect."""
+    epochs = {directory.last_broker_epoch if directory.was_clean else -1 for directory in directories}
+    return epochs.pop() if len(epochs) == 1 else -1

@@ -1,0 +1,121 @@
+"""Giving log directories their identity: what `isthmus storage format` does, and a first start does by itself."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.raft.types import SnapshotId, VoterSet
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.storage.checkpoints import uuid_text
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log_dir import (
+    METADATA_TOPIC,
+    Inconsistent,
+    MetaProperties,
+    NotFormatted,
+    read_meta,
+    write_meta,
+)
+
+BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
+NO_IDS: Final[Mapping[Path, UUID]] = {}
+
+
+class Formatted(NamedTuple):
+    """What formatting found and did."""
+
+    cluster_id: str
+    written: tuple[Path, ...]
+    already: tuple[Path, ...]
+
+
+def random_uuid() -> UUID:
+    """As Kafka makes them: none of the reserved ids, and no text that begins with a dash."""
+    while True:
+        candidate = uuid4()
+        if not uuid_text(candidate).startswith("-"):
+            return candidate
+
+
+def new_cluster_id() -> str:
+    """A cluster id that nobody has."""
+    return uuid_text(random_uuid())
+
+
+def directories_of(config: NodeConfig) -> list[Path]:
+    """log.dirs and the metadata log's directory, each once, absolute."""
+    named = dict.fromkeys([*config.log_dirs, config.metadata_log_dir])
+    return [Path(os.path.abspath(name)) for name in named]
+
+
+def metadata_directory(config: NodeConfig) -> Path:
+    """Where the metadata log is kept, as `directories_of` has it."""
+    return Path(os.path.abspath(config.metadata_log_dir))
+
+
+def identify(config: NodeConfig, directories: Sequence[Path]) -> Formatted:
+    """What a node that starts is. One that is a cluster of its own formats itself; any other must have been told which cluster is its."""
+    alone = config.is_broker and [voter.node_id for voter in config.voters] == [config.node_id]
+    if not alone and not any(_is_formatted(directory) for directory in directories):
+        raise Inconsistent(
+            f"{directories[0]} is not formatted, and this node is no cluster of its own. "
+            "Format every node of the cluster by `isthmus storage format` with the same --cluster-id."
+        )
+    return format_directories(directories, config.node_id, None)
+
+
+def _is_formatted(directory: Path) -> bool:
+    try:
+        read_meta(directory)
+    except (NotFormatted, DiskFailure):
+        return False
+    return True
+
+
+def format_directories(
+    directories: Sequence[Path], node_id: int, cluster_id: str | None, ids: Mapping[Path, UUID] = NO_IDS
+) -> Formatted:
+    """Format those that are not formatted; they must all belong to the same cluster and to this node.
+
+    A cluster id that is not given is taken from a directory that has one, or made up; so is the id of a directory that `ids` leaves out.
+    """
+    known: dict[Path, MetaProperties] = {}
+    unformatted: list[Path] = []
+    for directory in directories:
+        try:
+            known[directory] = read_meta(directory)
+        except NotFormatted:
+            unformatted.append(directory)
+        except DiskFailure:
+            continue  # a directory that does not work takes no part; the node goes on with the others
+    for directory, meta in known.items():
+        cluster_id = cluster_id or meta.cluster_id
+        if meta.cluster_id != cluster_id:
+            raise Inconsistent(f"{directory} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        if meta.node_id != node_id:
+            raise Inconsistent(f"{directory} belongs to node {meta.node_id}, but node.id is {node_id}")
+    cluster_id = cluster_id or new_cluster_id()
+    written = []
+    for directory in unformatted:
+        try:
+            write_meta(directory, MetaProperties(cluster_id, node_id, ids.get(directory) or random_uuid()))
+            written.append(directory)
+        except DiskFailure:
+            continue
+    if not known and not written:
+        raise Inconsistent(f"none of the log directories can be written: {', '.join(map(str, directories))}")
+    return Formatted(cluster_id, tuple(written), tuple(known))
+
+
+def write_first_voters(config: NodeConfig, voters: VoterSet) -> None:
+    """The bootstrap snapshot of a quorum whose voters the log tells (KIP-853): each of them is formatted with the same."""
+    from isthmus_broker.edge.quorum.raft_records import RaftRecords
+    from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+
+    directory = metadata_directory(config) / f"{METADATA_TOPIC}-0"
+    directory.mkdir(exist_ok=True)
+    records, files = RaftRecords(now_ms), SnapshotFiles(directory)
+    files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(now_ms(), voters), (), records.snapshot_footer())

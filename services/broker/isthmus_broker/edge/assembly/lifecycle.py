@@ -1,0 +1,212 @@
+"""This node's broker in the eyes of the controller: registered, unfenced when its logs are open, fenced before it stops."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from typing import Final
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature
+from kio.schema.broker_registration.v4.request import Listener as RegisteredListener
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.edge.assembly.format import random_uuid
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+from isthmus_broker.edge.storage.log_dir import LogDir
+
+logger = logging.getLogger(__name__)
+
+PLAINTEXT: Final = 0
+SHUTDOWN_SECONDS: Final = 15.0
+"""How long a broker waits for leave to stop; then it stops all the same, and whoever notices does the rest."""
+FAREWELL_SECONDS: Final = 2.0
+"""How long a broker that stops looks for an active controller to tell."""
+_ROUND_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 0.1
+_WAITING: Final = ErrorCode.duplicate_broker_registration
+_FORGOTTEN: Final = (ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered)
+_WHY: Final = {
+    ErrorCode.duplicate_broker_registration: "another broker with this node.id is alive",
+    ErrorCode.inconsistent_cluster_id: "it belongs to another cluster",
+    ErrorCode.invalid_registration: "its log directories, or what it says about itself, do not fit the cluster",
+    ErrorCode.unsupported_version: "the cluster uses features that this release does not have",
+}
+
+
+class RefusedByController(Exception):
+    """The cluster does not let this node be a broker of it, for example because it uses features this release lacks."""
+
+
+class BrokerLifecycle:
+    """Registration and heartbeats, over a channel that nothing else holds up."""
+
+    def __init__(
+        self,
+        channel: ControllerChannel,
+        context: Callable[[], ControllerContext],
+        directories: list[LogDir],
+        previous_epoch: int,
+        metadata_offset: Callable[[], int],
+    ) -> None:
+        """`metadata_offset` is how far this node has read the metadata."""
+        self._channel = channel
+        self._context = context
+        self._directories = directories
+        self._previous_epoch = previous_epoch
+        self._metadata_offset = metadata_offset
+        self._incarnation = random_uuid()
+        self._ports: Mapping[str, int] = {}
+        self._heart: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self.epoch = -1
+
+    async def register(self, ports: Mapping[str, int]) -> None:
+        """Announce this process, with the ports its listeners really have; it is fenced until it serves.
+
+        The session of this broker's last life may have to run out first.
+        """
+        self._ports = ports
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._context().node.settings.initial_broker_registration_timeout_ms / 1000
+        while True:
+            try:
+                error = await self._register_once(max(deadline - loop.time(), _RETRY_SECONDS))
+            except ControllerUnreachable as problem:
+                raise RefusedByController(
+                    f"no active controller was found within initial.broker.registration.timeout.ms: {problem}"
+                ) from problem
+            if error is ErrorCode.none:
+                return
+            if error is not _WAITING or loop.time() > deadline:
+                why = _WHY.get(error, error.name)
+                raise RefusedByController(f"the controller does not take this node as a broker: {why}")
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def serve(self) -> None:
+        """Ask to be unfenced until it is granted, then keep telling the controller that this broker lives."""
+        while True:
+            try:
+                if not await self._is_fenced():
+                    break
+            except ControllerUnreachable as problem:
+                logger.warning("waiting to be unfenced: %s", problem)
+            await asyncio.sleep(_ROUND_SECONDS)
+        self._heart = asyncio.get_running_loop().create_task(self._beat())
+
+    def wake(self) -> None:
+        """Another controller is active: it should hear from this broker at once, and watch the connection."""
+        self._wake.set()
+
+    async def leave(self) -> None:
+        """Hand over what this broker leads, and be fenced."""
+        if self._heart is None:
+            return
+        self.stop()
+        deadline = asyncio.get_running_loop().time() + SHUTDOWN_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            try:
+                response = await self._heartbeat(FAREWELL_SECONDS, want_shut_down=True)
+            except ControllerUnreachable as problem:
+                logger.warning("stopping without the controller's leave: %s", problem)
+                return
+            if response.error_code is not ErrorCode.none:
+                logger.warning("stopping without the controller's leave: %s", response.error_code.name)
+                return
+            if response.should_shut_down:
+                return
+            await asyncio.sleep(_ROUND_SECONDS)
+        logger.warning("the controller gave no leave to stop; stopping all the same")
+
+    def stop(self) -> None:
+        """No more heartbeats."""
+        if self._heart is not None:
+            self._heart.cancel()
+            self._heart = None
+
+    async def _beat(self) -> None:
+        interval = self._context().node.settings.broker_heartbeat_interval_ms / 1000
+        pause = interval
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            try:
+                pause = _RETRY_SECONDS if await self._is_fenced() else interval
+            except ControllerUnreachable as problem:
+                logger.warning("no heartbeat reached the active controller: %s", problem)
+
+    async def _is_fenced(self) -> bool:
+        """One heartbeat, after a new registration if the controller has forgotten this one."""
+        seconds = self._context().node.settings.broker_session_timeout_ms / 1000
+        response = await self._heartbeat(seconds, want_shut_down=False)
+        if response.error_code in _FORGOTTEN:
+            logger.warning("the controller does not know this broker any more: registering again")
+            error = await self._register_once(seconds)
+            if error is not ErrorCode.none:
+                logger.warning("the registration is refused: %s", _WHY.get(error, error.name))
+            return True
+        if response.error_code is not ErrorCode.none:
+            logger.warning("a heartbeat was refused: %s", response.error_code.name)
+        return response.is_fenced or response.error_code is not ErrorCode.none
+
+    async def _register_once(self, seconds: float) -> ErrorCode:
+        request = self._registration(self._context().node, self._ports)
+        response: BrokerRegistrationResponse = await self._channel.ask(request, seconds=seconds)
+        if response.error_code is ErrorCode.none:
+            self.epoch = int(response.broker_epoch)
+        return response.error_code
+
+    async def _heartbeat(self, seconds: float, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        offline = tuple(d.directory_id for d in self._directories if not d.online and d.directory_id.int)
+        request = entity(
+            BrokerHeartbeatRequest,
+            broker_id=self._context().node.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=False,
+            want_shut_down=want_shut_down,
+            offline_log_dirs=offline,
+        )
+        response: BrokerHeartbeatResponse = await self._channel.ask(request, seconds=seconds)
+        return response
+
+    def _registration(self, node: NodeConfig, ports: Mapping[str, int]) -> BrokerRegistrationRequest:
+        listeners = tuple(
+            entity(
+                RegisteredListener,
+                name=listener.name,
+                host=listener.host or socket.getfqdn(),
+                port=listener.port or ports[listener.name],
+                security_protocol=PLAINTEXT,
+            )
+            for listener in node.listeners.advertised
+        )
+        features = tuple(
+            entity(Feature, name=name, min_supported_version=lowest, max_supported_version=highest)
+            for name, (lowest, highest) in sorted(SUPPORTED.items())
+        )
+        return entity(
+            BrokerRegistrationRequest,
+            broker_id=node.node_id,
+            cluster_id=self._context().cluster_id,
+            incarnation_id=self._incarnation,
+            listeners=listeners,
+            features=features,
+            rack=node.settings.broker_rack,
+            is_migrating_zk_broker=False,
+            log_dirs=self._directory_ids(),
+            previous_broker_epoch=self._previous_epoch,
+        )
+
+    def _directory_ids(self) -> tuple[UUID, ...]:
+        return tuple(directory.directory_id for directory in self._directories if directory.online)

@@ -1,0 +1,244 @@
+"""One node, put together: what is built for its roles, in which order it starts, and how it stops."""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.config.values import ConfigRefused
+from isthmus_broker.core.metadata.history import Published
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE
+from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.edge.assembly.format import directories_of, identify, random_uuid
+from isthmus_broker.edge.assembly.metadata_publisher import MetadataFollower
+from isthmus_broker.edge.controller.metadata_quorum import Quorum
+from isthmus_broker.edge.observe.observation import Observation, Watched
+from isthmus_broker.edge.requests.dispatch import Dispatcher
+from isthmus_broker.edge.requests.registry import Side
+from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.log_dir import Inconsistent, LogDir, NotFormatted, read_meta
+from isthmus_broker.edge.storage.log_manager import raise_file_limit
+from isthmus_broker.edge.transport.admission import Admission, connection_limits
+from isthmus_broker.edge.transport.budget import Budget
+from isthmus_broker.edge.transport.listener import Listener, ListenerSettings
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.assembly.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
+
+
+class Node:
+    """A broker, a controller, or both, in one process. Made inside a running event loop."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        check_protocols(config)
+        directories = directories_of(config)
+        identity = identify(config, directories)
+        for path in identity.written:
+            logger.info("formatted %s for node %d of cluster %s", path, config.node_id, identity.cluster_id)
+        self._config = config
+        self._pool = FilePool(raise_file_limit())
+        self._directories = open_directories(directories)
+        self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._listeners: list[Listener] = []
+        self._admissions: list[Admission] = []
+        self._dispatchers: dict[Side, Dispatcher] = {}
+        self.observation = Observation(config)
+        self._serves = False
+        context = ControllerContext(config, identity.cluster_id, random.SystemRandom(), random_uuid)
+        self._quorum = Quorum(
+            config,
+            self._metadata_directory().directory_id,
+            lambda: self._services.context,
+            self._published,
+            self._fault,
+        )
+        self._broker: Broker | None = None
+        self._services = self._make_services(context)
+        self._follower = MetadataFollower(self._services)
+        self._follower.on_config = self._take_config
+
+    def _make_services(self, context: ControllerContext) -> NodeServices:
+        config, quorum = self._config, self._quorum
+        if config.is_broker:
+            from isthmus_broker.edge.assembly.broker import Broker
+
+            self._broker = Broker(config, context, quorum, self._directories, self._pool)
+            self._broker.services.logs.on_all_failed = self._fault
+            return self._broker.services
+        return NodeServices(
+            cluster_id=context.cluster_id,
+            config=config,
+            context=context,
+            image=EMPTY_IMAGE,
+            features_epoch=-1,
+            quorum=quorum,
+            controller=quorum.channel(),
+        )
+
+    # -- start ---------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
+        await self._bind()
+        self._quorum.start(self._pool)
+        await self.observation.serve(self._watched(), self._not_ready)
+        await self._accept(self._of_controllers(self._listeners))
+        if self._broker is not None:
+            ports = {listener.listener_name: listener.port for listener in self._listeners}
+            await self._broker.start(self._follower, ports)
+            controllers = self._of_controllers(self._listeners)
+            await self._accept([listener for listener in self._listeners if listener not in controllers])
+            self._broker.begin_upkeep()
+            self.observation.sample(self._broker.services, self.own_address())
+        self._serves = True
+
+    async def _bind(self) -> None:
+        settings, listeners = self._config.settings, self._config.listeners
+        fixed = ListenerSettings(
+            frame_max=settings.socket_request_max_bytes,
+            idle_ms=settings.connections_max_idle_ms,
+            backlog=settings.socket_listen_backlog_size,
+        )
+        limits = connection_limits(self._services.config)
+        # As in Kafka, controllers count their connections by themselves.
+        brokers = Admission(limits, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
+        controllers = Admission(limits)
+        self._admissions = [brokers, controllers]
+        self._dispatchers = {side: Dispatcher(self._services, side) for side in Side}
+        budget = Budget()
+        for entry in listeners.bound:
+            if entry.name in listeners.controller_names:
+                listener = Listener(entry.name, fixed, controllers, budget, self._dispatchers[Side.CONTROLLER].serve)
+                listener.on_closed = self._quorum.active.liveness.closed
+            else:
+                listener = Listener(entry.name, fixed, brokers, budget, self._dispatchers[Side.BROKER].serve)
+            await listener.bind(entry.host, entry.port)
+            self._listeners.append(listener)
+
+    def _of_controllers(self, listeners: list[Listener]) -> list[Listener]:
+        names = self._config.listeners.controller_names
+        return [listener for listener in listeners if listener.listener_name in names]
+
+    async def _accept(self, listeners: list[Listener]) -> None:
+        for listener in listeners:
+            await listener.accept()
+
+    @property
+    def fault(self) -> BaseException | None:
+        """Why the node could not go on, if it could not."""
+        return self._failed.result() if self._failed.done() else None
+
+    @property
+    def addresses(self) -> str:
+        """Its listeners, as bound."""
+        bound = self._config.listeners.bound
+        return ",".join(f"{e.name}://{e.host}:{made.port}" for e, made in zip(bound, self._listeners, strict=True))
+
+    # -- stop ----------------------------------------------------------------------------------------------------------------
+
+    async def failed(self) -> BaseException:
+        """Waits for a fault after which the node cannot go on."""
+        return await asyncio.shield(self._failed)
+
+    async def stop(self) -> None:
+        """Hand over, close connections, and leave the disks clean. Controllers are talked to as long as there is something to say."""
+        await self.observation.stop()
+        if self._broker is not None and not self._failed.done():
+            await self._broker.leave()
+        controllers = self._of_controllers(self._listeners)
+        for listener in self._listeners:
+            if listener not in controllers:
+                await listener.stop()
+        if self._broker is not None:
+            self._broker.stop()
+        await self._quorum.stop()
+        for listener in controllers:
+            await listener.stop()
+        for directory in self._directories:
+            directory.release()
+
+    # -- what the node tells -------------------------------------------------------------------------------------------------
+
+    def _watched(self) -> Watched:
+        broker = self._broker
+        return Watched(
+            node_id=self._config.node_id,
+            quorum=self._quorum,
+            listeners=self._listeners,
+            served=lambda: sum((dispatcher.served for dispatcher in self._dispatchers.values()), Counter()),
+            image=lambda: self._services.image,
+            replicas=None if broker is None else broker.services.replicas,
+        )
+
+    def _not_ready(self) -> str:
+        if not self._serves:
+            return "the node has not started yet"
+        if not self._quorum.is_settled:
+            return "no active controller is in reach"
+        own = self._services.image.brokers.get(self._config.node_id)
+        return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
+
+    def own_address(self) -> tuple[str, int]:
+        """Where this broker reaches itself: the listener that brokers talk by."""
+        named = self._config.listeners.inter_broker
+        entry, listener = next(
+            (entry, made)
+            for entry, made in zip(self._config.listeners.bound, self._listeners, strict=True)
+            if entry.name == named
+        )
+        return (LOOPBACK if entry.host in ANY_ADDRESS else entry.host), listener.port
+
+    # -- what the parts call -------------------------------------------------------------------------------------------------
+
+    def _published(self, published: Published) -> None:
+        self._follower.published(published)
+
+    def _take_config(self, config: NodeConfig) -> None:
+        for admission in self._admissions:
+            admission.change(connection_limits(config))
+
+    def _fault(self, error: BaseException) -> None:
+        if not self._failed.done():
+            self._failed.set_result(error)
+
+    def _metadata_directory(self) -> LogDir:
+        path = Path(self._config.metadata_log_dir).absolute()
+        found = next(directory for directory in self._directories if directory.path == path)
+        if not found.online:
+            raise Inconsistent(f"{path} cannot be used, and the metadata log is kept there")
+        return found
+
+
+def check_protocols(config: NodeConfig) -> None:
+    """Listeners speak plain text so far; one that should not must not be opened as if it did."""
+    for listener in config.listeners.bound:
+        if listener.protocol != "PLAINTEXT":
+            raise ConfigRefused(
+                f"listener {listener.name} wants {listener.protocol}, which this release does not speak; "
+                "only PLAINTEXT listeners can be used"
+            )
+
+
+def open_directories(paths: list[Path]) -> list[LogDir]:
+    """Lock the directories that work; one that does not is offline from the start."""
+    directories = []
+    for path in paths:
+        directory = LogDir(path)
+        try:
+            directory.directory_id = read_meta(path).directory_id
+            directory.acquire()
+            directory.take_clean_marker()
+        except (DiskFailure, NotFormatted) as failure:
+            logger.error("log directory %s is offline: %s", path, failure)
+            directory.online = False
+        directories.append(directory)
+    return directories

@@ -1,0 +1,158 @@
+"""What this node does while it leads the quorum: decide requests, watch over the brokers, begin where the last controller ended."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.extensions import FIRST_OWN_KEY
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+
+from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.controller import decide, decide_for_broker
+from isthmus_broker.core.metadata.features import activation_records
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.result import ControllerContext, Result
+from isthmus_broker.edge.clock import monotonic_ms, now_ms
+from isthmus_broker.edge.controller.controller import Controller, NotController
+from isthmus_broker.edge.controller.liveness import BrokerLiveness
+from isthmus_broker.edge.controller.maintenance import ControllerUpkeep
+
+logger = logging.getLogger(__name__)
+
+ABOUT_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+
+
+class ActiveController:
+    """Answers requests, in the classes of their highest versions, as long as this node is the active controller."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        context: Callable[[], ControllerContext],
+        broker_listener: str,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._controller = controller
+        self._context = context
+        self._on_ready = on_ready
+        self._sessions: Sessions | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._upkeep = ControllerUpkeep(controller, context)
+        self.liveness = BrokerLiveness(lambda: controller.history.latest, broker_listener, self._fence_dead)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes requests."""
+        return self._sessions is not None
+
+    def leadership_changed(self, leads: bool) -> None:
+        """Begin, or leave it to another."""
+        if leads:
+            self._task = asyncio.get_running_loop().create_task(self._activate())
+        else:
+            self.stop()
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        self._sessions = None
+        self._upkeep.stop()
+        self.liveness.stop()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    async def answer(self, request: Any) -> Any:
+        """The response, once what it says is committed; raises NotController."""
+        sessions = self._sessions
+        if sessions is None:
+            raise NotController
+        if request.__api_key__ in ABOUT_THE_QUORUM:
+            from isthmus_broker.edge.controller import quorum_admin
+
+            assert self._controller.raft is not None
+            return await quorum_admin.answer(self._controller.raft, request, self._context())
+        if request.__api_key__ >= FIRST_OWN_KEY:
+            from isthmus_broker.core.metadata.link_controller import decide_about_links  # most clusters have no links
+
+            return await self._controller.run(
+                lambda image: decide_about_links(image, request, self._context(), now_ms())
+            )
+        if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
+            response = await self._controller.run(lambda image: self._for_broker(image, request, sessions))
+            self._watch_sessions()
+            return response
+        return await self._controller.run(lambda image: decide(image, request, self._context()))
+
+    def _for_broker(
+        self, image: ClusterImage, request: BrokerRegistrationRequest | BrokerHeartbeatRequest, sessions: Sessions
+    ) -> Result[Any]:
+        assert self._controller.raft is not None
+        next_offset = self._controller.raft.core.log_end
+        return decide_for_broker(image, request, self._context(), sessions, next_offset, monotonic_ms())
+
+    async def _activate(self) -> None:
+        controller, context = self._controller, self._context()
+        history = controller.history
+        try:
+            await controller.run(
+                lambda image: Result(activation_records(image, context, in_transaction=history.in_transaction), None)
+            )
+        except NotController:
+            return
+        # Every broker gets a fresh session, but for the last life of this very process.
+        sessions = Sessions(history.latest, context.node.settings.broker_session_timeout_ms, monotonic_ms())
+        sessions.forget(context.node.node_id)
+        self._sessions = sessions
+        self.liveness.look(except_for=context.node.node_id)
+        self._watch_sessions()
+        self._upkeep.start()
+        self._on_ready()
+
+    # -- brokers that are silent or dead -------------------------------------------------------------------------------------
+
+    def _watch_sessions(self) -> None:
+        """Be there when the next session may run out."""
+        deadline = None if self._sessions is None or self._expiry is not None else self._sessions.deadline()
+        if deadline is not None:
+            delay = max(deadline - monotonic_ms(), 0) / 1000
+            self._expiry = asyncio.get_running_loop().call_later(delay, self._sessions_may_end)
+
+    def _sessions_may_end(self) -> None:
+        self._expiry = None
+        self._task = asyncio.get_running_loop().create_task(self._fence_silent())
+
+    async def _fence_silent(self) -> None:
+        controller = self._controller
+        while (sessions := self._sessions) is not None:
+            now = monotonic_ms()
+            silent = sessions.expired(controller.history.latest, now)
+            if not silent:
+                sessions.forget_silent(now)
+                self._watch_sessions()
+                return
+            logger.info("broker %d has been silent for a session timeout", silent[0])
+            try:
+                await controller.run(
+                    partial(fence_silent_brokers, context=self._context(), sessions=sessions, now_ms=now)
+                )
+            except NotController:
+                return
+
+    async def _fence_dead(self, broker_id: int, epoch: int) -> None:
+        sessions = self._sessions
+        if sessions is None:
+            return
+        try:
+            await self._controller.run(
+                lambda image: fence_dead_broker(image, self._context(), sessions, broker_id, epoch)
+            )
+        except NotController:
+            return

@@ -1,0 +1,61 @@
+"""controller.quorum.auto.join.enable: a controller that is no voter makes itself one, once it has caught up with the leader (KIP-1186)."""
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import millis
+from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
+from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.core.raft.config import RaftConfig
+from isthmus_broker.core.raft.types import ReplicaKey
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 0.5
+
+
+async def join(raft: RaftDriver, config: RaftConfig, channel: ControllerChannel, cluster_id: str) -> None:
+    """Ask until this replica votes. A voter of this node's id with another directory is its last life on a lost disk: it goes first."""
+    while True:
+        await asyncio.sleep(PAUSE_SECONDS)
+        if raft.core.voters.contains(config.key):
+            break  # looked at now, not before the pause: whoever has been added meanwhile must not take itself for its last life
+        if not raft.core.voters.voters:
+            continue  # the log has not come yet, so there is no telling
+        former = raft.core.voters.find(config.node_id)
+        request = _addition(config, cluster_id) if former is None else _removal(former.key, cluster_id)
+        try:
+            response = await channel.ask(request)
+        except ControllerUnreachable:
+            continue
+        if response.error_code not in (ErrorCode.none, ErrorCode.duplicate_voter, ErrorCode.request_timed_out):
+            logger.warning("this controller cannot join the voters: %s", response.error_message)
+    channel.close()
+
+
+def _addition(config: RaftConfig, cluster_id: str) -> Any:
+    listeners = tuple(entity(Listener, name=e.name, host=e.host, port=e.port) for e in config.local.endpoints)
+    return entity(
+        AddRaftVoterRequest,
+        cluster_id=cluster_id,
+        timeout=millis(config.request_timeout_ms),
+        voter_id=config.node_id,
+        voter_directory_id=config.key.directory_id,
+        listeners=listeners,
+        ack_when_committed=False,
+    )
+
+
+def _removal(former: ReplicaKey, cluster_id: str) -> Any:
+    return entity(
+        RemoveRaftVoterRequest,
+        cluster_id=cluster_id,
+        voter_id=former.node_id,
+        voter_directory_id=former.directory_id,
+    )

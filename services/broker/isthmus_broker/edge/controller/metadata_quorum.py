@@ -1,0 +1,259 @@
+"""This node's replica of the metadata log, voter or observer, and what it takes part in: the quorum and the active controller."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from kio.schema.controller_registration.v0 import request as registration
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.history import Published
+from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.raft.config import RaftConfig
+from isthmus_broker.core.raft.messages import Request, Response
+from isthmus_broker.core.raft.roles import Follower, Leader
+from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
+from isthmus_broker.edge.assembly.format import random_uuid
+from isthmus_broker.edge.clock import monotonic_ms, now_ms
+from isthmus_broker.edge.controller.active_controller import ActiveController
+from isthmus_broker.edge.controller.controller import Controller
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
+from isthmus_broker.edge.quorum.quorum_addresses import Place, QuorumAddresses, bootstrap_ids
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftSetting
+from isthmus_broker.edge.storage.files import FilePool
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.quorum.peers import QuorumPeers
+
+logger = logging.getLogger(__name__)
+
+PLAINTEXT: Final = 0
+_ANYBODY: Final = -1
+_REGISTRATION_PAUSE_SECONDS: Final = 1.0
+
+
+class Quorum:
+    """From `start` to `stop`. It answers other replicas as soon as it has started, which is before anybody need lead."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        directory_id: UUID,
+        context: Callable[[], ControllerContext],
+        publish: Callable[[Published], None],
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        self.raft_config = raft_config(config, directory_id)
+        self.controller = Controller(config.node_id, publish, self._leader_changed)
+        self.active = ActiveController(self.controller, context, config.listeners.inter_broker, self._leader_known)
+        self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
+        self.on_leader: Callable[[], None] = lambda: None
+        """Called when another node leads, or this one is ready to."""
+        self._config = config
+        self._context = context
+        self._on_fault = on_fault
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="raft")
+        self._channels: list[ControllerChannel] = []
+        self._peers: QuorumPeers | None = None
+        self._store: MetadataLogStore | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- life ----------------------------------------------------------------------------------------------------------------
+
+    def start(self, pool: FilePool) -> None:
+        """Recover the log and take part."""
+        config = self._config
+        directory = Path(config.metadata_log_dir).absolute()
+        self._store = MetadataLogStore(pool, directory, metadata_log_config(config))
+        setting = RaftSetting(
+            config=self.raft_config,
+            directory=directory / DIRECTORY,
+            log=self._store,
+            state_machine=self.controller,
+            peers=self._make_peers(),
+            clock=monotonic_ms,
+            wall_clock=now_ms,
+            executor=self._worker,
+            on_fault=self._on_fault,
+        )
+        raft = self.controller.raft = RaftDriver(setting)
+        if self._peers is not None:
+            self._peers.raft = raft
+        raft.start()
+        if config.is_controller:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._register()))
+            if config.settings.controller_quorum_auto_join_enable:
+                from isthmus_broker.edge.controller.auto_join import join
+
+                task = join(raft, self.raft_config, self.channel(), self._context().cluster_id)
+                self._tasks.append(asyncio.get_running_loop().create_task(task))
+
+    async def stop(self) -> None:
+        """Leave in good order: a leader names its successors."""
+        for task in self._tasks:
+            task.cancel()
+        self.active.stop()
+        if self.controller.raft is not None:
+            await self.controller.raft.stop()
+        if self._peers is not None:
+            await self._peers.stop()
+        for channel in self._channels:
+            channel.close()
+        if self._store is not None:
+            self._store.close()
+        self._worker.shutdown()
+
+    def channel(self) -> ControllerChannel:
+        """A way to the active controller with a connection of its own."""
+        channel = ControllerChannel(self.active, self._leader_place)
+        self._channels.append(channel)
+        return channel
+
+    def _make_peers(self) -> "QuorumPeers | None":
+        """None for a node that is the whole quorum for ever: it has nobody to talk to."""
+        config = self.raft_config
+        if config.static_voters is not None and config.static_voters.is_only_voter(config.key):
+            return None
+        from isthmus_broker.edge.quorum.peers import QuorumPeers
+        from isthmus_broker.edge.quorum.raft_requests import Speaker
+
+        speaker = Speaker(self._context().cluster_id, config.local.endpoints)
+        self._peers = QuorumPeers(speaker, self.addresses, config.request_timeout_ms / 1000)
+        return self._peers
+
+    # -- for the API handlers ------------------------------------------------------------------------------------------------
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, as far as this node knows."""
+        return self._raft.core.leader_id
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this node leads, or follows a leader that it hears of."""
+        return self._raft.core.role in (Follower, Leader)
+
+    @property
+    def kraft_version(self) -> int:
+        """1 where the log says who votes, 0 where the settings do."""
+        return 0 if self.raft_config.static_voters is not None else 1
+
+    def handle(self, request: Request) -> "asyncio.Future[Response]":
+        """Answer another replica."""
+        return self._raft.handle(request)
+
+    def addressed(self, voter_id: int, directory_id: UUID | None) -> ReplicaKey:
+        """Whom a request is meant for; one that does not say so is meant for this node."""
+        return self.raft_config.key if voter_id == _ANYBODY else ReplicaKey(voter_id, directory_id)
+
+    def learn_leader(self, epoch: int, leader_id: int, endpoints: Sequence[Any]) -> None:
+        """A leader announces itself, and where it is."""
+        if endpoints and epoch >= self._raft.core.epoch:
+            listener = self._config.listeners.controller_names[0]
+            chosen = next((each for each in endpoints if each.name == listener), endpoints[0])
+            self.addresses.learn(leader_id, chosen.host, chosen.port)
+
+    # -- inside --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _raft(self) -> RaftDriver:
+        assert self.controller.raft is not None, "not started"
+        return self.controller.raft
+
+    def _leader_place(self) -> Place | None:
+        leader_id = self.controller.leader_id
+        return None if leader_id is None else self.addresses.find(leader_id)
+
+    def _leader_changed(self, leads: bool) -> None:
+        self.active.leadership_changed(leads)
+        if not leads:
+            self._leader_known()
+
+    def _leader_known(self) -> None:
+        for channel in self._channels:
+            channel.leader_changed()
+        self.on_leader()
+
+    async def _register(self) -> None:
+        """Tell the active controller where this controller listens and what it supports (KIP-919)."""
+        channel, request = self.channel(), controller_registration(self._config)
+        while True:
+            try:
+                response = await channel.ask(request)
+                if response.error_code.value == 0:
+                    break
+                logger.warning("the registration of this controller is refused: %s", response.error_code.name)
+            except ControllerUnreachable as problem:
+                logger.info("this controller cannot register: %s", problem)
+            await asyncio.sleep(_REGISTRATION_PAUSE_SECONDS)
+        channel.close()
+
+
+def controller_registration(config: NodeConfig) -> registration.ControllerRegistrationRequest:
+    """What a controller says about itself."""
+    return entity(
+        registration.ControllerRegistrationRequest,
+        controller_id=config.node_id,
+        incarnation_id=random_uuid(),
+        zk_migration_ready=False,
+        listeners=tuple(
+            entity(
+                registration.Listener,
+                name=listener.name,
+                host=listener.host or socket.getfqdn(),
+                port=listener.port,
+                security_protocol=PLAINTEXT,
+            )
+            for listener in config.listeners.advertised_to_controllers
+        ),
+        features=tuple(
+            entity(registration.Feature, name=name, min_supported_version=lowest, max_supported_version=highest)
+            for name, (lowest, highest) in sorted(SUPPORTED.items())
+        ),
+    )
+
+
+def local_voter(config: NodeConfig, directory_id: UUID) -> Voter:
+    """This node as a voter."""
+    return Voter(
+        ReplicaKey(config.node_id, directory_id),
+        tuple(
+            Endpoint(listener.name, listener.host or socket.getfqdn(), listener.port)
+            for listener in config.listeners.advertised_to_controllers
+        ),
+    )
+
+
+def raft_config(config: NodeConfig, directory_id: UUID) -> RaftConfig:
+    """The quorum's settings."""
+    settings = config.settings
+    voters = VoterSet(
+        tuple(
+            Voter(
+                ReplicaKey(voter.node_id),
+                (Endpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),),
+            )
+            for voter in sorted(config.voters, key=lambda voter: voter.node_id)
+        )
+    )
+    return RaftConfig(
+        local=local_voter(config, directory_id),
+        static_voters=voters if voters.voters else None,
+        bootstrap=bootstrap_ids(config),
+        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        fetch_bytes_max=settings.controller_quorum_fetch_max_bytes,
+        snapshot_chunk_bytes_max=settings.controller_quorum_fetch_snapshot_max_bytes,
+        snapshot_after_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
+        snapshot_after_ms=settings.metadata_log_max_snapshot_interval_ms,
+    )

@@ -1,0 +1,191 @@
+"""What the leader of the quorum is asked about the quorum itself: who is how far, and who may vote."""
+
+import asyncio
+from typing import Any, Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE, to_millis
+from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
+from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
+from kio.schema.describe_quorum.v2 import response as described
+from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
+from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
+
+from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, ReplicaProgress, Voter
+from isthmus_broker.edge.controller.controller import NotController
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
+from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
+
+_WORDS: Final = {
+    ErrorCode.duplicate_voter: "The voter id for {key} is already part of the set of voters {ids}.",
+    ErrorCode.voter_not_found: "Cannot remove voter {key} from the set of voters {ids}",
+    ErrorCode.unsupported_version: "Cluster doesn't support adding or removing voters because the kraft.version feature is 0",
+    ErrorCode.request_timed_out: (
+        "The request did not finish in time: an earlier change of voters is not committed yet, or the voter {key} has not "
+        "caught up with the leader"
+    ),
+}
+
+
+async def answer(raft: RaftDriver, request: Any, context: ControllerContext) -> Any:
+    """Raises NotController when this node does not lead."""
+    match request:
+        case AddRaftVoterRequest():
+            return await _add_voter(raft, request, context.cluster_id)
+        case RemoveRaftVoterRequest():
+            return await _remove_voter(raft, request, context.cluster_id)
+        case _:
+            return _describe(raft, request)
+
+
+def refused(request: Any, code: ErrorCode) -> Any:
+    """The answer of a node that cannot do what was asked. Who does not lead the quorum says so of the partition it is asked about."""
+    match request:
+        case AddRaftVoterRequest():
+            return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
+        case RemoveRaftVoterRequest():
+            return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
+        case _:
+            return _undescribed(request, ErrorCode.not_leader_or_follower if code is ErrorCode.not_controller else code)
+
+
+# Voters
+
+
+async def _add_voter(raft: RaftDriver, request: AddRaftVoterRequest, cluster_id: str) -> AddRaftVoterResponse:
+    key = ReplicaKey(request.voter_id, request.voter_directory_id)
+    endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners)
+    code: ErrorCode
+    why: str | None
+    if request.cluster_id not in (None, cluster_id):
+        code, why = _another_cluster(cluster_id, request.cluster_id)
+    elif not endpoints or key.directory_id is None or key.node_id < 0:
+        code, why = ErrorCode.invalid_request, "Add voter request didn't include a valid voter"
+    else:
+        change = raft.add_voter(Voter(key, endpoints))
+        if request.ack_when_committed:
+            code, why = await _outcome(raft, change, key, to_millis(request.timeout))
+        else:
+            code, why = await _accepted(raft, change, key)
+    return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=why)
+
+
+async def _remove_voter(raft: RaftDriver, request: RemoveRaftVoterRequest, cluster_id: str) -> RemoveRaftVoterResponse:
+    key = ReplicaKey(request.voter_id, request.voter_directory_id)
+    code: ErrorCode
+    why: str | None
+    if request.cluster_id not in (None, cluster_id):
+        code, why = _another_cluster(cluster_id, request.cluster_id)
+    elif key.directory_id is None or key.node_id < 0:
+        code, why = ErrorCode.invalid_request, "Remove voter request didn't include a valid voter"
+    else:
+        code, why = await _outcome(raft, raft.remove_voter(key), key, None)
+    return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=why)
+
+
+def _another_cluster(expected: str, got: str | None) -> tuple[ErrorCode, str]:
+    return ErrorCode.inconsistent_cluster_id, f"Expected cluster ID {expected}, but got cluster ID {got}"
+
+
+async def _accepted(raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey) -> tuple[ErrorCode, str | None]:
+    """A change that was appended is answered before it is committed: the new voter may itself be needed for that."""
+    if not change.done():
+        change.add_done_callback(lambda done: done.exception())
+        return ErrorCode.none, None
+    return await _outcome(raft, change, key, None)
+
+
+async def _outcome(
+    raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey, timeout_ms: int | None
+) -> tuple[ErrorCode, str | None]:
+    try:
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await change
+    except RaftRefused as refused:
+        if refused.error is ErrorCode.not_leader_or_follower:
+            raise NotController(refused.error.name) from refused
+        return refused.error, _why(raft, refused.error, key)
+    except TimeoutError:
+        return ErrorCode.request_timed_out, _why(raft, ErrorCode.request_timed_out, key)
+    return ErrorCode.none, None
+
+
+def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
+    words = _WORDS.get(error)
+    shown = f"{key.node_id} with directory {key.directory_id}"
+    return None if words is None else words.format(key=shown, ids=list(raft.core.voters.node_ids()))
+
+
+# DescribeQuorum
+
+
+def _describe(raft: RaftDriver, request: DescribeQuorumRequest) -> described.DescribeQuorumResponse:
+    asked = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return _undescribed(request, ErrorCode.unknown_topic_or_partition)
+    info = raft.describe()
+    if info is None:
+        raise NotController
+    partition = entity(
+        described.PartitionData,
+        partition_index=0,
+        error_code=ErrorCode.none,
+        error_message=None,
+        leader_id=info.leader_id,
+        leader_epoch=info.epoch,
+        high_watermark=info.high_watermark,
+        current_voters=tuple(map(_row, info.voters)),
+        observers=tuple(map(_row, info.observers)),
+    )
+    nodes = tuple(
+        entity(
+            described.Node,
+            node_id=voter.key.node_id,
+            listeners=tuple(entity(described.Listener, name=e.name, host=e.host, port=e.port) for e in voter.endpoints),
+        )
+        for voter in raft.core.voters.voters
+    )
+    topic = entity(described.TopicData, topic_name=METADATA_TOPIC, partitions=(partition,))
+    return entity(
+        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=nodes
+    )
+
+
+def _row(progress: ReplicaProgress) -> described.ReplicaState:
+    return entity(
+        described.ReplicaState,
+        replica_id=progress.key.node_id,
+        replica_directory_id=progress.key.directory_id,
+        log_end_offset=progress.log_end_offset,
+        last_fetch_timestamp=progress.last_fetch_ms,
+        last_caught_up_timestamp=progress.last_caught_up_ms,
+    )
+
+
+def _undescribed(request: DescribeQuorumRequest, code: ErrorCode) -> described.DescribeQuorumResponse:
+    topics = tuple(
+        entity(
+            described.TopicData,
+            topic_name=topic.topic_name,
+            partitions=tuple(
+                entity(
+                    described.PartitionData,
+                    partition_index=part.partition_index,
+                    error_code=code,
+                    leader_id=-1,
+                    leader_epoch=0,
+                    high_watermark=-1,
+                    error_message=None,
+                    current_voters=(),
+                    observers=(),
+                )
+                for part in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return entity(
+        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message=None, topics=topics, nodes=()
+    )

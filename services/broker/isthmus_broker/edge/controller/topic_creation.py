@@ -1,0 +1,88 @@
+"""Topics that nobody creates by hand: the internal ones, and those that a Metadata request names while auto.create.topics.enable is on."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+WAIT_SECONDS: Final = 1.0
+"""How long a request waits for a topic that it needs, and with it all requests behind it."""
+
+
+class TopicCreation:
+    """Asks the controller, once for each topic at a time."""
+
+    def __init__(self, controller: ControllerChannel, context: Callable[[], ControllerContext]) -> None:
+        self._controller = controller
+        self._context = context
+        self._under_way: dict[str, asyncio.Task[ErrorCode]] = {}
+
+    async def create(self, name: str) -> ErrorCode:
+        """Create the topic as its kind wants it; a topic that exists meanwhile is no error.
+
+        Without an active controller it goes on in the background, as in Kafka: whoever asked comes again, and is not held up.
+        """
+        if name not in self._under_way:
+            self._under_way[name] = asyncio.get_running_loop().create_task(self._create(name))
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await asyncio.shield(self._under_way[name])
+        except TimeoutError:
+            return ErrorCode.leader_not_available
+
+    async def _create(self, name: str) -> ErrorCode:
+        request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
+        try:
+            response: CreateTopicsResponse = await self._controller.ask(request)
+        except ControllerUnreachable:
+            return ErrorCode.leader_not_available
+        finally:
+            del self._under_way[name]
+        (result,) = response.topics
+        if result.error_code is ErrorCode.topic_already_exists:
+            return ErrorCode.none
+        if result.error_code is not ErrorCode.none:
+            logger.warning("topic %s cannot be created: %s", name, result.error_message or result.error_code.name)
+        return result.error_code
+
+    def _wanted(self, name: str) -> CreatableTopic:
+        node = self._context().node
+        if name == OFFSETS_TOPIC:
+            return _offsets_topic(node)
+        settings = node.settings
+        return _topic(name, settings.num_partitions, settings.default_replication_factor, {})
+
+
+def _offsets_topic(node: NodeConfig) -> CreatableTopic:
+    settings = node.settings
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(settings.offsets_topic_segment_bytes),
+    }
+    partitions = settings.offsets_topic_num_partitions
+    return _topic(OFFSETS_TOPIC, partitions, settings.offsets_topic_replication_factor, configs)
+
+
+def _topic(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> CreatableTopic:
+    entries: Any = tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items())
+    return entity(
+        CreatableTopic,
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=(),
+        configs=entries,
+    )

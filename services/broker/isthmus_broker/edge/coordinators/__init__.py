@@ -1,0 +1,1 @@
+"""Hosts the coordinators whose state lives in an internal topic."""

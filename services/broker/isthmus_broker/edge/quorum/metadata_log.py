@@ -1,0 +1,138 @@
+"""The metadata log as raft wants it, over the same segment files as any other log."""
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from isthmus_wire.records import batches
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
+from isthmus_broker.edge.storage.recovery import create_log, open_log
+from isthmus_broker.edge.storage.segment import Segment
+
+DIRECTORY: Final = f"{METADATA_TOPIC}-0"
+_BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+
+
+def metadata_log_config(node: NodeConfig) -> TopicConfig:
+    """Segments as the node's metadata.log settings say; nothing is deleted but what a snapshot covers."""
+    settings = node.settings
+    overrides = {
+        "cleanup.policy": "compact",
+        "max.message.bytes": str(_BATCH_BYTES_MAX),
+        "segment.bytes": str(settings.metadata_log_segment_bytes),
+        "segment.ms": str(settings.metadata_log_segment_ms),
+    }
+    return resolve_topic(overrides, node.topic_defaults)
+
+
+class MetadataLogStore:
+    """The raft driver's LogStore."""
+
+    def __init__(self, pool: FilePool, directory: Path, config: TopicConfig) -> None:
+        """Open the log, or make it; what the last run wrote last may be torn, and is checked."""
+        path = directory / DIRECTORY
+        if path.exists():
+            self.log, _ = open_log(pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False)
+        else:
+            self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms())
+        _raise_start(self.log)
+        _check_epochs(self.log)
+        self._directory_synced_for = -1  # the segment whose name is known to be on disk
+        self.log.on_sealed = lambda _log: None  # the next flush takes the closed segment along
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset kept."""
+        return self.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The next offset."""
+        return self.log.end_offset
+
+    def epoch_boundaries(self) -> Sequence[tuple[int, int]]:
+        """(epoch, first offset), oldest first."""
+        return tuple(self.log.epochs.entries)
+
+    def append(self, batches_: Sequence[bytes]) -> None:
+        """Write batches that carry their offsets."""
+        for batch in batches_:
+            self.log.append_as_given(batch, now_ms())
+
+    def flush(self) -> None:
+        """Sync what is not durable; runs in a worker thread, so it opens the files for itself."""
+        end = self.log.end_offset
+        newest = self.log.segments[-1].base_offset
+        if newest != self._directory_synced_for:
+            sync_path(self.log.directory)
+            self._directory_synced_for = newest
+        for segment in list(self.log.segments):
+            if segment.next_offset > self.log.recovery_point or segment.base_offset >= self.log.recovery_point:
+                self._sync(segment)
+        self.log.recovery_point = min(end, self.log.end_offset)
+
+    def _sync(self, segment: Segment) -> None:
+        try:
+            sync_path(segment.path)
+        except FileNotFoundError:
+            if segment in self.log.segments:  # else it has been dropped while this thread was on its way
+                raise
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on."""
+        self.log.truncate_to(offset, now_ms())
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`."""
+        self.log.restart_at(offset, now_ms())
+        self.log.pool.descriptor(
+            str(self.log.segments[-1].path)
+        )  # the file says where the log begins, even while it is empty
+
+    def raise_start(self, offset: int) -> None:
+        """Delete the segments that a snapshot covers."""
+        self.log.raise_start(offset)
+        self.log.high_watermark = self.log.end_offset
+        marked, _ = self.log.delete_expired(now_ms())
+        for path in marked:
+            path.unlink(missing_ok=True)
+        self.log.raise_start(offset)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches."""
+        found = self.log.read(offset, max_bytes, self.log.end_offset, at_least_one=True)
+        data = found.records() if found.size else b""
+        end = max((position + header.size for position, header in batches(data)), default=0)
+        return data[:end]
+
+    def close(self) -> None:
+        """The node stops."""
+        self.log.close(now_ms())
+
+
+def _raise_start(log: Log) -> None:
+    """The log starts where it was last told to, at the end of a snapshot, though the segment that holds this begins before it.
+
+    The history of epochs is where that is written down.
+    """
+    begin = log.epochs.entries[0][1] if log.epochs.entries else log.log_start_offset
+    if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.directory).complete()):
+        log.raise_start(begin)
+
+
+def _check_epochs(log: Log) -> None:
+    """Every batch of raft's log was written in some epoch: a history that does not reach its start is damaged."""
+    entries = log.epochs.entries
+    if log.end_offset > log.log_start_offset and (not entries or entries[0][1] > log.log_start_offset):
+        raise DiskFailure(
+            log.directory / LEADER_EPOCHS, OSError(errno.EIO, "the history of epochs lacks its beginning")
+        )

@@ -1,0 +1,96 @@
+"""The raft core's requests over the wire: one connection to each peer, and word to the core when a peer's process is gone.
+
+The core has one request under way with each peer, and gives up on it by itself; so nothing is queued here. A request that the core has
+given up, because it changed its role, may still be on its way when the next one follows: the connection's own bound holds for those.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from isthmus_client.connection import Connection
+from isthmus_client.errors import ClientError, ConnectionFailed
+from isthmus_wire.errors import WireError
+
+from isthmus_broker.core.raft.messages import EndQuorumEpochRequest, Request
+from isthmus_broker.edge.quorum.connection_refused import is_refusal
+from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver
+from isthmus_broker.edge.quorum.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
+
+logger = logging.getLogger(__name__)
+
+CLIENT_ID: Final = "isthmus-quorum"
+FAREWELL_SECONDS: Final = 0.5
+"""How long a leader that stops waits for its successors to have heard of it."""
+
+
+class QuorumPeers:
+    """Implements `raft_driver.Peers`."""
+
+    def __init__(self, speaker: Speaker, addresses: QuorumAddresses, request_seconds: float) -> None:
+        self._speaker = speaker
+        self._addresses = addresses
+        self._request_seconds = request_seconds
+        self._connections: dict[int, Connection] = {}
+        self._farewells: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused_by: set[int] = set()
+        self.raft: RaftDriver | None = None
+
+    def send(self, peer: int, request_id: int, request: Request) -> None:
+        """Send, and tell the driver what came of it."""
+        task = asyncio.get_running_loop().create_task(self._exchange(peer, request_id, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if isinstance(request, EndQuorumEpochRequest):
+            self._farewells.add(task)
+            task.add_done_callback(self._farewells.discard)
+
+    async def stop(self) -> None:
+        """Close everything, once a leader's farewells are said."""
+        if self._farewells:
+            await asyncio.wait(self._farewells, timeout=FAREWELL_SECONDS)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+
+    async def _exchange(self, peer: int, request_id: int, request: Request) -> None:
+        assert self.raft is not None
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                answer = await self._ask(peer, request)
+        except (ClientError, WireError, TimeoutError, RefusedAsAWhole) as error:
+            self._note(peer, error)
+            self.raft.failed(peer, request_id, is_gone=is_refusal(error.__cause__))
+            return
+        self._refused_by.discard(peer)
+        if answer.leader is not None:
+            self._addresses.learn(*answer.leader)
+        self.raft.responded(peer, request_id, answer.response)
+
+    async def _ask(self, peer: int, request: Request) -> Answer:
+        connection = await self._connection(peer)
+        api, message = to_wire(request, self._speaker)
+        return from_wire(api, await connection.ask(api, message, seconds=self._request_seconds))
+
+    async def _connection(self, peer: int) -> Connection:
+        place = self._addresses.find(peer)
+        if place is None:
+            raise ConnectionFailed(f"nobody has told where node {peer} is")
+        known = self._connections.get(peer)
+        if known is None or known.closed or known.address != place:
+            opened = await Connection.open(place, CLIENT_ID)
+            known = self._connections.get(peer)  # a request that the core gave up meanwhile may have opened one as well
+            if known is not None:
+                known.close()
+            known = self._connections[peer] = opened
+        return known
+
+    def _note(self, peer: int, error: Exception) -> None:
+        """One line when a peer goes out of reach, not one for every attempt."""
+        if peer not in self._refused_by:
+            self._refused_by.add(peer)
+            logger.info("quorum: node %d does not answer: %s", peer, error or type(error).__name__)

@@ -1,0 +1,339 @@
+"""Binds the raft core to its files, its peers and its state machine: one replica of the metadata log."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from isthmus_wire.errors import ErrorCode, WireError
+from isthmus_wire.records import header_at
+
+from isthmus_broker.core.raft.config import RaftConfig
+from isthmus_broker.core.raft.events import (
+    AddVoter,
+    Append,
+    Appended,
+    Committed,
+    Event,
+    LeaderChanged,
+    LeadershipLost,
+    LoadSnapshot,
+    LogRead,
+    LogTruncated,
+    Note,
+    PeerRefused,
+    Refused,
+    RemoveVoter,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    RoleChanged,
+    Send,
+    SendRequest,
+    SendResponse,
+    Shutdown,
+    SnapshotReceived,
+    SnapshotTaken,
+    TakeSnapshot,
+    VoterChanged,
+    Write,
+)
+from isthmus_broker.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from isthmus_broker.core.raft.node import Raft
+from isthmus_broker.core.raft.types import Entry, QuorumInfo, ReplicaKey, SnapshotId, Voter
+from isthmus_broker.edge.quorum.driver import Driver
+from isthmus_broker.edge.quorum.raft_records import RaftRecords
+from isthmus_broker.edge.quorum.raft_storage import LogStore, RaftStorage
+
+_LOG = logging.getLogger(__name__)
+
+
+class RaftRefused(Exception):
+    """An append or a voter change was refused, or leadership was lost before its outcome was known."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class RaftStopped(Exception):
+    """The driver is not running, so nobody can answer."""
+
+
+class Peers(Protocol):
+    """Sends requests to other nodes. The answer comes by `RaftDriver.responded`, its absence by `RaftDriver.failed`."""
+
+    def send(self, peer: int, request_id: int, request: Request) -> None: ...
+
+
+class StateMachine(Protocol):
+    """What the log is for. Called on the event loop's thread, in the order of the log; it may call `append` from within."""
+
+    def committed(self, batch: bytes, base_offset: int, last_offset: int, epoch: int) -> None:
+        """Apply a committed batch; raft's own control batches come as well, to be skipped by their header. Each comes once."""
+
+    def load_snapshot(self, snapshot: SnapshotId, batches: Iterator[bytes]) -> None:
+        """Replace the state by what the batches say; the log goes on at the snapshot's end."""
+
+    def snapshot(self, snapshot: SnapshotId) -> Iterable[bytes]:
+        """The state as it is now, as batches. They are consumed in a worker thread: give what does not change any more."""
+
+    def leader_changed(self, epoch: int, leader_id: int | None) -> None:
+        """Another leader is known, or none. For this node's own leadership it comes after all that was committed before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftSetting:
+    """What a raft replica is put into."""
+
+    config: RaftConfig
+    directory: Path
+    log: LogStore
+    state_machine: StateMachine
+    peers: Peers | None
+    """None in a quorum of one without observers, which has nobody to talk to."""
+    clock: Callable[[], int]
+    """Milliseconds that never run backwards; deadlines rest on it."""
+    wall_clock: Callable[[], int]
+    """Milliseconds since 1970, for the timestamps in control batches."""
+    executor: Executor | None
+    """Where syncs run; inline without one."""
+    on_fault: Callable[[BaseException], None]
+    """Told once when the core or the disk fails; the replica does nothing any more."""
+
+
+class RaftDriver:
+    """One replica, from `start` to `stop`."""
+
+    def __init__(self, setting: RaftSetting) -> None:
+        self._setting = setting
+        self._records = RaftRecords(setting.wall_clock)
+        self._storage = RaftStorage(setting.directory, setting.log, setting.config.static_voters)
+        self._core: Raft | None = None
+        self._driver: Driver[Event, Write, Send, Reply, Note] | None = None
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._callers: dict[int, asyncio.Future[Response]] = {}
+        self._last_token = 0
+        self._last_timestamp = -1
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Recover and run. A quorum of one leads when this returns; its first commit follows with the first sync."""
+        assert self._core is None, "a replica starts once"
+        setting = self._setting
+        recovered = self._storage.recover()
+        self._core = Raft(setting.config, recovered, random.SystemRandom(), self._records, setting.clock())
+        self._driver = Driver(self._core, self, clock=setting.clock, executor=setting.executor, on_fault=self._fault)
+        self._driver.start()
+
+    async def stop(self) -> None:
+        """Leave in good order: a leader names its successors. Whoever still waits gets RaftStopped."""
+        if self._driver is None:
+            return
+        self._driver.feed(Shutdown())
+        await self._driver.stop()
+        self._driver = None
+        await asyncio.gather(*self._writing)
+        self._abandon()
+
+    # For the state machine's owner
+
+    def append(self, batch: bytes, record_count: int) -> "asyncio.Future[int]":
+        """Append a batch, in the order of the calls. The future has its base offset when it is committed and has been applied
+        here, or RaftRefused; a batch refused for lost leadership may still become committed."""
+        return self._ask(lambda token: Append(token, batch, record_count))
+
+    def add_voter(self, voter: Voter) -> "asyncio.Future[int]":
+        """Make an observer that has caught up a voter. The future is done, with the end of the log, when that is committed."""
+        return self._ask(lambda token: AddVoter(token, voter))
+
+    def remove_voter(self, key: ReplicaKey) -> "asyncio.Future[int]":
+        """The reverse; the leader may remove itself, and resigns when that is committed."""
+        return self._ask(lambda token: RemoveVoter(token, key))
+
+    @property
+    def core(self) -> Raft:
+        """For questions: role, epoch, leader, offsets, voters."""
+        assert self._core is not None, "not started"
+        return self._core
+
+    def describe(self) -> QuorumInfo | None:
+        """The rows of DescribeQuorum with wall-clock times; None when this node does not lead."""
+        now = self._setting.clock()
+        info = self.core.describe(now)
+        if info is None:
+            return None
+        shift = self._setting.wall_clock() - now
+        voters, observers = (
+            tuple(
+                replace(
+                    row,
+                    last_fetch_ms=row.last_fetch_ms if row.last_fetch_ms < 0 else row.last_fetch_ms + shift,
+                    last_caught_up_ms=row.last_caught_up_ms
+                    if row.last_caught_up_ms < 0
+                    else row.last_caught_up_ms + shift,
+                )
+                for row in rows
+            )
+            for rows in (info.voters, info.observers)
+        )
+        return replace(info, voters=voters, observers=observers)
+
+    # For the network
+
+    def handle(self, request: Request) -> "asyncio.Future[Response]":
+        """Answer a request from another replica; a fetch may be held for a while."""
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        driver = self._driver
+        if driver is None:
+            future.set_exception(RaftStopped())
+        else:
+            token = self._token()
+            self._callers[token] = future
+            driver.feed(RequestReceived(token, request))
+        return future
+
+    def responded(self, peer: int, request_id: int, response: Response) -> None:
+        if self._driver is not None:
+            self._driver.feed(ResponseReceived(peer, request_id, response))
+
+    def failed(self, peer: int, request_id: int, *, is_gone: bool = False) -> None:
+        """`is_gone` when a connection to the peer was refused: its process is not there."""
+        if self._driver is not None:
+            self._driver.feed(RequestFailed(peer, request_id, is_gone))
+
+    # For the driver: the Host
+
+    def fill(self, send: Send) -> Send:
+        if isinstance(send, SendRequest) or send.read is None:
+            return send
+        response, read = send.response, send.read
+        if isinstance(read, LogRead):
+            assert isinstance(response, FetchResponse)
+            found = tuple(self._storage.read_entries(read.offset, read.end_offset, read.max_bytes))
+            return SendResponse(send.token, replace(response, entries=found))
+        assert isinstance(response, FetchSnapshotResponse)
+        data, size = self._storage.snapshots.read(read.snapshot, read.position, read.max_bytes)
+        if read.position >= size:
+            return SendResponse(send.token, replace(response, error=ErrorCode.position_out_of_range))
+        return SendResponse(send.token, replace(response, data=data, size=size))
+
+    def write(self, write: Write) -> None:
+        storage = self._storage
+        storage.write(write)
+        received, storage.received = storage.received, None
+        if received is not None and self._driver is not None:
+            self._driver.feed(SnapshotReceived(received, storage.received_voters))
+
+    def sync(self) -> None:
+        self._storage.sync()
+
+    def send(self, send: Send) -> None:
+        if isinstance(send, SendResponse):
+            caller = self._callers.pop(send.token)
+            if not caller.done():
+                caller.set_result(send.response)
+        elif self._setting.peers is not None:
+            self._setting.peers.send(send.peer, send.request_id, send.request)
+
+    def reply(self, reply: Reply) -> None:
+        machine = self._setting.state_machine
+        match reply:
+            case Committed():
+                for entry in self._storage.read_entries(reply.offset, reply.end_offset):
+                    self._commit(entry)
+            case Appended():
+                self._settle(reply.token, reply.base_offset)
+            case VoterChanged():
+                self._settle(reply.token, self.core.log_end)
+            case Refused():
+                future = self._waiting.pop(reply.token)
+                if not future.done():
+                    future.set_exception(RaftRefused(reply.error))
+            case LoadSnapshot():
+                self._last_timestamp = self._storage.snapshots.last_timestamp(reply.snapshot)
+                machine.load_snapshot(reply.snapshot, self._storage.snapshots.batches(reply.snapshot))
+            case TakeSnapshot():
+                self._take_snapshot(reply)
+            case LeaderChanged():
+                machine.leader_changed(reply.epoch, reply.leader_id)
+
+    def note(self, note: Note) -> None:
+        match note:
+            case RoleChanged():
+                _LOG.info("raft: %s in epoch %d, leader %s", note.role, note.epoch, note.leader_id)
+            case LogTruncated():
+                _LOG.warning("raft: dropped uncommitted entries %d to %d", note.offset, note.end_offset)
+            case LeadershipLost():
+                _LOG.warning("raft: resigned in epoch %d, no majority has fetched in time", note.epoch)
+            case PeerRefused():
+                _LOG.debug("raft: node %d refused %s: %s", note.peer, note.request, note.error.name)
+            case _:
+                pass
+
+    # Inside
+
+    def _commit(self, entry: Entry) -> None:
+        self._last_timestamp = max(self._last_timestamp, header_at(entry.payload).max_timestamp)
+        self._setting.state_machine.committed(entry.payload, entry.base_offset, entry.last_offset, entry.epoch)
+
+    def _take_snapshot(self, reply: TakeSnapshot) -> None:
+        """The state machine names its state now; it is written without holding up the loop."""
+        batches = self._setting.state_machine.snapshot(reply.snapshot)
+        header = self._records.snapshot_header(self._last_timestamp, reply.voters)
+        task = asyncio.get_running_loop().create_task(self._write_snapshot(reply.snapshot, header, batches))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write_snapshot(self, snapshot: SnapshotId, header: bytes, batches: Iterable[bytes]) -> None:
+        files, footer = self._storage.snapshots, self._records.snapshot_footer()
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._setting.executor, files.write, snapshot, header, batches, footer
+            )
+        except Exception as error:  # noqa: BLE001 - a disk that cannot take a snapshot cannot take the log either
+            self._fault(error)
+            return
+        if self._driver is not None:
+            self._driver.feed(SnapshotTaken(snapshot))
+
+    def _ask(self, event: Callable[[int], Event]) -> "asyncio.Future[int]":
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if self._driver is None:
+            future.set_exception(RaftStopped())
+        else:
+            token = self._token()
+            self._waiting[token] = future
+            self._driver.feed(event(token))
+        return future
+
+    def _token(self) -> int:
+        self._last_token += 1
+        return self._last_token
+
+    def _settle(self, token: int, offset: int) -> None:
+        future = self._waiting.pop(token)
+        if not future.done():
+            future.set_result(offset)
+
+    def _fault(self, error: BaseException) -> None:
+        is_known = isinstance(error, OSError | WireError)  # a disk, or what it holds: no fault of the program
+        _LOG.critical(
+            "raft: the replica of the metadata log has failed: %s", error, exc_info=None if is_known else error
+        )
+        self._driver = None
+        self._abandon()
+        self._setting.on_fault(error)
+
+    def _abandon(self) -> None:
+        waiting: list[asyncio.Future[Any]] = [*self._waiting.values(), *self._callers.values()]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(RaftStopped())
+        self._waiting.clear()
+        self._callers.clear()

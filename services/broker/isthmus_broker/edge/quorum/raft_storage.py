@@ -1,0 +1,147 @@
+"""Carries the raft core's writes to the metadata log, the snapshots and the quorum state, and finds them again at start."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from isthmus_wire.errors import CorruptBatch
+
+from isthmus_broker.core.raft.events import (
+    AppendEntry,
+    DropBefore,
+    InstallSnapshot,
+    SaveQuorumState,
+    TruncateTo,
+    Write,
+    WriteSnapshotChunk,
+)
+from isthmus_broker.core.raft.types import Entry, QuorumState, Recovered, SnapshotId, VoterSet
+from isthmus_broker.edge.quorum.quorum_state import read_quorum_state, write_quorum_state
+from isthmus_broker.edge.quorum.raft_records import entries, placed
+from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+
+READ_BYTES: Final = 1024 * 1024
+"""How much of the log is read at a time; a larger batch is read alone."""
+
+
+class LogStore(Protocol):
+    """The metadata log's segments. Everything but `flush` is called on the event loop's thread and only reaches the page cache;
+    `flush` may run in a worker thread at the same time as the others."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    def epoch_boundaries(self) -> Sequence[tuple[int, int]]:
+        """(epoch, first offset), oldest first."""
+
+    def append(self, batches: Sequence[bytes]) -> None:
+        """Append batches that carry their offsets and epochs and follow on the end."""
+
+    def flush(self) -> None:
+        """Make everything appended before the call durable."""
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove everything from `offset` on, which is where a batch begins."""
+
+    def restart_at(self, offset: int) -> None:
+        """Remove everything; the next batch begins at `offset`."""
+
+    def raise_start(self, offset: int) -> None:
+        """Nothing before `offset` is needed any more."""
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `offset` on, at least one unless there is none."""
+
+
+class RaftStorage:
+    """The directory of one raft log."""
+
+    def __init__(self, directory: Path, log: LogStore, static_voters: VoterSet | None) -> None:
+        self.log = log
+        self.snapshots = SnapshotFiles(directory)
+        self.received: SnapshotId | None = None
+        """A fetched snapshot that has just become whole, with the voters it tells."""
+        self.received_voters: VoterSet | None = None
+        self._directory = directory
+        self._static_voters = static_voters
+        self._state: QuorumState | None = None  # assigned by write
+        self._saved_state: QuorumState | None = None  # assigned by sync, in its own thread
+
+    def recover(self) -> Recovered:
+        log = self.log
+        snapshots = self.snapshots.complete()
+        base = snapshots[-1].end_offset if snapshots else 0
+        voters: list[tuple[int, VoterSet]] = []
+        if self._static_voters is None and snapshots:
+            found = self.snapshots.voters(snapshots[-1])
+            voters = [(base - 1, found)] if found is not None else []
+        size = 0
+        for entry in self.read_entries(max(base, log.start_offset), log.end_offset):
+            size += len(entry.payload)
+            if entry.voters is not None:
+                voters.append((entry.last_offset, entry.voters))
+        quorum = read_quorum_state(self._directory)
+        epochs = _within(log.epoch_boundaries(), log.start_offset, log.end_offset)
+        return Recovered(quorum, log.start_offset, log.end_offset, epochs, snapshots, tuple(voters), size)
+
+    def read_entries(self, offset: int, end_offset: int, max_bytes: int | None = None) -> Iterator[Entry]:
+        """Entries from `offset` up to `end_offset`; with `max_bytes` as many as fit, but at least one."""
+        size = 0
+        while offset < end_offset:
+            data = self.log.read(offset, READ_BYTES if max_bytes is None else max_bytes)
+            for entry in entries(data):
+                size += len(entry.payload)
+                is_too_much = max_bytes is not None and size > max_bytes and size > len(entry.payload)
+                if entry.last_offset >= end_offset or is_too_much:
+                    return
+                yield entry
+                offset = entry.last_offset + 1
+            if not data or (max_bytes is not None and size >= max_bytes):
+                return
+
+    def write(self, write: Write) -> None:
+        match write:
+            case SaveQuorumState():
+                self._state = write.state
+            case AppendEntry():
+                self.log.append([placed(write.entry)])
+            case TruncateTo():
+                self.log.truncate_to(write.offset)
+            case WriteSnapshotChunk():
+                self._write_part(write)
+            case InstallSnapshot():
+                self.log.restart_at(write.snapshot.end_offset)
+                self.snapshots.delete_before(write.snapshot)
+            case DropBefore():
+                self.log.raise_start(write.snapshot.end_offset)
+                self.snapshots.delete_before(write.snapshot)
+
+    def sync(self) -> None:
+        """Make the quorum state and the log durable. In this order no entry outlives the epoch it was written in."""
+        state = self._state
+        if state is not None and state != self._saved_state:
+            write_quorum_state(self._directory, state, self._static_voters)
+            self._saved_state = state
+        self.log.flush()
+
+    def _write_part(self, write: WriteSnapshotChunk) -> None:
+        self.snapshots.write_part(write.snapshot, write.position, write.data)
+        if not write.last:
+            return
+        try:
+            self.received_voters = self.snapshots.receive(write.snapshot)
+            self.received = write.snapshot
+        except CorruptBatch:
+            # Not announced as received: the core's fetch times out and it begins anew.
+            self.snapshots.discard_part(write.snapshot)
+
+
+def _within(boundaries: Sequence[tuple[int, int]], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The boundaries of the entries that the log still has."""
+    if start == end:
+        return ()
+    before = [(epoch, start) for epoch, first in boundaries if first <= start][-1:]
+    return (*before, *((epoch, first) for epoch, first in boundaries if start < first < end))

@@ -1,0 +1,85 @@
+"""What the leaders on this node propose to the controller: gathered into one AlterPartition at a time, sent again until it is decided."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from isthmus_wire.errors import ErrorCode
+from kio.schema.alter_partition.v3.request import AlterPartitionRequest
+from kio.schema.alter_partition.v3.response import AlterPartitionResponse
+
+from isthmus_broker.core.replica.isr_proposals import Decided, IsrProposals, Key
+from isthmus_broker.core.replica.leader import IsrProposal
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
+from isthmus_broker.edge.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 0.05
+
+
+class Controllers(Protocol):
+    """The way to the active controller."""
+
+    async def ask(self, request: Any) -> Any:
+        """Its response; raises ControllerUnreachable."""
+        ...
+
+
+class IsrChanges:
+    """At most one request is under way."""
+
+    def __init__(self, controllers: Controllers, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        self._controllers = controllers
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._proposals = IsrProposals()
+        self._partitions: dict[Key, Partition] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def propose(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Send this as soon as may be."""
+        assert partition.leader is not None
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        self._proposals.add(key, partition.leader, proposal)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """The node stops."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.sleep(0)  # whatever else this turn of the loop proposes goes with it
+            while request := self._proposals.request(self._node_id, self._broker_epoch()):
+                if not await self._send(request):
+                    await asyncio.sleep(RETRY_SECONDS)
+            self._partitions.clear()
+        finally:
+            self._task = None
+
+    async def _send(self, request: AlterPartitionRequest) -> bool:
+        """Whether every proposal of the request has its answer."""
+        try:
+            response: AlterPartitionResponse = await self._controllers.ask(request)
+        except ControllerUnreachable as error:
+            logger.warning("no controller decides on in-sync replicas: %s", error)
+            return False
+        if response.error_code is not ErrorCode.none:
+            logger.warning("the controller refuses a change of in-sync replicas: %s", response.error_code.name)
+        for decided in self._proposals.settle(response):
+            self._take(self._partitions[decided.key], decided)
+        return self._proposals.is_settled
+
+    def _take(self, partition: Partition, decided: Decided) -> None:
+        where = (partition.topic, partition.index)
+        if decided.leadership is not None:
+            logger.info("%s-%d: in sync are %s", *where, decided.leadership.isr)
+            partition.isr_decided(decided.leader, decided.leadership, now_ms())
+        elif decided.error is not ErrorCode.none:
+            logger.info("%s-%d: in-sync replicas stay as they are: %s", *where, decided.error.name)

@@ -1,0 +1,43 @@
+"""Where a leader's log begins and ends, for a follower whose log has no place in it."""
+
+from typing import Any, Final
+
+from isthmus_client.connection import Connection
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.edge.replication.partition import Partition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+async def leader_offsets(
+    connection: Connection, node_id: int, partition: Partition, leader_epoch: int
+) -> tuple[int, int] | None:
+    """Log start and log end as a replica sees them; None when the leader does not say. Raises ClientError."""
+    found = []
+    for timestamp in (EARLIEST, LATEST):
+        asked = entity(
+            ListOffsetsPartition,
+            partition_index=partition.index,
+            current_leader_epoch=leader_epoch,
+            timestamp=timestamp,
+        )
+        request = entity(
+            ListOffsetsRequest,
+            replica_id=node_id,
+            isolation_level=0,
+            topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(asked,)),),
+            timeout=NO_THROTTLE,  # how long remote storage may be asked, and there is none
+        )
+        response: Any = await connection.ask(ApiKey.LIST_OFFSETS, request)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code is not ErrorCode.none:
+            return None
+        found.append(int(answer.offset))
+    start, end = found
+    return start, end

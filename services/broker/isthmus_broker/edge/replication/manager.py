@@ -1,0 +1,309 @@
+"""The partitions of this node: made, changed and removed as the cluster's metadata says."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
+
+from isthmus_broker.core.config.constraints import constraints_of
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.core.metadata.delta import Changes
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
+from isthmus_broker.core.metadata.links import mirror_of, mirrors_touched
+from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
+from isthmus_broker.core.replica.mirror_source import MirrorRole, mirror_role
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
+from isthmus_broker.edge.replication.follower_session import FollowerSessions
+from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
+from isthmus_broker.edge.replication.lost_leaders import LostLeaders
+from isthmus_broker.edge.replication.near_replica import NearReplica
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import LogDir
+from isthmus_broker.edge.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.replication.fetchers import Fetchers
+
+logger = logging.getLogger(__name__)
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The one replica selector there is; without one consumers read from leaders."""
+
+
+class ReplicaManager:
+    """Partitions by topic name and by topic id."""
+
+    def __init__(
+        self, config: NodeConfig, logs: LogManager, controllers: Controllers, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self.throttles = Throttles(config)
+        self.lost_leaders = LostLeaders()
+        self.followers = FollowerSessions()
+        self._fetch_settings = fetch_settings(config)
+        self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch)
+        self._broker_epoch = broker_epoch
+        self._fetchers: Fetchers | None = None
+        self._image: ClusterImage = EMPTY_IMAGE
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self._by_id: dict[bytes, dict[int, Partition]] = {}
+        self.on_leadership: Callable[[Partition], None] = lambda _partition: None
+        self.on_removed: Callable[[Partition], None] = lambda _partition: None
+        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _key, _end_offset: None
+        logs.on_directory_failed = self._directory_failed
+
+    def find(self, topic: Topic, index: int) -> Partition | ErrorCode:
+        """The partition, or why there is none."""
+        by_id = isinstance(topic, bytes)
+        partitions = self._by_id.get(topic) if isinstance(topic, bytes) else self._by_name.get(topic)
+        partition = None if partitions is None else partitions.get(index)
+        if partition is not None:
+            return partition
+        known = (
+            self._image.topics.by_id.get(UUID(bytes=topic))
+            if isinstance(topic, bytes)
+            else self._image.topics.named(topic)
+        )
+        if known is None:
+            return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+        return ErrorCode.not_leader_or_follower if index in known.partitions else ErrorCode.unknown_topic_or_partition
+
+    def partitions(self) -> Iterator[Partition]:
+        """All of them."""
+        for partitions in self._by_name.values():
+            yield from partitions.values()
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The settings in force for a topic."""
+        config = resolve_topic(self._image.config(ResourceType.TOPIC, topic), self._config.topic_defaults)
+        return config if mirror_of(self._image, topic) is None else replace(config, is_mirrored=True)
+
+    # -- following the metadata ----------------------------------------------------------------------------------------------
+
+    def know(self, image: ClusterImage, config: NodeConfig) -> None:
+        """What is in force before the logs are opened."""
+        self._image = image
+        self._config = config
+
+    def log_moved(self, key: TopicPartition, log: Log) -> None:
+        """The partition goes on in another directory."""
+        partition = self._by_name.get(key[0], {}).get(key[1])
+        if partition is not None:
+            partition.log = log
+            partition.wake()
+
+    def apply(self, changes: Changes, config: NodeConfig) -> None:
+        """Bring the partitions to what the new image says."""
+        self._image = changes.after
+        self.lost_leaders.changed(changes.after)
+        defaults_changed = config.topic_defaults != self._config.topic_defaults
+        if config is not self._config:
+            self._config = config
+            self._fetch_settings = fetch_settings(config)
+            self.throttles.take_config(config)
+        for topic_id in sorted(changes.topics_deleted):
+            self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
+        self._take_roles(changes)  # before who leads: a leader begins otherwise where a link writes
+        for topic_id, indexes in changes.partitions.items():
+            topic = changes.after.topics.by_id[topic_id]
+            role = mirror_role(changes.after, topic.name)
+            for index in sorted(indexes):
+                self._update(topic.name, topic_id, index, topic.partitions.get(index), role)
+        changed = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
+        for topic_name in self._by_name if defaults_changed else changed:
+            self._reconfigure(topic_name)
+
+    def _take_roles(self, changes: Changes) -> None:
+        """What the topics are to links now."""
+        touched = {topic for resource in changes.configs for topic in mirrors_touched(changes.after, resource)}
+        for topic in sorted(touched):
+            role = mirror_role(changes.after, topic)
+            for partition in self._by_name.get(topic, {}).values():
+                partition.mirror = role
+
+    def _update(
+        self, topic: str, topic_id: UUID, index: int, record: PartitionRecord | None, role: MirrorRole | None
+    ) -> None:
+        node_id = self._config.node_id
+        if record is None or node_id not in record.replicas:
+            partition = self._by_name.get(topic, {}).pop(index, None)
+            if partition is not None:
+                self._by_id[topic_id.bytes].pop(index)
+                self._remove(partition)
+            return
+        partition = self._by_name.get(topic, {}).get(index)
+        if partition is None:
+            log = self._open_log(topic, index, topic_id, directory_of(record, node_id))
+            partition = Partition(node_id, topic, index, topic_id, log, self._active_epoch)
+            partition.on_proposal = self._isr_changes.propose
+            partition.on_truncated = self._truncated
+            self._by_name.setdefault(topic, {})[index] = partition
+            self._by_id.setdefault(topic_id.bytes, {})[index] = partition
+        partition.mirror = role
+        backoff_ms = self._fetch_settings.backoff_ms
+        try:
+            partition.take_leadership(leadership_of(record), self._isr_rules(topic, partition), backoff_ms, now_ms())
+        except DiskFailure as failure:
+            self.fail(partition, failure)
+        self._fetch(partition)
+        self.on_leadership(partition)
+
+    def _truncated(self, partition: Partition, end_offset: int) -> None:
+        self.on_truncated((partition.topic, partition.index), end_offset)
+
+    def _isr_rules(self, topic: str, partition: Partition) -> IsrRules:
+        min_isr = 1 if partition.log is None else partition.log.config.min_insync_replicas
+        constraints = constraints_of(self._image.config(ResourceType.TOPIC, topic))
+        return isr_rules(constraints, lag_max_ms=self._config.settings.replica_lag_time_max_ms, min_isr=min_isr)
+
+    def _open_log(self, topic: str, index: int, topic_id: UUID, directory: UUID | None) -> Log | None:
+        """The log found at start, or a new one; a log of an older topic of that name makes way."""
+        key = (topic, index)
+        log = self._logs.logs.get(key)
+        if log is not None and log.topic_id not in (topic_id, None):
+            logger.warning(
+                "the log of %s-%d belongs to topic id %s, which is gone: deleting it", topic, index, log.topic_id
+            )
+            self._logs.delete(key)
+            log = None
+        try:
+            return log or self._logs.create(topic, index, topic_id, directory)
+        except DiskFailure as failure:
+            logger.error("no log for %s-%d: %s", topic, index, failure)
+            return None
+
+    def _remove_topic(self, topic: str, topic_id: UUID) -> None:
+        for partition in self._by_name.pop(topic, {}).values():
+            self._remove(partition)
+        self._by_id.pop(topic_id.bytes, None)
+
+    def _remove(self, partition: Partition) -> None:
+        key = (partition.topic, partition.index)
+        if partition.log is not None and self._logs.logs.get(key) is partition.log:
+            self._logs.delete(key)
+        partition.leave()
+        self._fetch(partition)
+        self.on_removed(partition)
+
+    def _reconfigure(self, topic: str) -> None:
+        config = self.topic_config(topic)
+        for partition in self._by_name.get(topic, {}).values():
+            if partition.log is not None:
+                partition.log.take_config(config)
+                partition.take_rules(self._isr_rules(topic, partition), now_ms())
+
+    def strays(self) -> list[TopicPartition]:
+        """Logs that no topic of the metadata claims, once it is fully known."""
+        return [key for key in self._logs.logs if key[1] not in self._by_name.get(key[0], {})]
+
+    def _fetch(self, partition: Partition) -> None:
+        """Fetch for the partition from whom it follows now, or no more."""
+        if self._fetchers is None:
+            if partition.follower is None:
+                return
+            from isthmus_broker.edge.replication.fetchers import (
+                Fetchers,
+                Home,
+            )  # with the client, which a lone node never needs
+
+            node_id = self._config.node_id
+            home = Home(
+                node_id,
+                self._broker_epoch,
+                self._address_of,
+                self._settings,
+                self.throttles,
+                self.fail,
+                self.lost_leaders,
+            )
+            self._fetchers = Fetchers(home)
+        self._fetchers.follow(partition)
+
+    # -- other brokers -------------------------------------------------------------------------------------------------------
+
+    def check_isr(self) -> None:
+        """Propose that replicas leave which have fallen behind; called by the clock."""
+        now = now_ms()
+        for partition in self.partitions():
+            partition.propose(now)
+
+    def preference(self, rack: str, listener: str) -> NearReplica:
+        """Which replicas consumers of that rack and listener should read from."""
+        return NearReplica(self._image, self._selects_by_rack, rack, listener)
+
+    def endpoints_of(self, brokers: Iterable[int], listener: str) -> tuple[tuple[int, str, int, str | None], ...]:
+        """Id, host, port and rack of those brokers that clients of a listener can reach."""
+        found = ((broker, self._endpoint_of(broker, listener)) for broker in brokers)
+        return tuple(
+            (broker, endpoint.host, endpoint.port, self._image.brokers[broker].rack)
+            for broker, endpoint in found
+            if endpoint is not None
+        )
+
+    def stop(self) -> None:
+        """Neither fetch nor propose any more."""
+        if self._fetchers is not None:
+            self._fetchers.stop()
+        self._isr_changes.stop()
+
+    @property
+    def _selects_by_rack(self) -> bool:
+        return self._config.values["replica.selector.class"] == RACK_AWARE_SELECTOR
+
+    def _settings(self) -> FetchSettings:
+        return self._fetch_settings
+
+    def _active_epoch(self, broker_id: int) -> int | None:
+        broker = self._image.brokers.get(broker_id)
+        return broker.broker_epoch if broker is not None and is_active(broker) else None
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        endpoint = self._endpoint_of(broker_id, self._config.listeners.inter_broker)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def _endpoint_of(self, broker_id: int, listener: str) -> Endpoint | None:
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)
+
+    # -- failures ------------------------------------------------------------------------------------------------------------
+
+    def fail(self, partition: Partition, failure: DiskFailure) -> None:
+        """The directory of this partition's log fails."""
+        self._logs.fail_log((partition.topic, partition.index), failure)
+
+    def _directory_failed(self, _directory: LogDir, lost: list[TopicPartition]) -> None:
+        for topic, index in lost:
+            partition = self._by_name.get(topic, {}).get(index)
+            if partition is not None:
+                partition.log = None
+                partition.leader = partition.follower = None
+                self._fetch(partition)
+                self.on_removed(partition)
+                partition.wake()
+
+
+def leadership_of(record: PartitionRecord) -> Leadership:
+    """What a partition's record says of its replicas."""
+    return Leadership(
+        record.leader,
+        record.leader_epoch,
+        record.replicas,
+        record.isr,
+        record.partition_epoch,
+        record.observers or (),
+        recovering=bool(record.leader_recovery_state),
+    )

@@ -1,0 +1,34 @@
+"""Transactions that a source left open when its copy became a topic of its own: nobody there can end them any more."""
+
+from isthmus_wire.records import build_control_batch, header_at
+
+from isthmus_broker.core.metadata.links import Stop
+from isthmus_broker.edge.storage.log import Log
+
+_ABORT = 0
+_VALUE_VERSION = bytes(2)
+
+
+def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int, now_ms: int) -> int:
+    """Append abort markers for them, so that the last stable offset can move on; returns how many there were.
+
+    Only what lies below the first epoch of clients' writes is the source's. Every leader looks again, because the one that was to write the
+    markers may have been lost before they were committed. Partitions that came later hold nothing of the source.
+    """
+    if index >= stop.partitions:
+        return 0
+    own_from = next((start for epoch, start in log.epochs.entries if epoch >= stop.leader_epoch), log.end_offset)
+    left = log.producers.opened_before(own_from)
+    for producer in left:
+        coordinator_epoch = max(producer.coordinator_epoch, 0)
+        marker = bytearray(
+            build_control_batch(
+                _ABORT,
+                _VALUE_VERSION + coordinator_epoch.to_bytes(4),
+                timestamp=now_ms,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+            )
+        )
+        log.append_as_leader(marker, header_at(marker), leader_epoch, now_ms)
+    return len(left)

@@ -1,0 +1,124 @@
+"""Produce, versions 3 to 13: append one batch to each partition.
+
+Versions 0 to 2 are listed, as Kafka lists them for the sake of old librdkafka, and refused when used. Version 13 names topics by id.
+With acks=0 there is no response; an error then closes the connection, which is the only way to tell the client.
+"""
+
+from typing import Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
+from isthmus_wire.produce import (
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResult,
+    decode_produce_request,
+    encode_produce_response,
+)
+from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
+
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.replication.acks_all import Uncommitted, wait_for_commit
+from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
+
+LOWEST_SERVED: Final = 3
+_ACKS: Final = (-1, 0, 1)
+_NO_TRANSACTIONS: Final = ErrorCode.transactional_id_authorization_failed.value
+_ATTRIBUTES_LOW_AT: Final = 22
+Topics = list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]]
+_ADMIN_CLIENT: Final = "__admin_client"
+
+
+@handles(ApiKey.PRODUCE)
+def produce(node: Services, request: Request) -> None:
+    """Append, then answer for every partition in the request's order."""
+    header = request.header
+    if header.api_version < LOWEST_SERVED:
+        raise ConnectionRefused(f"Produce version {header.api_version}, below {LOWEST_SERVED}")
+    asked = decode_produce_request(header.api_version, request.frame, header.size)
+    now = now_ms()
+    named = _each_once(asked.topics)
+    uncommitted: dict[tuple[Topic, int], Uncommitted] = {}
+    if _is_transactional(named):
+        topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in named]
+    else:
+        topics = [
+            (
+                topic,
+                [_append(node, asked, topic, index, records, request, now, uncommitted) for index, records in parts],
+            )
+            for topic, parts in named
+        ]
+    if uncommitted:
+        wait_for_commit(request, asked.timeout_ms, topics, uncommitted, lambda: _reply(node, request, topics))
+        return
+    if asked.acks != 0:
+        _reply(node, request, topics)
+        return
+    for topic, results in topics:
+        for result in results:
+            if result.error_code:
+                error = ErrorCode(result.error_code).name
+                raise ConnectionRefused(f"a batch with acks=0 for {topic!r}-{result.partition} failed with {error}")
+    request.finish()
+
+
+def _reply(node: Services, request: Request, topics: list[tuple[Topic, list[ProduceResult]]]) -> None:
+    """Answer; a client that asked the wrong broker hears where the leader is (KIP-951)."""
+    version = request.header.api_version
+    moved = {result.current_leader[0] for _, results in topics for result in results if result.current_leader}
+    leaders = node.replicas.endpoints_of(sorted(moved), request.connection.listener_name) if moved else ()
+    request.reply(encode_produce_response(version, ProduceResponse(topics, node_endpoints=leaders)))
+
+
+def _each_once(topics: Topics) -> Topics:
+    """Of a partition named twice the last batch counts, and a topic without partitions is not answered, as Kafka reads it."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return topics
+    merged: dict[Topic, dict[int, memoryview | bytes | None]] = {}
+    for topic, partitions in topics:
+        for index, records in partitions:
+            merged.setdefault(topic, {})[index] = records
+    return [(topic, list(partitions.items())) for topic, partitions in merged.items()]
+
+
+def _is_transactional(topics: Topics) -> bool:
+    """Whether any batch belongs to a transaction, which this broker does not serve."""
+    return any(
+        records is not None and len(records) >= HEADER_SIZE and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT
+        for _, partitions in topics
+        for _, records in partitions
+    )
+
+
+def _append(
+    node: Services,
+    asked: ProduceRequest,
+    topic: Topic,
+    index: int,
+    records: memoryview | bytes | None,
+    request: Request,
+    now: int,
+    uncommitted: dict[tuple[Topic, int], Uncommitted],
+) -> ProduceResult:
+    if asked.acks not in _ACKS:
+        return ProduceResult(index, ErrorCode.invalid_required_acks.value)
+    partition = node.replicas.find(topic, index)
+    if isinstance(partition, ErrorCode):
+        return ProduceResult(index, partition.value)
+    if partition.topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
+        return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
+    try:
+        view = None if records is None else memoryview(records)
+        result = partition.produce(view, request.header.api_version, asked.acks, now)
+    except DiskFailure as failure:
+        node.replicas.fail(partition, failure)
+        return ProduceResult(index, ErrorCode.kafka_storage_error.value)
+    if asked.acks == ALL_IN_SYNC and not result.error_code and partition.has_uncommitted:
+        uncommitted[topic, index] = Uncommitted.now(partition)
+    return result

@@ -1,0 +1,155 @@
+"""Fetch, versions 4 to 18: read batches from many partitions, waiting for min_bytes up to max_wait.
+
+Sessions (KIP-227) since 7, leader epochs since 9, the consumer's rack and reading from followers (KIP-392) since 11, diverging epochs since
+12, topic ids since 13. Records leave the log file only when the socket takes them. What followers and observers of this node's
+partitions fetch comes by here as well.
+"""
+
+from typing import Any, Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fetch import TOPIC_ID_SINCE, FetchRequest, FetchResponse, decode_fetch_request, encode_fetch_response
+
+from isthmus_broker.core.replica.fetch_session import Fetching
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.replication.follower_session import FollowerSession
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
+from isthmus_broker.edge.replication.replica_reader import ReplicaReader
+from isthmus_broker.edge.replication.waiting import Waiting, Watched
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.connection import Request
+
+LEADER_SINCE: Final = 16
+"""The first version that tells a reader who leads now."""
+RACK_SINCE: Final = 11
+"""The first version whose consumers may read from followers."""
+
+
+@handles(ApiKey.FETCH)
+def fetch(node: Services, request: Request) -> None:
+    """Read now, and answer or wait."""
+    version = request.header.api_version
+    asked = decode_fetch_request(version, request.frame, request.header.size)
+    if not 0 <= asked.isolation_level <= READ_COMMITTED:
+        _respond(request, FetchResponse((), ErrorCode.unknown_server_error.value))
+        return
+    fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=now_ms())
+    if isinstance(fetching, ErrorCode):
+        _respond(request, FetchResponse((), fetching.value))
+        return
+    _Fetch(node, request, asked, fetching).serve()
+
+
+def _respond(request: Request, response: FetchResponse) -> None:
+    request.reply(*encode_fetch_response(request.header.api_version, response))
+
+
+class _Fetch:
+    """One fetch under way."""
+
+    __slots__ = ("_asked", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
+
+    def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: Fetching) -> None:
+        self._node = node
+        self._request = request
+        self._asked = asked
+        self._fetching = fetching
+        version = request.header.api_version
+        self._rules = rules = (
+            self._consumer_rules(version) if asked.replica_id in CONSUMERS else self._replica_rules(version)
+        )
+        self._replica: ReplicaReader | None = None
+        self._followed: FollowerSession | None = None
+        if not rules.is_consumer:
+            self._replica = ReplicaReader(rules, asked.replica_epoch, node.replicas.throttles, fetching.is_incremental)
+            self._followed = node.replicas.followers.of(asked.replica_id, request.header.client_id, fetching.session)
+
+    def _consumer_rules(self, version: int) -> ReadRules:
+        asked, node = self._asked, self._node
+        return ReadRules(
+            min(asked.max_bytes, node.config.settings.fetch_max_bytes),
+            asked.isolation_level == READ_COMMITTED,
+            asked.replica_id,
+            names_leader=version >= LEADER_SINCE,
+            leader_only=version < RACK_SINCE,
+            prefer=node.replicas.preference(asked.rack_id, self._request.connection.listener_name).choose,
+        )
+
+    def _replica_rules(self, version: int) -> ReadRules:
+        return ReadRules(self._asked.max_bytes, False, self._asked.replica_id, names_leader=version >= LEADER_SINCE)
+
+    def serve(self) -> None:
+        now = now_ms()
+        if self._followed is not None:
+            forgotten = [(topic, index) for topic, indexes in self._asked.forgotten for index in indexes]
+            self._followed.begins(self._asked.topics, forgotten, now)
+        result = self._read(now)
+        if self._asked.max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(result):
+            self._answer(result)
+            return
+        waiting = Waiting(
+            self._watched(),
+            self._asked.max_wait_ms,
+            self._read,
+            self._is_enough,
+            self._answer,
+            appends_too=self._replica is not None,
+            deserves_soon=_has_news,
+        )
+        if self._replica is not None:
+            node, asked = self._node, self._asked
+            node.replicas.followers.waits(asked.replica_id, self._request.header.client_id, waiting.cancel)
+        if result.news:
+            waiting.wake()
+        self._request.connection.on_abandoned = waiting.cancel
+
+    def _watched(self) -> list[Watched]:
+        if self._followed is not None:
+            return [self._followed]
+        found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.wanted)
+        return [partition for partition in found if isinstance(partition, Partition)]
+
+    def _read(self, fetched_ms: int | None = None) -> ReadResult:
+        find, followed = self._node.replicas.find, self._followed
+        if self._replica is None:
+            return read_partitions(self._fetching.wanted, self._rules, find)
+        wanted = self._fetching.wanted if followed is None else followed.wanted()
+        return self._replica.read(wanted, find, fetched_ms, followed)
+
+    def _is_enough(self, result: ReadResult) -> bool:
+        return result.is_urgent or result.size >= self._asked.min_bytes
+
+    def _answer(self, result: ReadResult) -> None:
+        session_id, topics = self._node.sessions.finish(self._fetching, result.answers, now_ms())
+        self._count(result)
+        if self._replica is not None:
+            self._replica.told(result)
+        response: Any = FetchResponse(topics, 0, session_id, node_endpoints=self._leaders(topics))
+        _respond(self._request, response)
+
+    def _count(self, result: ReadResult) -> None:
+        if not result.size:
+            return
+        for topic, answer in result.answers:
+            if answer.records:
+                partition = self._node.replicas.find(topic, answer.partition)
+                if isinstance(partition, Partition):
+                    size = sum(map(len, answer.records))
+                    if self._replica is None:
+                        partition.bytes_out += size
+                    else:
+                        partition.replicated_out += size
+
+    def _leaders(self, topics: Any) -> tuple[tuple[int, str, int, str | None], ...]:
+        """Where the leaders are that the answers to a consumer name."""
+        if self._replica is not None:
+            return ()
+        named = {answer.current_leader[0] for _, answers in topics for answer in answers if answer.current_leader}
+        return self._node.replicas.endpoints_of(sorted(named), self._request.connection.listener_name) if named else ()
+
+
+def _has_news(result: ReadResult) -> bool:
+    return bool(result.news)

@@ -1,0 +1,123 @@
+"""ListOffsets, versions 1 to 11: offsets by time.
+
+Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote
+storage (9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
+
+A leader that does not know yet what its predecessor committed says OFFSET_NOT_AVAILABLE (5), rather than an offset that would go back.
+"""
+
+from typing import Any, Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import CorruptBatch, ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.list_offsets.v11.request import ListOffsetsRequest
+from kio.schema.list_offsets.v11.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.reader import CONSUMERS, DEBUGGING, READ_COMMITTED
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.transport.connection import Request
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_FIXED: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+"""Asked for, these do not depend on the high watermark."""
+_SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NOTHING: Final = (-1, -1, -1)
+NOT_AVAILABLE_SINCE: Final = 5
+
+Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch."""
+
+
+@handles(ApiKey.LIST_OFFSETS)
+def list_offsets(node: Services, request: Request) -> None:
+    """Answer for every partition once, in the request's order; one named twice is an invalid request."""
+    asked: ListOffsetsRequest = request.decode()
+    named: set[tuple[str, int]] = set()
+    repeated: set[tuple[str, int]] = set()
+    for topic in asked.topics:
+        for part in topic.partitions:
+            key = (topic.name, part.partition_index)
+            (repeated if key in named else named).add(key)
+    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in asked.topics:
+        for part in topic.partitions:
+            answers = topics.setdefault(topic.name, {})
+            if (topic.name, part.partition_index) in repeated:
+                answers[part.partition_index] = _refused(part.partition_index, ErrorCode.invalid_request)
+            else:
+                answers[part.partition_index] = _answer(node, request.header.api_version, asked, topic.name, part)
+    by_name: Any = topics.items()
+    listed = tuple(ListOffsetsTopicResponse(name=name, partitions=tuple(parts.values())) for name, parts in by_name)
+    request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=listed))
+
+
+def _refused(index: Any, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+
+
+def _answer(
+    node: Services, version: int, asked: ListOffsetsRequest, topic: str, part: Any
+) -> ListOffsetsPartitionResponse:
+    partition = node.replicas.find(topic, part.partition_index)
+    if isinstance(partition, ErrorCode):
+        return _refused(part.partition_index, partition)
+    error = partition.refuses(part.current_leader_epoch, leader_only=asked.replica_id != DEBUGGING)
+    if error is not None or partition.log is None:
+        return _refused(part.partition_index, error or ErrorCode.kafka_storage_error)
+    if part.timestamp < 0 and (part.timestamp < EARLIEST_PENDING_UPLOAD or version < _SINCE.get(part.timestamp, 1)):
+        return _refused(part.partition_index, ErrorCode.unsupported_version)
+    if asked.isolation_level > READ_COMMITTED:
+        return _refused(part.partition_index, ErrorCode.unknown_server_error)
+    is_consumer = asked.replica_id in CONSUMERS
+    committed = is_consumer and asked.isolation_level == READ_COMMITTED
+    try:
+        timestamp, offset, epoch = find_offset(partition.log, part.timestamp, committed=committed, consumer=is_consumer)
+    except DiskFailure as failure:
+        node.replicas.fail(partition, failure)
+        return _refused(part.partition_index, ErrorCode.kafka_storage_error)
+    except CorruptBatch:
+        return _refused(part.partition_index, ErrorCode.corrupt_message)
+    if is_consumer and _runs_ahead(partition, part.timestamp, offset):
+        later = version >= NOT_AVAILABLE_SINCE
+        return _refused(
+            part.partition_index, ErrorCode.offset_not_available if later else ErrorCode.leader_not_available
+        )
+    values: Any = {"timestamp": timestamp, "offset": offset, "leader_epoch": epoch}
+    return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=ErrorCode.none, **values)
+
+
+def _runs_ahead(partition: Partition, timestamp: int, offset: int) -> bool:
+    """Whether the answer depends on records that this leader may not know to be committed yet."""
+    leader, log = partition.leader, partition.log
+    if leader is None or log is None or leader.knows_what_is_committed(log):
+        return False
+    return timestamp == LATEST or (timestamp not in _FIXED and offset < 0)
+
+
+def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> Found:
+    """The offset for a timestamp, special or not."""
+    end = log.last_stable_offset if committed else log.high_watermark if consumer else log.end_offset
+    if timestamp == LATEST:
+        return -1, end, log.epochs.latest_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    found = log.latest_record() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return _NOTHING
+    return found

@@ -1,0 +1,87 @@
+"""ApiVersions, versions 0 to 4: which APIs are served, and which features are supported and finalised.
+
+A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version;
+our own APIs are told to our own clients only.
+"""
+
+import re
+from typing import Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions import FIRST_OWN_KEY
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+from isthmus_broker.core.metadata.features import SUPPORTED
+from isthmus_broker.core.metadata.image import KRAFT_VERSION
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.edge.requests.registry import VERSIONS, Side, handles, served
+from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.transport.connection import Request
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE: Final = 3
+_OWN_SOFTWARE: Final = "isthmus"
+
+
+@handles(ApiKey.API_VERSIONS)
+def api_versions(node: NodeServices, request: Request) -> None:
+    """Tell what this node serves."""
+    asked: ApiVersionsRequest = request.decode()
+    software = (asked.client_software_name, asked.client_software_version)
+    if request.header.api_version >= _SOFTWARE_SINCE:
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            request.respond(_response(ErrorCode.invalid_request, ()))
+            return
+        request.connection.software = software
+    on_controllers = request.connection.listener_name in node.config.listeners.controller_names
+    side = Side.CONTROLLER if on_controllers else Side.BROKER
+    of_our_kind = asked.client_software_name == _OWN_SOFTWARE
+    request.respond(describe_node(node, side, request.header.api_version, tells_own=of_our_kind))
+
+
+def describe_node(node: NodeServices, side: Side, version: int, *, tells_own: bool) -> ApiVersionsResponse:
+    """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
+    told = [key for key in served(side) if key < FIRST_OWN_KEY or tells_own]
+    keys = tuple(_api_version(key, *VERSIONS[side][ApiKey(key)]) for key in told)
+    supported = tuple(
+        entity(SupportedFeatureKey, name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in sorted(SUPPORTED.items())
+        if version >= 4 or lowest > 0
+    )
+    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
+    finalized = tuple(
+        entity(FinalizedFeatureKey, name=name, max_version_level=level, min_version_level=level)
+        for name, level in sorted(levels.items())
+        if level > 0 and name in SUPPORTED
+    )
+    return _response(ErrorCode.none, keys, supported, finalized, node.features_epoch)
+
+
+def _api_version(key: int, lowest: int, highest: int) -> ApiVersion:
+    return entity(ApiVersion, api_key=key, min_version=lowest, max_version=highest)
+
+
+def _response(
+    error: ErrorCode,
+    keys: tuple[ApiVersion, ...],
+    supported: tuple[SupportedFeatureKey, ...] = (),
+    finalized: tuple[FinalizedFeatureKey, ...] = (),
+    epoch: int = -1,
+) -> ApiVersionsResponse:
+    return entity(
+        ApiVersionsResponse,
+        error_code=error,
+        api_keys=keys,
+        throttle_time=NO_THROTTLE,
+        supported_features=supported,
+        finalized_features_epoch=epoch,
+        finalized_features=finalized,
+    )

@@ -1,0 +1,42 @@
+"""DescribeReplicas, version 0, an API of our own: how far the replicas of partitions that this broker leads have come."""
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions.replicas import (
+    DescribedPartition,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+
+from isthmus_broker.core.replica.status import replica_statuses
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.connection import Request
+
+
+@handles(ApiKey.DESCRIBE_REPLICAS)
+def describe_replicas(node: Services, request: Request) -> None:
+    """Answer for every partition in the request's order."""
+    asked: DescribeReplicasRequest = request.decode()
+    now = now_ms()
+    topics = tuple(
+        DescribedTopic(name=topic.name, partitions=tuple(_describe(node, topic.name, i, now) for i in topic.partitions))
+        for topic in asked.topics
+    )
+    request.respond(DescribeReplicasResponse(topics=topics))
+
+
+def _describe(node: Services, topic: str, index: int, now: int) -> DescribedPartition:
+    partition = node.replicas.find(topic, index)
+    error = partition if isinstance(partition, ErrorCode) else partition.refuses()
+    if isinstance(partition, ErrorCode) or partition.leader is None or partition.log is None:
+        why = error or ErrorCode.not_leader_or_follower
+        return DescribedPartition(index=index, error_code=why, leader_epoch=-1, replicas=())
+    return DescribedPartition(
+        index=index,
+        error_code=ErrorCode.none,
+        leader_epoch=partition.leadership.leader_epoch,
+        replicas=tuple(replica_statuses(partition.leader, partition.log, now)),
+    )

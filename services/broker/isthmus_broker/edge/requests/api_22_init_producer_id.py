@@ -1,0 +1,40 @@
+"""InitProducerId, versions 0 to 5: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
+
+from typing import Any, Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
+
+from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.connection import Request
+
+_NONE: Final = -1
+
+
+@handles(ApiKey.INIT_PRODUCER_ID)
+async def init_producer_id(node: Services, request: Request) -> None:
+    """Every call without a transactional id gets a new id with epoch 0."""
+    asked: InitProducerIdRequest = request.decode()
+    if asked.transactional_id is not None:
+        error = ErrorCode.transactional_id_authorization_failed if asked.transactional_id else ErrorCode.invalid_request
+        request.respond(_response(error, _NONE, _NONE))
+        return
+    if (asked.producer_id == _NONE) != (asked.producer_epoch == _NONE):
+        request.respond(_response(ErrorCode.invalid_request, _NONE, _NONE))
+        return
+    try:
+        producer_id = await node.producer_ids.next()
+    except ControllerUnreachable:
+        request.respond(_response(ErrorCode.coordinator_load_in_progress, _NONE, _NONE))
+        return
+    request.respond(_response(ErrorCode.none, producer_id, 0))
+
+
+def _response(error: ErrorCode, producer_id: int, epoch: int) -> InitProducerIdResponse:
+    fields: Any = {"producer_id": producer_id, "producer_epoch": epoch}
+    return InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=error, **fields)

@@ -1,0 +1,40 @@
+"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ends in this log, so that a reader can tell whether its log parted from ours."""
+
+from typing import Any
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
+from kio.schema.offset_for_leader_epoch.v4.response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.connection import Request
+
+
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def offset_for_leader_epoch(node: Services, request: Request) -> None:
+    """Answer in the request's order."""
+    asked: OffsetForLeaderEpochRequest = request.decode()
+    topics = tuple(
+        OffsetForLeaderTopicResult(
+            topic=topic.topic, partitions=tuple(_answer(node, topic.topic, p) for p in topic.partitions)
+        )
+        for topic in asked.topics
+    )
+    request.respond(OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+
+def _answer(node: Services, topic: str, part: Any) -> EpochEndOffset:
+    partition = node.replicas.find(topic, part.partition)
+    error = partition if isinstance(partition, ErrorCode) else partition.refuses(part.current_leader_epoch)
+    if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
+        return EpochEndOffset(partition=part.partition, error_code=error or ErrorCode.kafka_storage_error)
+    epoch, end = partition.log.epochs.end_offset(part.leader_epoch, partition.log.end_offset)
+    found: Any = {"leader_epoch": epoch, "end_offset": end}
+    return EpochEndOffset(partition=part.partition, error_code=ErrorCode.none, **found)

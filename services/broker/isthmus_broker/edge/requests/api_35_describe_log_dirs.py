@@ -1,0 +1,72 @@
+"""DescribeLogDirs, versions 1 to 5: what the log directories hold, and how full their volumes are."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v5.response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import LogDir
+from isthmus_broker.edge.transport.connection import Request
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS)
+def describe_log_dirs(node: Services, request: Request) -> None:
+    """Every directory is answered, also when it holds none of the partitions asked for."""
+    asked: DescribeLogDirsRequest = request.decode()
+    wanted: set[TopicPartition] | None = None
+    if asked.topics is not None:
+        wanted = {(topic.topic, index) for topic in asked.topics for index in topic.partitions}
+    results = tuple(_describe(node, directory, wanted) for directory in node.logs.directories)
+    request.respond(DescribeLogDirsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=results))
+
+
+def _describe(node: Services, directory: LogDir, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+    try:
+        total, usable = directory.usable_bytes() if directory.online else (-1, -1)
+    except DiskFailure:
+        total = usable = -1
+    if total < 0:
+        return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(directory.path), topics=())
+    held = [(key, node.logs.logs[key], False) for key in node.logs.keys_in(directory)]
+    held += [(key, copy, True) for key, home, copy in node.mover.moves() if home is directory]
+    shown = [entry for entry in held if wanted is None or entry[0] in wanted]
+    volume: Any = {"total_bytes": total, "usable_bytes": usable}
+    return DescribeLogDirsResult(
+        error_code=ErrorCode.none,
+        log_dir=str(directory.path),
+        topics=_by_topic(node, shown),
+        is_cordoned=False,
+        **volume,
+    )
+
+
+def _by_topic(node: Services, held: Iterable[tuple[TopicPartition, Log, bool]]) -> Any:
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for (topic, index), log, is_future in held:
+        # A copy lags behind the log it will replace, a log behind its own high watermark.
+        goal = node.logs.logs[topic, index].end_offset if is_future else log.high_watermark
+        lag = max(0, goal - log.end_offset)
+        fields: Any = {
+            "partition_index": index,
+            "partition_size": log.size,
+            "offset_lag": lag,
+            "is_future_key": is_future,
+        }
+        topics[topic].append(DescribeLogDirsPartition(**fields))
+    named: Any = topics.items()
+    return tuple(DescribeLogDirsTopic(name=name, partitions=tuple(partitions)) for name, partitions in named)

@@ -1,0 +1,56 @@
+"""AlterPartition, versions 2 and 3: a leader changes the in-sync replicas of its partitions; since 3 each with its epoch (KIP-903)."""
+
+from typing import Final
+
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.messages import decode_entity
+from kio.schema.alter_partition.v2 import request as without_epochs
+from kio.schema.alter_partition.v3 import request as newest
+
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.edge.requests.ask_controller import decide_here
+from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.transport.connection import Request
+
+EPOCHS_SINCE: Final = 3
+ANY_EPOCH: Final = -1
+
+
+@handles(ApiKey.ALTER_PARTITION)
+async def alter_partition(node: NodeServices, request: Request) -> None:
+    """What the old version does not say of its replicas is any epoch."""
+    header = request.header
+    if header.api_version >= EPOCHS_SINCE:
+        asked = request.decode()
+    else:
+        asked = with_epochs(
+            decode_entity(without_epochs.AlterPartitionRequest, bytes(request.frame), offset=header.size)
+        )
+    request.respond(await decide_here(node, asked))
+
+
+def with_epochs(asked: without_epochs.AlterPartitionRequest) -> newest.AlterPartitionRequest:
+    """The same in the newest version."""
+    topics = tuple(
+        entity(
+            newest.TopicData, topic_id=topic.topic_id, partitions=tuple(_with_epochs(part) for part in topic.partitions)
+        )
+        for topic in asked.topics
+    )
+    return entity(
+        newest.AlterPartitionRequest, broker_id=asked.broker_id, broker_epoch=asked.broker_epoch, topics=topics
+    )
+
+
+def _with_epochs(part: without_epochs.PartitionData) -> newest.PartitionData:
+    return entity(
+        newest.PartitionData,
+        partition_index=part.partition_index,
+        leader_epoch=part.leader_epoch,
+        new_isr_with_epochs=tuple(
+            entity(newest.BrokerState, broker_id=broker, broker_epoch=ANY_EPOCH) for broker in part.new_isr
+        ),
+        leader_recovery_state=part.leader_recovery_state,
+        partition_epoch=part.partition_epoch,
+    )

@@ -1,0 +1,57 @@
+"""What the API handlers may use of the node: its parts, made by `node` and handed to every handler."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.metadata.image import Broker, ClusterImage
+from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.core.metadata.schema import Endpoint
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel
+from isthmus_broker.edge.controller.topic_creation import OFFSETS_TOPIC, TopicCreation
+
+if TYPE_CHECKING:  # a node that is a controller alone has none of these
+    from isthmus_broker.core.replica.fetch_session import FetchSessions
+    from isthmus_broker.edge.controller.metadata_quorum import Quorum
+    from isthmus_broker.edge.controller.producer_ids import ProducerIds
+    from isthmus_broker.edge.coordinators.groups import GroupCoordinators
+    from isthmus_broker.edge.replication.manager import ReplicaManager
+    from isthmus_broker.edge.requests.recently_fenced import Departed
+    from isthmus_broker.edge.storage.log_manager import LogManager
+    from isthmus_broker.edge.storage.log_mover import LogMover
+
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+
+
+@dataclass(slots=True)
+class NodeServices:
+    """What every node has. `config`, `context`, `image` and `features_epoch` are replaced when the metadata changes."""
+
+    cluster_id: str
+    config: NodeConfig
+    context: ControllerContext
+    image: ClusterImage
+    features_epoch: int
+    quorum: "Quorum"
+    controller: ControllerChannel
+
+
+@dataclass(slots=True)
+class Services(NodeServices):
+    """What a broker has as well."""
+
+    logs: "LogManager"
+    mover: "LogMover"
+    replicas: "ReplicaManager"
+    departed: "Departed"
+    sessions: "FetchSessions"
+    groups: "GroupCoordinators"
+    topics: TopicCreation
+    producer_ids: "ProducerIds"
+
+
+def endpoint_of(broker: Broker | None, listener: str) -> Endpoint | None:
+    """Where clients that came by a listener find a broker: its endpoint of the same listener."""
+    if broker is None or broker.fenced:
+        return None
+    return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)

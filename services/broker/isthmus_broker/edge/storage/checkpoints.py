@@ -1,0 +1,156 @@
+"""The small text and binary files beside the segments, in Kafka's formats."""
+
+import base64
+import errno
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from crc32c import crc32c
+
+from isthmus_broker.core.log.producer_state import Producer, Remembered
+from isthmus_broker.edge.storage.files import DiskFailure, replace_file
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+
+_SNAPSHOT_VERSION: Final = 1
+_SNAPSHOT_HEAD: Final = struct.Struct(">hI")
+_COUNT: Final = struct.Struct(">i")
+_PRODUCER: Final = struct.Struct(">qhiqiqiq")
+NO_TRANSACTION: Final = -1
+
+TopicPartition = tuple[str, int]
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DiskFailure(path, error) from error
+
+
+def _rows(path: Path) -> list[str]:
+    """The lines after version and count, none for a missing file; raises ValueError for one that is not whole."""
+    data = _read(path)
+    lines = data.decode().splitlines() if data else ["0", "0"]
+    if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
+        raise ValueError(f"{path} is not whole")
+    return lines[2:]
+
+
+def _damaged(path: Path) -> DiskFailure:
+    return DiskFailure(path, OSError(errno.EIO, "damaged content"))
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """Offsets by partition; a file that is not whole counts as missing, which only costs time at recovery."""
+    try:
+        rows = [line.split(" ") for line in _rows(path)]
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except ValueError:
+        return {}
+
+
+def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Version, count, then a line for each partition."""
+    lines = ["0", str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+    replace_file(path, ("\n".join(lines) + "\n").encode())
+
+
+def read_epochs(directory: Path) -> list[tuple[int, int]]:
+    """(epoch, start offset), oldest first; a file that is not whole fails its directory, as nothing else knows the epochs."""
+    path = directory / LEADER_EPOCHS
+    try:
+        return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(path))]
+    except ValueError as error:
+        raise _damaged(path) from error
+
+
+def write_epochs(directory: Path, entries: Sequence[tuple[int, int]]) -> None:
+    """Version, count, then a line for each epoch."""
+    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
+    replace_file(directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
+
+
+def uuid_text(topic_id: UUID) -> str:
+    """A uuid as Kafka writes it: base 64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> UUID:
+    """The other way round."""
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def read_topic_id(directory: Path) -> UUID | None:
+    """The topic id that a partition's directory belongs to."""
+    path = directory / PARTITION_METADATA
+    try:
+        for line in (_read(path) or b"").decode().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "topic_id":
+                return uuid_from_text(value.strip())
+    except ValueError as error:
+        raise _damaged(path) from error
+    return None
+
+
+def write_topic_id(directory: Path, topic_id: UUID) -> None:
+    """So that a directory of a deleted topic is not taken for one of a new topic with the same name.
+
+    Not synced by itself: a topic with many partitions is made at once, and the first sync of the log takes the directory along.
+    """
+    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+    replace_file(directory / PARTITION_METADATA, text.encode(), durable=False)
+
+
+def encode_producers(producers: Iterable[Producer]) -> bytes:
+    """A producer snapshot: version, checksum, and the newest batch of each producer."""
+    body = bytearray()
+    count = 0
+    for producer in producers:
+        count += 1
+        last = producer.batches[-1] if producer.batches else Remembered(-1, -1, -1, -1, producer.last_timestamp)
+        body += _PRODUCER.pack(
+            producer.producer_id,
+            producer.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.last_offset - last.base_offset,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            NO_TRANSACTION if producer.transaction_start is None else producer.transaction_start,
+        )
+    checked = _COUNT.pack(count) + body
+    return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(checked)) + checked
+
+
+def decode_producers(data: bytes) -> list[Producer] | None:
+    """The producers of a snapshot; None when it is damaged, so that the log is read instead."""
+    if len(data) < _SNAPSHOT_HEAD.size + _COUNT.size:
+        return None
+    version, checksum = _SNAPSHOT_HEAD.unpack_from(data)
+    checked = memoryview(data)[_SNAPSHOT_HEAD.size :]
+    if version != _SNAPSHOT_VERSION or checksum != crc32c(checked):
+        return None
+    return [_producer(fields) for fields in _PRODUCER.iter_unpack(checked[_COUNT.size :])]
+
+
+def _producer(fields: tuple[int, ...]) -> Producer:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, transaction = fields
+    producer = Producer(producer_id, epoch, coordinator_epoch=coordinator_epoch, last_timestamp=timestamp)
+    if last_offset >= 0:
+        base_sequence = (last_sequence - delta) & 0x7FFFFFFF
+        producer.batches.append(Remembered(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+    if transaction != NO_TRANSACTION:
+        producer.transaction_start = transaction
+    return producer

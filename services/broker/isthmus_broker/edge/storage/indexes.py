@@ -1,0 +1,164 @@
+"""The three sparse indexes of a segment, in Kafka's bytes.
+
+Entries are written when they are added up to a small tail in memory, and whatever the tail held when the process died is rebuilt from the
+segment at recovery. Look-ups search the file with `pread`, so an index costs no memory while nobody reads old offsets.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from isthmus_broker.core.log.producer_state import AbortedTransaction
+from isthmus_broker.edge.storage.files import FilePool
+
+_OFFSET_ENTRY: Final = struct.Struct(">ii")  # offset relative to the segment's base, position in its file
+_TIME_ENTRY: Final = struct.Struct(">qi")  # timestamp, relative offset
+_ABORTED_ENTRY: Final = struct.Struct(">hqqqq")  # version, producer id, first, last and last stable offset
+_TAIL_ENTRIES: Final = 64
+"""Entries held back before they are written."""
+
+
+class _Index:
+    """Fixed-size entries in a file, ascending."""
+
+    def __init__(self, pool: FilePool, path: Path, entry: struct.Struct, entries: int) -> None:
+        self.path = str(path)
+        self._pool = pool
+        self.count = entries
+        self._entry = entry
+        self._written = entries
+        self._tail = bytearray()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def _add(self, *fields: int) -> None:
+        self._tail += self._entry.pack(*fields)
+        self.count += 1
+        if len(self._tail) >= _TAIL_ENTRIES * self._entry.size:
+            self.write_tail()
+
+    def write_tail(self) -> None:
+        """Put the entries that are still in memory into the file."""
+        if self._tail:
+            self._pool.write_at(self.path, [self._tail], self._written * self._entry.size)
+            self._written += len(self._tail) // self._entry.size
+            self._tail = bytearray()
+
+    def entry(self, number: int) -> tuple[int, ...]:
+        """The entry with that number."""
+        size = self._entry.size
+        if number >= self._written:
+            return self._entry.unpack_from(self._tail, (number - self._written) * size)
+        return self._entry.unpack(self._pool.read_at(self.path, size, number * size))
+
+    def _last_at_most(self, key: int, field: int) -> int:
+        """Number of the last entry whose field is not above `key`, or -1."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[field] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def keep(self, entries: int) -> None:
+        """Drop all but the first `entries`."""
+        self.write_tail()
+        self._pool.truncate(self.path, entries * self._entry.size)
+        self._written = self.count = min(entries, self._written)
+
+    def make_durable(self) -> None:
+        """Write and sync."""
+        self.write_tail()
+        self._pool.sync(self.path)
+
+
+class OffsetIndex(_Index):
+    """From an offset to a position at or before its batch."""
+
+    ENTRY_SIZE: Final = _OFFSET_ENTRY.size
+
+    def __init__(self, pool: FilePool, path: Path, base_offset: int, size: int = 0) -> None:
+        super().__init__(pool, path, _OFFSET_ENTRY, size // _OFFSET_ENTRY.size)
+        self._base = base_offset
+        self._last = self._last_offset()
+
+    def _last_offset(self) -> int:
+        """Of the last entry, relative to the base; below every offset when there is none."""
+        return self.entry(self.count - 1)[0] if self.count else -1
+
+    def add(self, offset: int, position: int) -> None:
+        """The batch that ends with `offset` begins at `position`."""
+        relative = offset - self._base
+        if relative > self._last:
+            self._add(relative, position)
+            self._last = relative
+
+    def position_for(self, offset: int) -> int:
+        """Where to begin looking for the batch that holds `offset`."""
+        number = self._last_at_most(offset - self._base, 0)
+        return self.entry(number)[1] if number >= 0 else 0
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop entries at or after `end_offset`."""
+        self.keep(self._last_at_most(end_offset - self._base - 1, 0) + 1)
+        self._last = self._last_offset()
+
+
+class TimeIndex(_Index):
+    """From a timestamp to the offset of a batch that is at least as late."""
+
+    ENTRY_SIZE: Final = _TIME_ENTRY.size
+
+    def __init__(self, pool: FilePool, path: Path, base_offset: int, size: int = 0) -> None:
+        super().__init__(pool, path, _TIME_ENTRY, size // _TIME_ENTRY.size)
+        self._base = base_offset
+
+    def add(self, timestamp: int, offset: int) -> None:
+        """No record up to `offset` is later than `timestamp`; entries that would not rise are left out."""
+        if len(self):
+            last_timestamp, last_offset = self.entry(len(self) - 1)
+            if timestamp <= last_timestamp or offset - self._base <= last_offset:
+                return
+        self._add(timestamp, offset - self._base)
+
+    def last(self) -> tuple[int, int]:
+        """Largest timestamp indexed and its offset, or (-1, base offset)."""
+        if len(self) == 0:
+            return -1, self._base
+        timestamp, relative = self.entry(len(self) - 1)
+        return timestamp, relative + self._base
+
+    def offset_for(self, timestamp: int) -> int:
+        """An offset from which on to look for the first record not earlier than `timestamp`."""
+        number = self._last_at_most(timestamp - 1, 0)
+        return self.entry(number)[1] + self._base if number >= 0 else self._base
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop entries at or after `end_offset`."""
+        self.keep(self._last_at_most(end_offset - self._base - 1, 1) + 1)
+
+
+class TransactionIndex(_Index):
+    """Aborted transactions that end in this segment; the file exists only when there is one."""
+
+    def __init__(self, pool: FilePool, path: Path, size: int = 0) -> None:
+        super().__init__(pool, path, _ABORTED_ENTRY, size // _ABORTED_ENTRY.size)
+
+    def add(self, aborted: AbortedTransaction) -> None:
+        """Write one row at once."""
+        self._add(0, *aborted)
+        self.write_tail()
+
+    def rows(self) -> Iterator[AbortedTransaction]:
+        """All rows."""
+        for number in range(len(self)):
+            yield AbortedTransaction(*self.entry(number)[1:])
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop rows of transactions that end at or after `end_offset`."""
+        if len(self):
+            self.keep(sum(1 for row in self.rows() if row.last_offset < end_offset))

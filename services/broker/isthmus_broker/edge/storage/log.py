@@ -1,0 +1,488 @@
+"""One partition's log: segments, who produced what, and where reads may end.
+
+Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk; what
+lies above it is checked again after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
+by way of `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for the metadata log on every append.
+"""
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from isthmus_wire.errors import CorruptBatch
+from isthmus_wire.records import BatchHeader, batches, checksum_matches, iterate_records, set_base_offset
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
+from isthmus_broker.core.log.retention import expired
+from isthmus_broker.edge.storage.checkpoints import decode_producers, encode_producers, write_epochs
+from isthmus_broker.edge.storage.files import FilePool, replace_file, sync_path
+from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
+from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
+
+PRODUCERS_SUFFIX: Final = ".snapshot"
+CLEANED_DIRECTORY: Final = "cleaned"
+SWAP_PREFIX: Final = "swap-"
+_COMMIT_MARKER: Final = 1
+
+
+class Slice(NamedTuple):
+    """What a read found: a stretch of a segment that begins with the batch of the wanted offset."""
+
+    segment: Segment
+    first: Placed | None
+    size: int
+
+    @property
+    def position(self) -> int:
+        """Where it begins in the segment."""
+        return 0 if self.first is None else self.first.position
+
+    def records(self) -> bytes:
+        """Its bytes, read now."""
+        return self.segment.read(self.position, self.size)
+
+
+class OffsetOutOfRange(Exception):
+    """An offset below the log's start or above its end."""
+
+
+class Log:
+    """A partition's directory, opened. Made by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: Path,
+        topic: str,
+        partition: int,
+        config: TopicConfig,
+        *,
+        now_ms: int,
+    ) -> None:
+        self.pool = pool
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.topic_id: UUID | None = None
+        self.take_config(config)
+        self.epochs = EpochHistory()
+        self.producers = ProducerState()
+        self.log_start_offset = 0
+        self.recovery_point = 0
+        self.high_watermark = 0
+        self.segments: list[Segment] = []
+        self.flushed_ms = now_ms
+        self._bases: list[int] = []
+        self._tail: Placed | None = None
+        self._roll_jitter_ms = 0
+        self._directory_synced_for = -1  # the segment whose name is known to be on disk
+        self._markers = 0  # transaction rows in any segment's index
+        self.on_sealed: Callable[[Log], None] = Log.flush_now
+
+    def take_config(self, config: TopicConfig) -> None:
+        """Obey these settings from now on."""
+        self.config = config
+        self._segment_size = config.segment_size
+        self._segment_ms = config.max_segment_ms
+        self._index_interval = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        # Entries after which an index counts as full; the time index keeps room for the entry that closes it.
+        self._offset_entries_max = config.segment_index_bytes // OffsetIndex.ENTRY_SIZE
+        self._time_entries_max = config.segment_index_bytes // TimeIndex.ENTRY_SIZE - 1
+
+    # -- shape ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        """The segment that takes appends."""
+        return self.segments[-1]
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.segments[-1].next_offset
+
+    @property
+    def last_batch(self) -> BatchHeader | None:
+        """The header of the batch that ends the log; None when nobody could read one any more."""
+        found = self._locate(self.end_offset - 1) if self.end_offset > self.log_start_offset else None
+        return None if found is None else found[1].header
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed data stop here."""
+        first_open = self.producers.first_open_offset()
+        return self.high_watermark if first_open is None else min(first_open, self.high_watermark)
+
+    def adopt(self, segments: Sequence[Segment]) -> None:
+        """Take these segments, in order; at least one."""
+        self.segments = list(segments)
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._tail = None
+
+    def add_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a segment at the end."""
+        segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
+        if self.config.preallocate:
+            segment.preallocate(self.config.segment_bytes)
+        self.segments.append(segment)
+        self._bases.append(base_offset)
+        jitter = self.config.segment_jitter_ms
+        self._roll_jitter_ms = random.randrange(min(jitter, self.config.max_segment_ms)) if jitter > 0 else 0
+        return segment
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader of this epoch appends from here on."""
+        if epoch > self.epochs.latest_epoch and self.epochs.assign(epoch, self.end_offset):
+            write_epochs(self.directory, self.epochs.entries)
+
+    # -- appending -----------------------------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self, batch: memoryview | bytearray, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> int:
+        """Give the batch its offsets and write it; returns its base offset."""
+        base_offset = self.end_offset
+        set_base_offset(batch, base_offset, leader_epoch)
+        placed = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
+        self._append(batch, placed, now_ms)
+        return base_offset
+
+    def append_as_given(self, data: memoryview | bytes, now_ms: int) -> None:
+        """Write whole batches whose offsets somebody else chose: a leader, or the metadata quorum."""
+        view = memoryview(data)
+        for position, header in batches(view):
+            assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
+            self._append(view[position : position + header.size], header, now_ms)
+
+    def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: int) -> None:
+        """Write what a leader of that epoch answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged.
+
+        A batch of a later epoch ends it: the leader has stopped leading while it answered, and its log may have been cut meanwhile.
+        """
+        view = memoryview(data)
+        sound: list[tuple[int, BatchHeader]] = []
+        expected = self.end_offset
+        for position, header in batches(view):
+            if header.leader_epoch > leader_epoch:
+                break
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise CorruptBatch(f"a batch of {header.base_offset} to {header.last_offset} where {expected} is next")
+            if not checksum_matches(view, header, position):
+                raise CorruptBatch(f"the batch at {header.base_offset} has a wrong checksum")
+            expected = header.last_offset + 1
+            sound.append((position, header))
+        for position, header in sound:
+            self._append(view[position : position + header.size], header, now_ms)
+
+    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> None:
+        if self._must_roll(header, now_ms):
+            self.roll(now_ms)
+        segment = self.segments[-1]
+        position = segment.append(batch, header, self._index_interval)
+        self._tail = Placed(position, header)
+        self.learn(header, position, segment)
+        if segment.next_offset - self.recovery_point >= self._flush_messages:
+            self.flush(now_ms)
+
+    def learn(self, header: BatchHeader, position: int, segment: Segment) -> None:
+        """Update what the log knows from a batch that is in it now, or from one that is read again.
+
+        The history of epochs grows at its end only: one read again belongs to an epoch that is known, from an earlier offset on.
+        """
+        if header.leader_epoch > self.epochs.latest_epoch and self.epochs.assign(
+            header.leader_epoch, header.base_offset
+        ):
+            write_epochs(self.directory, self.epochs.entries)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            self.producers.appended(header)
+            return
+        marker = next(iterate_records(segment.read(position, header.size)), None)
+        if marker is None:
+            return  # compaction emptied it, and so the whole transaction is gone
+        committed = int.from_bytes((marker.key or b"")[2:4]) == _COMMIT_MARKER
+        coordinator_epoch = int.from_bytes((marker.value or b"")[2:6], signed=True)
+        aborted = self.producers.ended(header, committed=committed, coordinator_epoch=coordinator_epoch)
+        if aborted is not None and all(row != aborted for row in segment.aborted.rows()):
+            segment.aborted.add(aborted)
+            self._markers += 1
+
+    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
+        segment = self.segments[-1]
+        if segment.size == 0:
+            return not segment.fits(header.last_offset)
+        first = segment.first_timestamp
+        waited = now_ms - segment.created_ms if first is None or first < 0 else header.max_timestamp - first
+        return (
+            segment.size + header.size > self._segment_size
+            or waited > self._segment_ms - self._roll_jitter_ms
+            or segment.offsets.count >= self._offset_entries_max
+            or segment.times.count >= self._time_entries_max
+            or not segment.fits(header.last_offset)
+        )
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and go on in a new one."""
+        end = self.end_offset
+        self.snapshot_producers()
+        self.active.seal()
+        for suffix in SUFFIXES[1:]:
+            self.pool.close(str(self.directory / file_name(self.active.base_offset, suffix)))
+        self.add_segment(end, now_ms)
+        self.on_sealed(self)
+
+    # -- durability ----------------------------------------------------------------------------------------------------------
+
+    def flush(self, now_ms: int) -> None:
+        """Sync everything above the recovery point, here and now."""
+        self.flush_now()
+        self.flushed_ms = now_ms
+
+    def flush_now(self) -> None:
+        """Sync, without noting when."""
+        for segment in self.segments:
+            if segment.next_offset > self.recovery_point:
+                segment.make_durable()
+        if self._directory_synced_for != self.active.base_offset:
+            sync_path(self.directory)
+            self._directory_synced_for = self.active.base_offset
+        self.recovery_point = self.end_offset
+
+    def unsynced_files(self) -> tuple[int, list[Path]]:
+        """The closed segments that are not durable yet: the recovery point once they are, and their files and directory."""
+        files: list[Path] = []
+        for segment in self.segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                files += segment.files()
+        return self.active.base_offset, [*files, self.directory]
+
+    def synced_up_to(self, offset: int) -> None:
+        """Somebody made the files below `offset` durable."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+
+    def snapshot_producers(self) -> None:
+        """Write the producers as of the end, so that a start need not read the log for them."""
+        path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
+        replace_file(path, encode_producers(self.producers.active()), durable=False)
+
+    def close(self, now_ms: int) -> None:
+        """Leave the log so that opening it reads nothing but its indexes."""
+        self.active.seal()
+        self.flush(now_ms)
+        self.snapshot_producers()
+        for segment in self.segments:
+            segment.close()
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice:
+        """Batches from the one that holds `offset` on, ending before `upper`; raises OffsetOutOfRange.
+
+        With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress;
+        without, a batch that does not fit is not begun.
+        """
+        if offset < self.log_start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange
+        found = self._locate(offset) if offset < upper else None
+        if found is None:
+            return Slice(self.active, None, 0)
+        segment, first = found
+        limit = segment.size if upper >= segment.next_offset else self._position_of(segment, upper)
+        size = min(max_bytes, limit - first.position)
+        if at_least_one:
+            size = min(max(size, first.header.size), limit - first.position)
+        elif size < first.header.size:
+            size = 0  # part of a batch is of no use to anybody
+        return Slice(segment, first, max(size, 0))
+
+    def _locate(self, offset: int) -> tuple[Segment, Placed] | None:
+        tail = self._tail
+        if tail is not None and offset >= tail.header.base_offset:
+            return self.active, tail
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        for segment in self.segments[number:]:
+            placed = segment.locate(offset)
+            if placed is not None:
+                return segment, placed
+        return None
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        tail = self._tail
+        if segment is self.active and tail is not None and offset == tail.header.base_offset:
+            return tail.position
+        placed = segment.locate(offset)
+        return segment.size if placed is None else placed.position
+
+    def aborted_between(self, first_offset: int, upper: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records in the range, for readers of committed data."""
+        if not self._markers:
+            return []
+        number = max(bisect_right(self._bases, first_offset) - 1, 0)
+        return [
+            row
+            for segment in self.segments[number:]
+            for row in segment.aborted.rows()
+            if row.last_offset >= first_offset and row.first_offset < upper
+        ]
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record not earlier than `timestamp`."""
+        for segment in self.segments:
+            if segment.largest_timestamp >= timestamp:
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_record(self) -> TimestampOffset | None:
+        """The record with the largest timestamp."""
+        newest = max(self.segments, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
+        return newest.latest_record()
+
+    def placed_batches(self, from_offset: int) -> Iterator[tuple[Segment, Placed]]:
+        """Every batch that ends at or after `from_offset`."""
+        number = max(bisect_right(self._bases, from_offset) - 1, 0)
+        for segment in self.segments[number:]:
+            if segment.is_gone:  # deleted since the caller began
+                continue
+            for placed in segment.headers(segment.offsets.position_for(from_offset)):
+                if placed.header.last_offset >= from_offset:
+                    yield segment, placed
+
+    # -- shortening ----------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, end_offset: int, now_ms: int) -> None:
+        """Cut everything from `end_offset` on."""
+        if end_offset >= self.end_offset:
+            # A leader that wrote nothing has noted its epoch at the very end, where the next leader's may begin.
+            if self.epochs.truncate_from_end(self.end_offset):
+                write_epochs(self.directory, self.epochs.entries)
+            return
+        while len(self.segments) > 1 and self.active.base_offset >= end_offset:
+            self._bases.pop()
+            self._remove_files(self.segments.pop())
+        if self.active.base_offset > end_offset:
+            self.restart_at(end_offset, now_ms)
+            return
+        self.active.truncate(end_offset, self.config.index_interval_bytes)
+        self._tail = None
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        # A start beyond the end would admit no reader at all.
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        if self.epochs.truncate_from_end(end_offset):
+            write_epochs(self.directory, self.epochs.entries)
+        self.drop_producer_snapshots(above=end_offset)
+        self.rebuild_producers()
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and begin empty at `offset`."""
+        for segment in self.segments:
+            self._remove_files(segment)
+        self.segments, self._bases, self._tail = [], [], None
+        self.add_segment(offset, now_ms)
+        self.log_start_offset = self.recovery_point = self.high_watermark = offset
+        self.epochs = EpochHistory()
+        write_epochs(self.directory, ())
+        self.producers = ProducerState()
+        self.drop_producer_snapshots(above=-1)
+
+    def rebuild_producers(self) -> None:
+        """Know the producers as of the end: from the newest snapshot that is whole, and the batches after it."""
+        self.producers = ProducerState()
+        start = self.log_start_offset
+        for path in sorted(self.directory.glob("*" + PRODUCERS_SUFFIX), reverse=True):
+            offset = int(path.stem)
+            producers = decode_producers(path.read_bytes()) if offset <= self.end_offset else None
+            if producers is not None:
+                self.producers.restore(producers)
+                start = max(start, offset)
+                break
+        for segment, placed in self.placed_batches(start):
+            self.learn(placed.header, placed.position, segment)
+
+    def count_markers(self) -> None:
+        """Know whether any transaction was ever aborted here, so that most reads need not ask the indexes."""
+        self._markers = sum(len(segment.aborted) for segment in self.segments)
+
+    def drop_producer_snapshots(self, *, above: int) -> None:
+        """Remove snapshots that tell of offsets that are gone."""
+        for path in self.directory.glob("*" + PRODUCERS_SUFFIX):
+            if int(path.stem) > above:
+                path.unlink(missing_ok=True)
+
+    def raise_start(self, offset: int) -> None:
+        """Records below `offset` are deleted; their segments go with the next retention run."""
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset):
+            write_epochs(self.directory, self.epochs.entries)
+
+    def delete_expired(self, now_ms: int) -> tuple[list[Path], str]:
+        """Mark the segments that retention lets go; returns the files to remove later and the reason."""
+        config = self.config
+        count, reason = expired(
+            [segment.facts() for segment in self.segments],
+            now_ms=now_ms,
+            retention_ms=config.retention_ms if config.deletes else -1,
+            retention_bytes=config.retention_bytes if config.deletes else -1,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
+        if count == 0:
+            return [], ""
+        if count == len(self.segments):
+            self.roll(now_ms)
+        marked: list[Path] = []
+        for segment in self.segments[:count]:
+            marked += segment.mark_deleted()
+            with suppress(FileNotFoundError):
+                (self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX)).unlink()
+        self.adopt(self.segments[count:])
+        self.raise_start(self.segments[0].base_offset)
+        return marked, reason
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
+        """Put a cleaned segment in the place of its originals, at once for every reader.
+
+        The rename of its directory decides: before it the next start removes the cleaned segment, after it the next start finishes what
+        happens here (`recovery.finish_replacement`).
+        """
+        begin = self.segments.index(old[0])
+        assert list(self.segments[begin : begin + len(old)]) == list(old)
+        end_offset = old[-1].next_offset
+        cleaned.close()
+        swap = cleaned.directory.rename(self.directory / f"{SWAP_PREFIX}{end_offset}")
+        marked = [path for segment in old for path in segment.mark_deleted()]
+        take_swapped(swap)
+        fresh = Segment(self.pool, self.directory, cleaned.base_offset, created_ms=cleaned.created_ms)
+        fresh.next_offset = end_offset
+        fresh.first_timestamp = old[0].first_timestamp
+        self.adopt([*self.segments[:begin], fresh, *self.segments[begin + len(old) :]])
+        for path in marked:
+            path.unlink(missing_ok=True)
+
+    def _remove_files(self, segment: Segment) -> None:
+        for path in segment.mark_deleted():
+            path.unlink(missing_ok=True)
+
+
+def take_swapped(swap: Path) -> None:
+    """Move a cleaned segment's files to their place, the log last: while it is in the swap directory, the move is not finished."""
+    for path in sorted(swap.iterdir(), key=lambda path: path.suffix == SUFFIXES[0]):
+        path.rename(swap.parent / path.name)
+    swap.rmdir()

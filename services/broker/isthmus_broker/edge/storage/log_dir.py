@@ -1,0 +1,165 @@
+"""A log directory: its lock, its identity, and what it says about how it was left."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from isthmus_broker.core.config.properties import parse_properties
+from isthmus_broker.edge.storage.checkpoints import uuid_from_text, uuid_text
+from isthmus_broker.edge.storage.files import DiskFailure, replace_file, sync_path
+
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+METADATA_TOPIC: Final = "__cluster_metadata"
+DELETE_SUFFIX: Final = "-delete"
+FUTURE_SUFFIX: Final = "-future"
+STRAY_SUFFIX: Final = "-stray"
+
+
+class NotFormatted(Exception):
+    """A directory without meta.properties."""
+
+
+class Inconsistent(Exception):
+    """A directory that belongs to another cluster or node."""
+
+
+class Locked(Exception):
+    """Another process uses the directory."""
+
+
+class MetaProperties(NamedTuple):
+    """Whose directory it is."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+
+class PartitionDirectory(NamedTuple):
+    """A directory's name, taken apart."""
+
+    path: Path
+    topic: str
+    partition: int
+    suffix: str  # "", FUTURE_SUFFIX, DELETE_SUFFIX or STRAY_SUFFIX
+
+
+def read_meta(directory: Path) -> MetaProperties:
+    """The identity of a formatted directory; raises NotFormatted."""
+    path = directory / META_PROPERTIES
+    try:
+        values = parse_properties(path.read_text())
+    except FileNotFoundError:
+        raise NotFormatted(
+            f"{directory} has no {META_PROPERTIES}: it was never formatted. Run 'isthmus storage format' for it."
+        ) from None
+    except OSError as error:
+        raise DiskFailure(path, error) from error
+    except ValueError as error:
+        raise Inconsistent(f"{path} is damaged: {error}") from error
+    try:
+        return MetaProperties(values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"]))
+    except (KeyError, ValueError) as error:
+        raise Inconsistent(f"{path} lacks {error}; it must hold cluster.id, node.id and directory.id") from error
+
+
+def write_meta(directory: Path, meta: MetaProperties) -> None:
+    """Format a directory, in Kafka's version 1."""
+    text = (
+        f"#\nversion=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\n"
+        f"directory.id={uuid_text(meta.directory_id)}\n"
+    )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DiskFailure(directory, error) from error
+    replace_file(directory / META_PROPERTIES, text.encode())
+
+
+class LogDir:
+    """One directory of log.dirs, held by this process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.online = True
+        self.was_clean = False
+        self.last_broker_epoch = -1
+        self.directory_id = UUID(int=0)
+        self._lock = -1
+
+    def acquire(self) -> None:
+        """Lock it; a second node on the same directory must not start."""
+        try:
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            self._lock = -1
+            raise Locked(
+                f"{self.path} is used by another process. Stop that node, or give this one its own log.dirs."
+            ) from error
+        except OSError as error:
+            raise DiskFailure(self.path, error) from error
+
+    def take_clean_marker(self) -> None:
+        """Learn whether the last user left in order, and remove the sign so that a crash from here on is seen."""
+        marker = self.path / CLEAN_SHUTDOWN
+        try:
+            self.last_broker_epoch = int(json.loads(marker.read_text())["brokerEpoch"])
+            self.was_clean = True
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError):
+            self.was_clean = True  # an older Kafka leaves an empty file
+        except OSError as error:
+            raise DiskFailure(marker, error) from error
+        marker.unlink()
+        sync_path(self.path)
+
+    def leave_clean_marker(self, broker_epoch: int) -> None:
+        """Everything is on disk, as of the broker's registration with that epoch."""
+        replace_file(self.path / CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
+
+    def release(self) -> None:
+        """Unlock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def partitions(self) -> Iterator[PartitionDirectory]:
+        """The partition directories in it, by name."""
+        try:
+            entries = sorted(entry for entry in self.path.iterdir() if entry.is_dir())
+        except OSError as error:
+            raise DiskFailure(self.path, error) from error
+        for entry in entries:
+            parsed = parse_name(entry)
+            if parsed is not None:
+                yield parsed
+
+    def usable_bytes(self) -> tuple[int, int]:
+        """Total and usable bytes of its file system."""
+        try:
+            facts = os.statvfs(self.path)
+        except OSError as error:
+            raise DiskFailure(self.path, error) from error
+        return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+
+def parse_name(path: Path) -> PartitionDirectory | None:
+    """`topic-7`, or `topic-7.<id>-delete`, `-future` and `-stray`; None for a directory that is no partition."""
+    name, suffix = path.name, ""
+    for candidate in (DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX):
+        if name.endswith(candidate):
+            name, suffix = name.removesuffix(candidate).rpartition(".")[0], candidate
+            break
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdecimal() or topic == METADATA_TOPIC:
+        return None
+    return PartitionDirectory(path, topic, int(number), suffix)

@@ -1,0 +1,341 @@
+"""All logs of a node over all its log directories: opening, making, deleting, flushing, retention, checkpoints.
+
+A directory that fails takes only its own logs offline. Work that would hold up the event loop, syncing closed segments and removing
+files, goes to a worker thread; everything else happens on the loop and needs no locks.
+"""
+
+import asyncio
+import logging
+import resource
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    read_offsets,
+    write_offsets,
+)
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir, PartitionDirectory
+from isthmus_broker.edge.storage.recovery import create_log, open_log
+
+logger = logging.getLogger(__name__)
+
+
+class NoDirectoryLeft(OSError):
+    """Every log directory has failed: a broker without one ends."""
+
+
+CHECKPOINT_INTERVAL_MS: Final = 60_000
+"""How often offsets are checkpointed, as Kafka's log.flush.offset.checkpoint.interval.ms."""
+
+
+class LogManager:
+    """Logs by topic and partition."""
+
+    def __init__(self, directories: Iterable[LogDir], pool: FilePool, config_of: Callable[[str], TopicConfig]) -> None:
+        self.directories = list(directories)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.home: dict[TopicPartition, LogDir] = {}
+        self._forgetting: set[LogDir] = set()
+        self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
+        self.on_directory_failed: Callable[[LogDir, list[TopicPartition]], None] = lambda _directory, _partitions: None
+        self.on_all_failed: Callable[[NoDirectoryLeft], None] = lambda _error: None
+        self._pool = pool
+        self._config_of = config_of
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
+
+    # -- start and stop ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Open every log of every directory; a directory that fails meanwhile goes offline. Raises NoDirectoryLeft."""
+        for directory in self.directories:
+            if directory.online:
+                try:
+                    self._load_directory(directory)
+                except DiskFailure as failure:
+                    self.fail(directory, failure)
+        if not self._works():
+            raise NoDirectoryLeft("no log directory works: the lines above say what is wrong with each")
+
+    def _works(self) -> bool:
+        return any(directory.online for directory in self.directories)
+
+    def _load_directory(self, directory: LogDir) -> None:
+        recovery_points = read_offsets(directory.path / RECOVERY_POINTS)
+        starts = read_offsets(directory.path / LOG_STARTS)
+        watermarks = read_offsets(directory.path / HIGH_WATERMARKS)
+        for found in directory.partitions():
+            if found.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
+                shutil.rmtree(found.path)
+                if found.suffix == FUTURE_SUFFIX:
+                    self.unfinished_moves.append(((found.topic, found.partition), directory))
+            elif not found.suffix:
+                self._load_log(directory, found, recovery_points, starts, watermarks)
+
+    def _load_log(
+        self,
+        directory: LogDir,
+        found: PartitionDirectory,
+        recovery_points: dict[TopicPartition, int],
+        starts: dict[TopicPartition, int],
+        watermarks: dict[TopicPartition, int],
+    ) -> None:
+        key = (found.topic, found.partition)
+        log, recovered = open_log(
+            self._pool,
+            found.path,
+            *key,
+            self._config_of(found.topic),
+            now_ms=now_ms(),
+            clean=directory.was_clean,
+            recovery_point=recovery_points.get(key, 0),
+            log_start_offset=starts.get(key, 0),
+        )
+        log.high_watermark = max(log.log_start_offset, min(watermarks.get(key, 0), log.end_offset))
+        if recovered.bytes_checked or recovered.bytes_cut:
+            logger.info("recovered %s-%d: %d bytes checked, %d cut", *key, *recovered)
+        self._adopt(directory, key, log)
+
+    def _adopt(self, directory: LogDir, key: TopicPartition, log: Log) -> None:
+        log.on_sealed = self._sync_later
+        self.logs[key] = log
+        self.home[key] = directory
+
+    def close(self, broker_epoch: int) -> None:
+        """Sync and close everything, and leave the sign that nothing needs recovery."""
+        self._worker.shutdown(wait=True)
+        for directory in self.directories:
+            if directory.online:
+                try:
+                    for key in self.keys_in(directory):
+                        self.logs[key].close(now_ms())
+                    _write_checkpoints(directory, self._offsets(directory))
+                    directory.leave_clean_marker(broker_epoch)
+                except DiskFailure as failure:
+                    logger.error("log directory %s fails while closing: %s", directory.path, failure)
+            directory.release()
+        self._pool.close_all()
+
+    # -- making and deleting -------------------------------------------------------------------------------------------------
+
+    def create(self, topic: str, partition: int, topic_id: UUID, directory_id: UUID | None = None) -> Log:
+        """A new log in the directory with that id, or else in the one with the fewest; raises DiskFailure."""
+        directory = self._choose(directory_id)
+        key = (topic, partition)
+        try:
+            log = self.create_at(directory.path / f"{topic}-{partition}", key, topic_id)
+        except DiskFailure as failure:
+            self.fail(directory, failure)
+            raise
+        self._adopt(directory, key, log)
+        return log
+
+    def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
+        """A new log in a directory of any name, which nobody finds yet."""
+        log = create_log(self._pool, path, *key, self._config_of(key[0]), topic_id, now_ms=now_ms())
+        log.on_sealed = self._sync_later
+        return log
+
+    def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
+        """Let a complete copy in another directory take the place of a log."""
+        old = self.logs[key]
+        copy.close(now_ms())
+        self.delete(key)
+        path = copy.directory.rename(target.path / f"{key[0]}-{key[1]}")
+        log, _ = open_log(
+            self._pool, path, *key, old.config, now_ms=now_ms(), clean=True, log_start_offset=old.log_start_offset
+        )
+        log.high_watermark = old.high_watermark
+        self._adopt(target, key, log)
+        return log
+
+    def discard(self, copy: Log) -> None:
+        """Remove a copy that nobody needs any more."""
+        for segment in copy.segments:
+            segment.close()
+        self._remove_later([copy.directory], 0)
+
+    def _choose(self, directory_id: UUID | None) -> LogDir:
+        online = [directory for directory in self.directories if directory.online]
+        for directory in online:
+            if directory.directory_id == directory_id:
+                return directory
+        return min(online, key=lambda directory: len(self.keys_in(directory)))
+
+    def delete(self, key: TopicPartition) -> None:
+        """Forget a log at once; its files go after the topic's file.delete.delay.ms."""
+        log = self.logs.pop(key)
+        self._forget_offsets(self.home.pop(key))
+        for segment in log.segments:
+            segment.close()
+        topic, partition = key
+        doomed = log.directory.with_name(f"{topic}-{partition}.{uuid4().hex}{DELETE_SUFFIX}")
+        log.directory.rename(doomed)
+        self._remove_later([doomed], log.config.file_delete_delay_ms)
+
+    def keys_in(self, directory: LogDir) -> list[TopicPartition]:
+        """The partitions whose logs are in that directory."""
+        return [key for key, home in self.home.items() if home is directory]
+
+    # -- failure -------------------------------------------------------------------------------------------------------------
+
+    def fail(self, directory: LogDir, failure: DiskFailure) -> None:
+        """Take a directory offline; the node goes on with the others."""
+        if not directory.online:
+            return
+        directory.online = False
+        lost = self.keys_in(directory)
+        logger.error(
+            "log directory %s fails and goes offline with %d partitions: %s", directory.path, len(lost), failure
+        )
+        for key in lost:
+            for segment in self.logs.pop(key).segments:
+                segment.close()
+            del self.home[key]
+        self.on_directory_failed(directory, lost)
+        if not self._works():
+            self.on_all_failed(NoDirectoryLeft(f"no log directory works any more; the last to fail: {failure}"))
+
+    def fail_log(self, key: TopicPartition, failure: DiskFailure) -> None:
+        """The directory of that log fails."""
+        directory = self.home.get(key)
+        if directory is not None:
+            self.fail(directory, failure)
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write down recovery points, log starts and high watermarks of every directory, without holding up the loop."""
+        for directory in self.directories:
+            if directory.online:
+                self._in_worker(_write_checkpoints, directory, self._offsets(directory))
+
+    def checkpoint_watermarks(self) -> None:
+        """The high watermarks alone, which a follower or a new leader goes on from; they move more often than the rest matters."""
+        for directory in self.directories:
+            if directory.online:
+                watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
+                self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
+
+    def _forget_offsets(self, directory: LogDir) -> None:
+        """Write the checkpoints without the logs deleted in this turn of the loop: a topic made anew must not inherit from them."""
+        if directory not in self._forgetting:
+            self._forgetting.add(directory)
+            asyncio.get_running_loop().call_soon(self._forget_now, directory)
+
+    def _forget_now(self, directory: LogDir) -> None:
+        self._forgetting.discard(directory)
+        if directory.online:
+            self._in_worker(_write_checkpoints, directory, self._offsets(directory))
+
+    def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
+        """The checkpoint files of a directory, by name."""
+        logs = {key: self.logs[key] for key in self.keys_in(directory)}
+        starts = {
+            key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
+        }
+        return {
+            RECOVERY_POINTS: {key: log.recovery_point for key, log in logs.items()},
+            LOG_STARTS: starts,
+            HIGH_WATERMARKS: {key: log.high_watermark for key, log in logs.items()},
+        }
+
+    def _in_worker(self, work: Callable[[LogDir, Any], None], directory: LogDir, argument: object) -> None:
+        """Do disk work in the worker thread; a failure takes the directory offline."""
+        done = asyncio.get_running_loop().run_in_executor(self._worker, work, directory, argument)
+
+        def finished(future: asyncio.Future[None]) -> None:
+            error = future.exception()
+            if isinstance(error, DiskFailure):
+                self.fail(directory, error)
+            elif error is not None:
+                raise error
+
+        done.add_done_callback(finished)
+
+    def delete_expired(self) -> None:
+        """One round of retention over all logs."""
+        for key, log in list(self.logs.items()):
+            try:
+                marked, reason = log.delete_expired(now_ms())
+            except DiskFailure as failure:
+                self.fail_log(key, failure)
+                continue
+            if marked:
+                logger.info("deleted segments of %s-%d below offset %d: %s", *key, log.log_start_offset, reason)
+                self._remove_later(marked, log.config.file_delete_delay_ms)
+
+    def flush_due(self) -> None:
+        """Sync the logs whose flush.ms has passed, and expire idle producers."""
+        now = now_ms()
+        for key, log in list(self.logs.items()):
+            if log.recovery_point < log.end_offset and now - log.flushed_ms >= log.config.flush_ms:
+                try:
+                    log.flush(now)
+                except DiskFailure as failure:
+                    self.fail_log(key, failure)
+
+    def expire_producers(self, expiration_ms: int) -> None:
+        """Forget producer ids that have long been silent."""
+        for log in self.logs.values():
+            log.producers.expire(now_ms(), expiration_ms)
+
+    def _sync_later(self, log: Log) -> None:
+        key = (log.topic, log.partition)
+        offset, files = log.unsynced_files()
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._worker, _sync_files, files)
+
+        def finished(future: asyncio.Future[None]) -> None:
+            error = future.exception()
+            if error is None:
+                log.synced_up_to(offset)
+            elif isinstance(error, DiskFailure):
+                self.fail_log(key, error)
+            else:
+                raise error
+
+        done.add_done_callback(finished)
+
+    def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(delay_ms / 1000, lambda: self._worker.submit(_remove, paths))
+
+
+def _write_checkpoints(directory: LogDir, files: dict[str, dict[TopicPartition, int]]) -> None:
+    for name, offsets in files.items():
+        write_offsets(directory.path / name, offsets)
+
+
+def _sync_files(files: list[Path]) -> None:
+    for path in files:
+        with suppress(FileNotFoundError):  # deleted by retention meanwhile
+            sync_path(path)
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def raise_file_limit() -> int:
+    """Let the process open as many files as the system allows; returns how many the pool may hold."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(64, min(8192, hard // 2))

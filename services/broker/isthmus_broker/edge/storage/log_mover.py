@@ -1,0 +1,112 @@
+"""Moving a log to another directory while it is in use (AlterReplicaLogDirs).
+
+The log is copied batch by batch into a directory named `-future`. When the copy has every record, the two change places between two
+events of the loop, so no reader or writer sees a moment without a log. A node that stops meanwhile begins the copy again at its next
+start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import uuid4
+
+from isthmus_broker.edge.clock import now_ms
+from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import FUTURE_SUFFIX, LogDir
+from isthmus_broker.edge.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+SLICE: Final = 1024 * 1024
+"""Bytes copied before the loop serves somebody else."""
+_UPPER: Final = 2**63 - 1
+
+
+class LogMover:
+    """The moves under way."""
+
+    def __init__(
+        self, logs: LogManager, bytes_per_second: Callable[[], float], moved: Callable[[TopicPartition, Log], None]
+    ) -> None:
+        self._logs = logs
+        self._bytes_per_second = bytes_per_second
+        self._moved = moved
+        self._moves: dict[TopicPartition, tuple[LogDir, Log, asyncio.Task[None]]] = {}
+
+    def moves(self) -> list[tuple[TopicPartition, LogDir, Log]]:
+        """The partitions that move, where to, and the copy so far."""
+        return [(key, target, copy) for key, (target, copy, _) in self._moves.items()]
+
+    def resume(self) -> None:
+        """Begin again the moves that the last stop interrupted."""
+        for key, directory in self._logs.unfinished_moves:
+            if key in self._logs.logs:
+                self.move(key, directory)
+        self._logs.unfinished_moves.clear()
+
+    def move(self, key: TopicPartition, target: LogDir) -> None:
+        """Move a log, instead of any move of it under way; to where it is already, only that is given up. Raises DiskFailure."""
+        under_way = self._moves.get(key)
+        if under_way is not None and under_way[0] is target:
+            return
+        self.cancel(key)
+        if self._logs.home[key] is target:
+            return
+        topic, partition = key
+        copy = self._logs.create_at(
+            target.path / f"{topic}-{partition}.{uuid4().hex}{FUTURE_SUFFIX}", key, self._logs.logs[key].topic_id
+        )
+        copy.restart_at(self._logs.logs[key].log_start_offset, now_ms())
+        task = asyncio.get_running_loop().create_task(self._run(key, target, copy))
+        self._moves[key] = (target, copy, task)
+
+    def truncated(self, key: TopicPartition, end_offset: int) -> None:
+        """A log that moves was cut: what comes after is another history, so its copy is cut as well."""
+        under_way = self._moves.get(key)
+        if under_way is not None:
+            under_way[1].truncate_to(end_offset, now_ms())
+
+    def cancel(self, key: TopicPartition) -> None:
+        """Give up a move and remove the copy."""
+        move = self._moves.pop(key, None)
+        if move is not None:
+            move[2].cancel()
+            self._logs.discard(move[1])
+
+    def stop(self) -> None:
+        """The node stops: leave the copies, so that the next start knows of the moves."""
+        for _, _, task in self._moves.values():
+            task.cancel()
+
+    async def _run(self, key: TopicPartition, target: LogDir, copy: Log) -> None:
+        try:
+            while True:
+                source = self._logs.logs.get(key)
+                if source is None:
+                    self.cancel(key)
+                    return
+                copied = self._copy_slice(source, copy)
+                if copied == 0:
+                    break
+                limit = self._bytes_per_second()
+                await asyncio.sleep(copied / limit if limit < _UPPER else 0)
+            del self._moves[key]
+            self._moved(key, self._logs.replace(key, target, copy))
+            logger.info("moved %s-%d to %s", *key, target.path)
+        except DiskFailure as failure:
+            self._moves.pop(key, None)
+            self._logs.fail(target if target.path in failure.path.parents else self._logs.home[key], failure)
+
+    @staticmethod
+    def _copy_slice(source: Log, copy: Log) -> int:
+        """Copy what comes next; 0 when the copy is complete."""
+        if copy.end_offset < source.log_start_offset:
+            copy.restart_at(source.log_start_offset, now_ms())
+        found = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
+        if found.size == 0:
+            return 0
+        copy.append_as_given(found.records(), now_ms())
+        return found.size

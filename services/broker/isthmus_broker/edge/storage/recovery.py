@@ -1,0 +1,195 @@
+"""Opening a log: after a clean shutdown from its indexes alone, after a crash by checking what lies above the recovery point.
+
+A batch that is torn, has a wrong checksum or an offset that does not rise ends the log there: it was never acknowledged as durable, and
+nothing after it can be believed.
+"""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from isthmus_wire.records import checksum_matches
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.edge.storage.checkpoints import (
+    read_epochs,
+    read_topic_id,
+    write_epochs,
+    write_topic_id,
+)
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, take_swapped
+from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
+
+
+class Recovered(NamedTuple):
+    """What opening a log had to do, for the log line and for tests."""
+
+    bytes_checked: int
+    bytes_cut: int
+
+
+def create_log(
+    pool: FilePool,
+    directory: Path,
+    topic: str,
+    partition: int,
+    config: TopicConfig,
+    topic_id: UUID | None,
+    *,
+    now_ms: int,
+) -> Log:
+    """A new, empty log."""
+    try:
+        directory.mkdir(parents=True)
+    except OSError as error:
+        raise DiskFailure(directory, error) from error
+    if topic_id is not None:
+        write_topic_id(directory, topic_id)
+    log = Log(pool, directory, topic, partition, config, now_ms=now_ms)
+    log.topic_id = topic_id
+    log.pool.descriptor(str(log.add_segment(0, now_ms).path))
+    return log
+
+
+def open_log(
+    pool: FilePool,
+    directory: Path,
+    topic: str,
+    partition: int,
+    config: TopicConfig,
+    *,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> tuple[Log, Recovered]:
+    """The log in `directory`, whose last user closed it cleanly or did not."""
+    try:
+        return _open(pool, directory, Log(pool, directory, topic, partition, config, now_ms=now_ms),
+                     now_ms=now_ms, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)  # fmt: skip
+    except DiskFailure:
+        raise
+    except OSError as error:
+        raise DiskFailure(directory, error) from error
+
+
+def _open(
+    pool: FilePool, directory: Path, log: Log, *, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int
+) -> tuple[Log, Recovered]:
+    log.topic_id = read_topic_id(directory)
+    remove_leftovers(directory)
+    segments = [Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(directory)]
+    recovered = Recovered(0, 0)
+    if segments:
+        log.adopt(segments)
+        recovered = _settle(log, clean=clean, recovery_point=recovery_point)
+    else:
+        pool.descriptor(str(log.add_segment(log_start_offset, now_ms).path))
+    log.log_start_offset = max(log_start_offset, log.segments[0].base_offset)
+    log.recovery_point = log.end_offset if clean else min(recovery_point, log.end_offset)
+    log.high_watermark = log.log_start_offset
+    log.epochs = EpochHistory(read_epochs(directory))
+    if log.epochs.truncate_from_end(log.end_offset):
+        write_epochs(directory, log.epochs.entries)
+    log.count_markers()
+    log.rebuild_producers()
+    return log, recovered
+
+
+def segment_bases(directory: Path) -> list[int]:
+    """Base offsets of the segments, ascending."""
+    return sorted(int(path.stem) for path in directory.glob("*" + SUFFIXES[0]))
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Finish what the last run was about to: deletions that were marked, and files that were being written."""
+    for pattern in ("*" + DELETED_SUFFIX, "*.tmp"):
+        for path in directory.glob(pattern):
+            path.unlink()
+    if (directory / CLEANED_DIRECTORY).exists():
+        shutil.rmtree(directory / CLEANED_DIRECTORY)
+    for swap in directory.glob(SWAP_PREFIX + "*"):
+        finish_replacement(directory, swap)
+
+
+def finish_replacement(directory: Path, swap: Path) -> None:
+    """A cleaned segment was about to take the place of its originals, which end where the swap directory's name says."""
+    cleaned = segment_bases(swap)
+    if not cleaned:  # the log itself has moved, so everything has
+        swap.rmdir()
+        return
+    end_offset = int(swap.name.removeprefix(SWAP_PREFIX))
+    for base in segment_bases(directory):
+        if cleaned[0] <= base < end_offset:
+            for suffix in SUFFIXES:
+                (directory / file_name(base, suffix)).unlink(missing_ok=True)
+    take_swapped(swap)
+
+
+def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
+    """Find out where each segment ends; above the recovery point of an unclean log, check every batch."""
+    segments = log.segments
+    checked = cut = 0
+    for number, segment in enumerate(segments):
+        is_last = number == len(segments) - 1
+        next_base = None if is_last else segments[number + 1].base_offset
+        if clean or (next_base is not None and next_base <= recovery_point):
+            _trust(log, segment, next_base)
+            continue
+        good_from, good_size = check_segment(log, segment, recovery_point)
+        checked += good_size - good_from
+        torn = segment.size - good_size
+        # Compaction leaves gaps between segments; where nothing does, one means that a file lost its end.
+        hole = next_base is not None and next_base != segment.next_offset and not log.config.leaves_gaps
+        if torn or hole:
+            cut += torn + sum(later.size for later in segments[number + 1 :])
+            log.pool.truncate(str(segment.path), good_size)
+            segment.size = good_size
+            for later in segments[number + 1 :]:
+                for path in later.mark_deleted():
+                    path.unlink()
+            log.adopt(segments[: number + 1])
+            log.drop_producer_snapshots(above=segment.next_offset)
+            break
+    return Recovered(checked, cut)
+
+
+def _trust(log: Log, segment: Segment, next_base: int | None) -> None:
+    interval = log.config.index_interval_bytes
+    if next_base is None or (len(segment.offsets) == 0 and segment.size > 2 * interval):
+        start = segment.offsets.position_for(2**62 - 1)
+        segment.rescan(start, interval)
+        segment.learn_first_timestamp()
+    if next_base is not None:
+        segment.next_offset = next_base
+
+
+def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int, int]:
+    """Rebuild the indexes from the recovery point on; returns where checking began, and where the last good batch ends."""
+    interval = log.config.index_interval_bytes
+    begin = segment.offsets.position_for(recovery_point) if recovery_point > segment.base_offset else 0
+    expected = segment.base_offset
+    if begin > 0:
+        expected = next(segment.headers(begin)).header.base_offset
+    segment.offsets.truncate(expected)
+    segment.times.truncate(expected)
+    segment.aborted.truncate(expected)
+    end = begin
+    segment.rescan(segment.size, interval)  # forget what the cut indexes said
+    for position, header in segment.headers(begin):
+        # The checksum does not cover the base offset, so it is held against its neighbour.
+        gap = header.base_offset - expected
+        if gap < 0 or (gap > 0 and not log.config.leaves_gaps) or header.last_offset_delta < 0:
+            break
+        if not checksum_matches(segment.read(position, header.size), header):
+            break
+        segment.note(position, header, interval)
+        expected = header.last_offset + 1
+        end = position + header.size
+    segment.offsets.write_tail()
+    segment.times.write_tail()
+    segment.learn_first_timestamp()
+    return begin, end

@@ -1,0 +1,247 @@
+"""One segment: a file of batches and its indexes."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from isthmus_wire.compression import Bytes
+from isthmus_wire.errors import CorruptBatch
+from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at, iterate_records
+
+from isthmus_broker.core.log.retention import SegmentFacts
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+
+SCAN_MIN: Final = 1024
+"""Bytes read at once when looking for one batch header; where batches are small and follow one another, it grows to `SCAN_MAX`."""
+SCAN_MAX: Final = 64 * 1024
+DELETED_SUFFIX: Final = ".deleted"
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+
+
+class Placed(NamedTuple):
+    """A batch header and where its batch begins."""
+
+    position: int
+    header: BatchHeader
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp and offset, with the epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name of a segment's file."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class SegmentGone(Exception):
+    """The segment was deleted while somebody still read it."""
+
+
+class Segment:
+    """Batches from `base_offset` on."""
+
+    def __init__(self, pool: FilePool, directory: Path, base_offset: int, *, created_ms: int) -> None:
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.directory = directory
+        self.path = directory / file_name(base_offset, ".log")
+        self._file = str(self.path)
+        self._pool = pool
+        self.size = _size_of(self.path)
+        self.offsets = OffsetIndex(pool, *self._index(".index"))
+        self.times = TimeIndex(pool, *self._index(".timeindex"))
+        transactions = directory / file_name(base_offset, ".txnindex")
+        self.aborted = TransactionIndex(pool, transactions, _size_of(transactions))
+        self.next_offset = base_offset
+        self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
+        self.first_timestamp: int | None = None
+        self._since_index = 0
+        self._is_preallocated = False
+        self.is_gone = False
+
+    def _index(self, suffix: str) -> tuple[Path, int, int]:
+        path = self.directory / file_name(self.base_offset, suffix)
+        return path, self.base_offset, _size_of(path)
+
+    def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
+        """Add one batch, whose offsets are set; returns its position."""
+        position = self.size
+        self._pool.write_at(self._file, [batch], position)
+        self.size = position + len(batch)
+        self.note(position, header, index_interval)
+        return position
+
+    def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
+        """Index a batch that is in the file."""
+        if self.first_timestamp is None:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.largest_timestamp:
+            self.largest_timestamp = header.max_timestamp
+            self.largest_timestamp_offset = header.last_offset
+        if self._since_index > index_interval:
+            self.offsets.add(header.last_offset, position)
+            self.times.add(self.largest_timestamp, self.largest_timestamp_offset)
+            self._since_index = 0
+        self._since_index += header.size
+        self.next_offset = header.last_offset + 1
+
+    def preallocate(self, size: int) -> None:
+        """Make the file as large as it may become, as Kafka does with `preallocate`; `seal` cuts what was not needed."""
+        self._pool.truncate(self._file, size)
+        self._is_preallocated = True
+
+    def fits(self, last_offset: int) -> bool:
+        """Whether an offset can be told relative to the base."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    def facts(self) -> SegmentFacts:
+        """What retention asks."""
+        timestamp = self.largest_timestamp
+        if (
+            timestamp < 0 and self.size
+        ):  # no record told its time, so the file's age stands for it; an empty segment has no file yet
+            timestamp = self._modified_ms()
+        return SegmentFacts(self.base_offset, self.next_offset, self.size, timestamp)
+
+    def _modified_ms(self) -> int:
+        try:
+            return self.path.stat().st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise DiskFailure(self.path, error) from error
+
+    def headers(self, position: int = 0, end: int | None = None) -> Iterator[Placed]:
+        """Headers of the whole batches from `position` on; stops silently at the first that is torn or no batch."""
+        end = self.size if end is None else end
+        window = b""
+        start, size = position, SCAN_MIN
+        while position + HEADER_SIZE <= end:
+            if position - start + HEADER_SIZE > len(window):
+                size = min(2 * size, SCAN_MAX) if position <= start + len(window) else SCAN_MIN
+                window, start = self.read(position, size), position
+                if len(window) < HEADER_SIZE:
+                    return
+            header = header_at(window, position - start)
+            if header.magic != MAGIC or header.length < HEADER_SIZE - LENGTH_END or position + header.size > end:
+                return
+            yield Placed(position, header)
+            position += header.size
+
+    def locate(self, offset: int) -> Placed | None:
+        """The first batch that ends at or after `offset`."""
+        for placed in self.headers(self.offsets.position_for(offset)):
+            if placed.header.last_offset >= offset:
+                return placed
+        return None
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of the file, never beyond what was appended."""
+        if self.is_gone:
+            raise SegmentGone(f"{self.path} was deleted")
+        return self._pool.read_at(self._file, min(size, self.size - position), position)
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
+        """The first record at or after `from_offset` that is not earlier than `timestamp`."""
+        start = max(self.times.offset_for(timestamp), from_offset)
+        for position, header in self.headers(self.offsets.position_for(start)):
+            if header.max_timestamp < timestamp or header.last_offset < from_offset:
+                continue
+            for record in iterate_records(self.read(position, header.size)):
+                if record.timestamp >= timestamp and record.offset >= from_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        return None
+
+    def latest_record(self) -> TimestampOffset | None:
+        """The first of the records with the largest timestamp."""
+        if self.largest_timestamp < 0:
+            return None
+        placed = self.locate(self.largest_timestamp_offset)
+        if placed is None:
+            return None
+        header = placed.header
+        for record in iterate_records(self.read(placed.position, header.size)):
+            if record.timestamp == self.largest_timestamp:
+                return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        raise CorruptBatch(
+            f"no record of the batch at {header.base_offset} has its max timestamp {header.max_timestamp}"
+        )
+
+    def truncate(self, end_offset: int, index_interval: int) -> None:
+        """Cut the batches that hold `end_offset` or more."""
+        placed = self.locate(end_offset)
+        if placed is None:
+            return
+        self._pool.truncate(self._file, placed.position)
+        self.size = placed.position
+        self.offsets.truncate(end_offset)
+        self.times.truncate(end_offset)
+        self.aborted.truncate(end_offset)
+        self.rescan(self.offsets.position_for(end_offset), index_interval)
+
+    def rescan(self, position: int, index_interval: int) -> None:
+        """Learn next offset and largest timestamp again, from the indexes and the batches after `position`."""
+        self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
+        self.next_offset = self.base_offset
+        self._since_index = 0
+        for placed in self.headers(position):
+            self.note(placed.position, placed.header, index_interval)
+
+    def seal(self) -> None:
+        """No more appends come: complete the time index and write what the indexes held back."""
+        if self.largest_timestamp >= 0:
+            self.times.add(self.largest_timestamp, self.largest_timestamp_offset)
+        self.offsets.write_tail()
+        self.times.write_tail()
+        if self._is_preallocated:
+            self._pool.truncate(self._file, self.size)
+            self._is_preallocated = False
+
+    def make_durable(self) -> None:
+        """Sync the file and its indexes."""
+        self._pool.sync(self._file)
+        self.offsets.make_durable()
+        self.times.make_durable()
+        if len(self.aborted):
+            self.aborted.make_durable()
+
+    def files(self) -> list[Path]:
+        """The files that exist."""
+        paths = [self.directory / file_name(self.base_offset, suffix) for suffix in SUFFIXES]
+        return [path for path in paths if path.exists()]
+
+    def learn_first_timestamp(self) -> None:
+        """The first batch's time, from which the age of the segment counts."""
+        first = next(self.headers(), None)
+        self.first_timestamp = first.header.max_timestamp if first else None
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for suffix in SUFFIXES:
+            self._pool.close(str(self.directory / file_name(self.base_offset, suffix)))
+
+    def mark_deleted(self) -> list[Path]:
+        """Rename the files, so that they are gone for every reader and for the next start; returns what to remove later."""
+        self.close()
+        self.is_gone = True
+        marked = []
+        for suffix in SUFFIXES:
+            path = self.directory / file_name(self.base_offset, suffix)
+            with suppress(FileNotFoundError):
+                marked.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
+        return marked
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise DiskFailure(path, error) from error

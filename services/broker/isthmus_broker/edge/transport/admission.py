@@ -1,0 +1,112 @@
+"""The door of a node: who connects waits here for room, is turned away, or makes others give way."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from isthmus_broker.core.config.definitions import BROKER_CONFIGS
+from isthmus_broker.core.config.node_config import NodeConfig
+from isthmus_broker.core.connection_quota import UNLIMITED, ConnectionLimits, ConnectionQuota, ListenerLimits
+from isthmus_broker.edge.clock import monotonic_ms
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.transport.listener import Listener
+
+logger = logging.getLogger(__name__)
+
+REFUSALS_PER_LINE: Final = 1000
+"""Connections turned away between two log lines about it."""
+
+
+class Admission:
+    """Shared by the listeners that are counted together."""
+
+    def __init__(self, limits: ConnectionLimits, protected: str | None = None) -> None:
+        self._quota = ConnectionQuota(limits, protected)
+        self._listeners: list[Listener] = []
+        self._changed = asyncio.Event()
+        self._refused = 0
+
+    def watch(self, listener: "Listener") -> None:
+        """Its connections may have to give way."""
+        self._listeners.append(listener)
+
+    def change(self, limits: ConnectionLimits) -> None:
+        """Hold to other limits from now on, towards connections that are there as well."""
+        self._quota.limits = limits
+        self._give_way()
+        self._changed.set()
+
+    async def enter(self, listener: str, address: str) -> bool:
+        """Wait for room and take it; False when the address has connections enough."""
+        while (wait_ms := self._quota.wait_ms(listener, monotonic_ms())) != 0:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                    await self._changed.wait()
+        if not self._quota.opened(listener, address, monotonic_ms()):
+            if self._refused % REFUSALS_PER_LINE == 0:
+                logger.warning("too many connections from %s on %s, refusing another", address, listener)
+            self._refused += 1
+            return False
+        self._give_way()
+        return True
+
+    def leave(self, listener: str, address: str) -> None:
+        """Make room again."""
+        self._quota.closed(listener, address)
+        self._changed.set()
+
+    def _give_way(self) -> None:
+        """Close the connections that were silent for longest."""
+        count = self._quota.excess
+        if not count:
+            return
+        others = [one for one in self._listeners if one.listener_name != self._quota.protected]
+        open_ones = sorted(
+            (
+                (connection.active_at, number, connection)
+                for number, one in enumerate(others)
+                for connection in one.open()
+            ),
+            key=lambda entry: entry[0],
+        )
+        for _, number, connection in open_ones[:count]:
+            others[number].drop(connection, "max.connections is reached")
+
+
+def connection_limits(config: NodeConfig) -> ConnectionLimits:
+    """What the settings in force say; a name among the addresses stands for what it resolves to."""
+    settings, texts = config.settings, config.layers.effective()
+    overrides: dict[str, int] = {}
+    for name, limit in config.max_connections_per_ip_overrides.items():
+        overrides.update(dict.fromkeys(_addresses(name), limit))
+    return ConnectionLimits(
+        connections_max=settings.max_connections,
+        rate_max=settings.max_connection_creation_rate,
+        per_address_max=settings.max_connections_per_ip,
+        per_address_overrides=overrides,
+        listeners={entry.name: _of_listener(texts, entry.name) for entry in config.listeners.bound},
+    )
+
+
+def _of_listener(texts: Mapping[str, str], name: str) -> ListenerLimits:
+    """`listener.name.<name>.max.connections` and its like; a listener without them has no limit of its own."""
+    limits = []
+    for key in ("max.connections", "max.connection.creation.rate"):
+        text = texts.get(f"listener.name.{name.lower()}.{key}")
+        limit = UNLIMITED if text is None else BROKER_CONFIGS[key].parse(text)
+        assert isinstance(limit, int)
+        limits.append(limit)
+    return ListenerLimits(*limits)
+
+
+def _addresses(name: str) -> list[str]:
+    try:
+        return sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+    except OSError as error:
+        logger.error("max.connections.per.ip.overrides names %s, which is no address: %s", name, error)
+        return []

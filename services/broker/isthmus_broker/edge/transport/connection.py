@@ -1,0 +1,382 @@
+"""One client's connection: bytes to requests, responses to bytes, in order.
+
+A connection serves one request at a time, as Kafka's does: the next frame is looked at when the response to the last has been handed to the
+socket. The frame is a view of the receive buffer and valid only while its handler runs. A request that has done its work and only waits for
+others, as a produce for its replicas, may defer its answer: those behind it are served meanwhile, and all are answered in order.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, cast
+
+from isthmus_wire.errors import DecodeError
+from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
+from isthmus_wire.messages import decode_request, encode_response
+
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.segment import SegmentGone
+from isthmus_broker.edge.transport.budget import Budget
+from isthmus_broker.edge.transport.chunks import FileRange
+from isthmus_broker.edge.transport.limits import (
+    BUFFER_STEP,
+    DEFERRED_MAX,
+    ORDINARY_FRAME,
+    PIECE_SIZE,
+    RECEIVE_BUFFER_KEPT,
+    RECEIVE_BUFFER_MIN,
+    STALLED_SECONDS,
+    SWEEP_SECONDS,
+    WRITE_HIGH_WATER,
+)
+
+logger = logging.getLogger(__name__)
+
+Chunk = bytes | bytearray | memoryview
+_LENGTH_SIZE: Final = FRAME_LENGTH.size
+
+
+class ConnectionRefused(Exception):
+    """The peer sent something after which the stream makes no sense; the connection is closed with one log line."""
+
+
+class Owner(Protocol):
+    """Whom a connection belongs to."""
+
+    listener_name: str
+    frame_max: int
+    budget: Budget
+
+    def opened(self, connection: "Connection") -> bool:
+        """Whether there is room for it."""
+        ...
+
+    def closed(self, connection: "Connection") -> None:
+        """It is gone."""
+        ...
+
+    def handle(self, request: "Request") -> None:
+        """Serve a request: reply at once or later; raises ConnectionRefused or DecodeError."""
+        ...
+
+
+class Request:
+    """One request, until it is answered."""
+
+    __slots__ = ("_deferred", "connection", "frame", "header")
+
+    def __init__(self, connection: "Connection", header: RequestHeader, frame: memoryview) -> None:
+        self.connection = connection
+        self.header = header
+        self.frame = frame
+        self._deferred: _Deferred | None = None
+
+    def defer(self, on_abandoned: Callable[[], None]) -> None:
+        """Answer later, and let the requests behind be served; `on_abandoned` is called if the client goes away before."""
+        self._deferred = self.connection.defer(on_abandoned)
+
+    def reply(self, *chunks: Chunk | FileRange) -> None:
+        """Send the response whose body the chunks are."""
+        size = sum(map(len, chunks))
+        header = self.header
+        prefix = encode_response_prefix(header.api_key, header.api_version, header.correlation_id, size)
+        if self._deferred is None:
+            self.connection.send(prefix, chunks)
+        else:
+            self.connection.send_deferred(self._deferred, (prefix, *chunks))
+
+    def decode(self) -> Any:
+        """The body as the highest version's class; raises DecodeError."""
+        return decode_request(self.header.api_key, self.header.api_version, bytes(self.frame), self.header.size)
+
+    def respond(self, response: Any) -> None:
+        """Send a response of the highest version's class, in the version that was asked."""
+        self.reply(encode_response(self.header.api_key, self.header.api_version, response))
+
+    def finish(self) -> None:
+        """The request wants no response."""
+        self.connection.send(b"", ())
+
+
+class _Deferred:
+    """An answer that is owed, in its place among the others; without chunks it is not there yet."""
+
+    __slots__ = ("chunks", "on_abandoned")
+
+    def __init__(self, on_abandoned: Callable[[], None]) -> None:
+        self.on_abandoned = on_abandoned
+        self.chunks: Sequence[Chunk | FileRange] | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one socket."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(RECEIVE_BUFFER_MIN)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._serving = False  # a request is being served, and has neither been answered nor deferred
+        self._draining = False  # inside the loop over frames
+        self._reading_paused = False
+        self._writing_paused = False
+        self._borrowed = 0
+        self._unsent: deque[FileRange | Chunk] = deque()
+        self._owed: deque[_Deferred] = deque()  # deferred answers, and those that wait behind one
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called when the client goes away while its request still waits, so that nothing is kept for it."""
+        self.active_at = 0.0
+        self.peer_host = "unknown"
+        self.peer = "unknown"
+        self.software: tuple[str, str] | None = None
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that accepted it, which decides the addresses a client is told."""
+        return self._owner.listener_name
+
+    # -- asyncio's side ------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, not the class
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.peer_host = str(peer[0])
+            self.peer = f"{peer[0]}:{peer[1]}"
+        self.active_at = asyncio.get_running_loop().time()
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if not self._owner.opened(self):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._unsent.clear()
+        if self.on_abandoned is not None:
+            self.on_abandoned()
+            self.on_abandoned = None
+        for deferred in self._owed:
+            deferred.on_abandoned()
+        self._owed.clear()
+        self._return_loan()
+        self._owner.closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        assert self._end < len(self._buffer), "reading is paused while there is no room"
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self.active_at = asyncio.get_running_loop().time()
+        if not self._must_wait:
+            self._serve_frames()
+        if self._end == len(self._buffer):
+            self._make_room()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self.active_at = asyncio.get_running_loop().time()
+        self._send_more()
+        if not self._must_wait:
+            self._serve_frames()
+
+    # -- requests ------------------------------------------------------------------------------------------------------------
+
+    def _serve_frames(self) -> None:
+        """Serve the whole frames in the buffer until one must wait."""
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while not self._must_wait and self._transport is not None:
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._serve(frame)
+        except (ConnectionRefused, DecodeError) as refusal:
+            self.close(f"it sent what is no request: {refusal}")
+        except Exception:
+            logger.exception("a request of %s failed", self.peer)
+            self.close("of a fault of this node")
+        finally:
+            self._draining = False
+        if not self._must_wait and self._reading_paused:
+            if self._end == len(self._buffer):
+                self._make_room()
+            if self._end < len(self._buffer):
+                self._resume_reading()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether the next frame may not be looked at yet."""
+        return self._serving or bool(self._unsent) or self._writing_paused or len(self._owed) >= DEFERRED_MAX
+
+    def _next_frame(self) -> memoryview | None:
+        available = self._end - self._start
+        if available < _LENGTH_SIZE:
+            return None
+        (size,) = FRAME_LENGTH.unpack_from(self._buffer, self._start)
+        if size <= 0 or size > self._owner.frame_max:
+            raise ConnectionRefused(f"a frame of {size} bytes; the most is {self._owner.frame_max}")
+        if available < _LENGTH_SIZE + size:
+            return None
+        begin = self._start + _LENGTH_SIZE
+        self._start = begin + size
+        return self._view[begin : self._start]
+
+    def _serve(self, frame: memoryview) -> None:
+        self._serving = True
+        self._owner.handle(Request(self, decode_request_header(frame), frame))
+        if self._start == self._end:
+            self._start = self._end = 0
+
+    def _make_room(self) -> None:
+        """The buffer is full: move what is left to its front, or grow to the frame that is arriving, or wait."""
+        left = self._end - self._start
+        if self._start > 0:
+            self._view[:left] = self._view[self._start : self._end]
+            self._start, self._end = 0, left
+        elif self._must_wait:
+            self._pause_reading()  # the rest waits in the kernel until this request is answered
+        else:
+            (size,) = FRAME_LENGTH.unpack_from(self._buffer)
+            self._grow(_LENGTH_SIZE + size)
+
+    def _grow(self, frame_size: int) -> None:
+        capacity = -(-frame_size // BUFFER_STEP) * BUFFER_STEP
+        wanted = max(0, capacity - ORDINARY_FRAME)
+        if self._borrowed >= wanted or self._owner.budget.take(wanted - self._borrowed):
+            self._borrowed = max(self._borrowed, wanted)
+            self._replace_buffer(capacity)
+            self._resume_reading()
+        else:
+            self._pause_reading()
+            self._owner.budget.wait(self._retry_growth)
+
+    def _retry_growth(self) -> None:
+        if self._transport is not None and self._end == len(self._buffer):
+            self._make_room()
+
+    def _return_loan(self) -> None:
+        borrowed, self._borrowed = self._borrowed, 0
+        self._owner.budget.give_back(borrowed)
+
+    def _replace_buffer(self, capacity: int) -> None:
+        left = self._end - self._start
+        fresh = bytearray(capacity)
+        fresh[:left] = self._view[self._start : self._end]
+        self._buffer, self._view = fresh, memoryview(fresh)
+        self._start, self._end = 0, left
+
+    def sweep(self, now: float) -> None:
+        """Give back a large buffer that is not used, or close a connection whose large frame does not arrive."""
+        quiet = now - self.active_at
+        if self._start == self._end:
+            if quiet > SWEEP_SECONDS and len(self._buffer) > RECEIVE_BUFFER_KEPT:
+                self._replace_buffer(RECEIVE_BUFFER_MIN)
+                self._return_loan()
+        elif self._borrowed and quiet > STALLED_SECONDS:
+            self.close(f"a frame of {len(self._buffer)} bytes did not arrive for {STALLED_SECONDS:.0f} s")
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    # -- responses -----------------------------------------------------------------------------------------------------------
+
+    def send(self, prefix: bytes, chunks: Sequence[Chunk | FileRange]) -> None:
+        """Answer the request being served, and go on to the next frame."""
+        if self._transport is None:
+            return
+        assert self._serving, "a request is answered once"
+        self._serving = False
+        self.on_abandoned = None
+        if prefix and self._owed:
+            behind = _Deferred(_nobody_waits)
+            behind.chunks = (prefix, *chunks)
+            self._owed.append(behind)
+        elif prefix:
+            self._unsent.append(prefix)
+            self._unsent.extend(chunks)
+            self._send_more()
+        self._go_on()
+
+    def defer(self, on_abandoned: Callable[[], None]) -> _Deferred:
+        """The request being served is answered later, in its turn; the next may be served."""
+        assert self._serving, "a request is deferred while it is served"
+        self._serving = False
+        deferred = _Deferred(on_abandoned)
+        self._owed.append(deferred)
+        self._go_on()
+        return deferred
+
+    def send_deferred(self, deferred: _Deferred, chunks: Sequence[Chunk | FileRange]) -> None:
+        """An answer is there: it goes out when all before it have gone."""
+        if self._transport is None:
+            return
+        deferred.chunks = chunks
+        while self._owed and (ready := self._owed[0].chunks) is not None:
+            self._owed.popleft()
+            self._unsent.extend(ready)
+        self._send_more()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._must_wait and not self._draining:
+            self._serve_frames()
+
+    def _send_more(self) -> None:
+        """Hand chunks to the socket while it takes them."""
+        transport = self._transport
+        small: list[Chunk] = []
+        while self._unsent and transport is not None and not self._writing_paused:
+            chunk = self._unsent[0]
+            if not isinstance(chunk, FileRange):
+                small.append(chunk)
+                self._unsent.popleft()
+                continue
+            piece = self._read_piece(chunk)
+            if piece is None:
+                return
+            if not len(chunk):
+                self._unsent.popleft()
+            transport.writelines([*small, piece])
+            small = []
+        if small and transport is not None:
+            transport.write(small[0] if len(small) == 1 else b"".join(small))
+
+    def _read_piece(self, chunk: FileRange) -> bytes | None:
+        try:
+            piece = chunk.take(PIECE_SIZE)
+        except (DiskFailure, SegmentGone) as error:
+            self.close(f"a response could not be read from disk: {error}")
+            return None
+        if not piece:
+            self.close("a response could not be read from disk: the file has become shorter")
+            return None
+        return piece
+
+    def close(self, reason: str) -> None:
+        """Drop the connection, with one line that says why."""
+        if self._transport is not None:
+            logger.info("closing the connection of %s because %s", self.peer, reason)
+            self._transport.abort()
+            self._transport = None
+
+
+def _nobody_waits() -> None:
+    """An answer that is only in line has nobody to be told that it is not wanted any more."""

@@ -1,0 +1,160 @@
+"""A listening socket and its connections, within the node's limits."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from isthmus_broker.edge.transport.admission import Admission
+from isthmus_broker.edge.transport.budget import Budget
+from isthmus_broker.edge.transport.connection import Connection, Request
+from isthmus_broker.edge.transport.limits import ACCEPT_PAUSE_SECONDS, SWEEP_SECONDS, SWEEP_SECONDS_MIN
+from isthmus_broker.edge.transport.memory import give_back_memory
+
+logger = logging.getLogger(__name__)
+
+
+class ListenerSettings(NamedTuple):
+    """What is fixed when the node starts."""
+
+    frame_max: int
+    idle_ms: int  # negative: a silent connection stays
+    backlog: int
+
+
+class Listener:
+    """One entry of `listeners`."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: ListenerSettings,
+        admission: Admission,
+        budget: Budget,
+        serve: Callable[[Request], None],
+    ) -> None:
+        self.listener_name = name
+        self.frame_max = settings.frame_max
+        self.budget = budget
+        self.handle = serve
+        self.port = 0
+        self.on_closed: Callable[[Connection], None] = lambda _connection: None
+        self._settings = settings
+        self._admission = admission
+        self._addresses: dict[Connection, str] = {}
+        self._ended = False  # some connection, since the last sweep
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._sweep: asyncio.TimerHandle | None = None
+        admission.watch(self)
+
+    async def bind(self, host: str, port: int) -> None:
+        """Take the address, without accepting yet; an empty host means every address, port 0 any that is free."""
+        loop = asyncio.get_running_loop()
+        self.port = port
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listening = socket.socket(family, kind, protocol)
+            self._sockets.append(listening)
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                listening.bind((address[0], self.port, *address[2:]))
+            except OSError as error:
+                why = f"{self.listener_name} cannot listen on {address[0]}:{self.port}: {error.strerror}"
+                raise OSError(error.errno, why) from error
+            self.port = listening.getsockname()[1]
+
+    async def accept(self) -> None:
+        """Serve whoever connects from now on."""
+        assert self._sockets, "bind first"
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            listening.listen(self._settings.backlog)
+            self._accepting.append(loop.create_task(self._accept_from(listening)))
+        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
+
+    async def _accept_from(self, listening: socket.socket) -> None:
+        """One after another: who must wait for room holds up those behind, and what comes after stays in the backlog."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as error:
+                logger.error("no connection can be accepted on %s: %s", self.listener_name, error)
+                await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+                continue
+            await self._take(accepted, str(address[0]))
+
+    async def _take(self, accepted: socket.socket, address: str) -> None:
+        try:
+            entered = await self._admission.enter(self.listener_name, address)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        if not entered:
+            accepted.close()
+            return
+        connection = Connection(self)
+        connection.active_at = asyncio.get_running_loop().time()
+        self._addresses[connection] = address
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            logger.info("the connection of %s was gone before it was served: %s", address, error)
+            accepted.close()
+            self.closed(connection)
+
+    async def stop(self) -> None:
+        """Accept no more and close what is open."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for listening in self._sockets:
+            listening.close()
+        for connection in self.open():
+            connection.close("this node stops")
+
+    def open(self) -> list[Connection]:
+        """The connections there are now."""
+        return list(self._addresses)
+
+    def opened(self, connection: Connection) -> bool:
+        """Whether it still has its place: it may have had to give way before it began."""
+        return connection in self._addresses
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection."""
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            self._ended = True
+            self._admission.leave(self.listener_name, address)
+            self.on_closed(connection)
+
+    def drop(self, connection: Connection, reason: str) -> None:
+        """Close a connection and let another have its place at once."""
+        self.closed(connection)
+        connection.close(reason)
+
+    def _sweep_seconds(self) -> float:
+        """At least twice within the time after which a silent connection is closed."""
+        half = self._settings.idle_ms / 2000
+        return SWEEP_SECONDS if half < 0 else max(SWEEP_SECONDS_MIN, min(SWEEP_SECONDS, half))
+
+    def _look_for_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in self.open():
+            connection.sweep(now)
+            if 0 <= self._settings.idle_ms / 1000 < now - connection.active_at:
+                connection.close(f"nothing moved for connections.max.idle.ms {self._settings.idle_ms}")
+        if self._ended:
+            self._ended = False
+            give_back_memory()
+        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)

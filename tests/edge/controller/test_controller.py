@@ -1,0 +1,76 @@
+"""What an active controller answers from records that are not committed waits until they are."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.result import Result
+from isthmus_broker.core.metadata.schema import FeatureLevelRecord
+from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver
+
+RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
+
+
+class Raft:
+    """A quorum that commits when it is told to."""
+
+    def __init__(self) -> None:
+        self.core = SimpleNamespace(is_leader=True, log_end=0)
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def append(self, _batch: bytes, count: int) -> asyncio.Future[int]:
+        self.core.log_end += count
+        return self.done
+
+
+def leading() -> Controller:
+    controller = Controller(1, lambda _published: None, lambda _leads: None)
+    controller.raft = cast(RaftDriver, Raft())
+    controller.leader_changed(1, 1)
+    return controller
+
+
+def write(_image: ClusterImage) -> Result[str]:
+    return Result(RECORDS, "written")
+
+
+def read(image: ClusterImage) -> Result[int]:
+    return Result((), image.feature("metadata.version"))
+
+
+async def both(controller: Controller) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
+    """A record that is not committed, and an answer that knows it."""
+    loop = asyncio.get_running_loop()
+    tasks = loop.create_task(controller.run(write)), loop.create_task(controller.run(read))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+    return tasks
+
+
+def test_an_answer_from_what_is_not_committed_waits_for_it() -> None:
+    async def test() -> None:
+        controller = leading()
+        assert await controller.run(read) == 0
+        writing, reading = await both(controller)
+        controller.committed(batch_of(RECORDS), 0, 0, 1)
+        assert await reading == 1
+        cast(Raft, controller.raft).done.set_result(0)
+        assert await writing == "written"
+
+    asyncio.run(test())
+
+
+def test_an_answer_from_what_was_lost_is_none() -> None:
+    async def test() -> None:
+        controller = leading()
+        writing, reading = await both(controller)
+        controller.leader_changed(2, 2)
+        with pytest.raises(NotController):
+            await reading
+        writing.cancel()
+
+    asyncio.run(test())

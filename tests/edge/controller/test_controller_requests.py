@@ -1,0 +1,155 @@
+"""Requests that controllers serve otherwise than brokers: old AlterPartition, Envelope, and who is the active controller."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from isthmus_broker.core.metadata.result import entity
+from isthmus_broker.edge.controller.controller import NotController
+from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
+from isthmus_broker.edge.requests.ask_controller import ask
+from isthmus_broker.edge.requests.registry import VERSIONS, Side, handler_of, served
+from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.extensions import FIRST_OWN_KEY
+from isthmus_wire.headers import decode_request_header, decode_response_header, encode_request_header
+from isthmus_wire.messages import NO_THROTTLE, decode_request, decode_response, encode_request, encode_response
+from kio.schema.alter_partition.v2 import request as alter
+from kio.schema.alter_partition.v3.response import AlterPartitionResponse
+from kio.schema.describe_quorum.v2 import request as quorum
+from kio.schema.envelope.v0.request import EnvelopeRequest
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
+
+
+class Active:
+    """The active controller, or one that is not."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.is_ready = answer is not None
+        self.asked: list[Any] = []
+        self._answer = answer
+
+    async def answer(self, request: Any) -> Any:
+        self.asked.append(request)
+        if self._answer is None:
+            raise NotController
+        return self._answer
+
+
+class Arrived:
+    """A request on a controller's listener."""
+
+    def __init__(self, api: ApiKey, version: int, body: bytes) -> None:
+        self.frame = memoryview(encode_request_header(api, version, 7, "test") + body)
+        self.header = decode_request_header(self.frame)
+        self.connection = SimpleNamespace(listener_name="CONTROLLER")
+        self.answered: Any = None
+
+    def decode(self) -> Any:
+        return decode_request(self.header.api_key, self.header.api_version, bytes(self.frame), self.header.size)
+
+    def respond(self, response: Any) -> None:
+        self.answered = response
+
+
+def serve(active: Active, api: ApiKey, version: int, body: bytes) -> Any:
+    arrived = Arrived(api, version, body)
+    listeners = SimpleNamespace(controller_names=("CONTROLLER",))
+    node = SimpleNamespace(quorum=SimpleNamespace(active=active), config=SimpleNamespace(listeners=listeners))
+    handler: Any = handler_of(api, Side.CONTROLLER)
+    asyncio.run(handler(node, arrived))
+    return arrived.answered
+
+
+def test_every_api_that_a_controller_lists_has_a_handler() -> None:
+    assert served(Side.CONTROLLER) == sorted(VERSIONS[Side.CONTROLLER])
+    assert [key for key in served(Side.CONTROLLER) if key < FIRST_OWN_KEY] == sorted(CONTROLLER_VERSIONS)
+    for key in served(Side.CONTROLLER):
+        assert handler_of(key, Side.CONTROLLER) is not None
+
+
+def test_an_old_isr_has_replicas_of_any_epoch() -> None:
+    partition = entity(
+        alter.PartitionData,
+        partition_index=3,
+        leader_epoch=4,
+        new_isr=(1, 2),
+        leader_recovery_state=0,
+        partition_epoch=5,
+    )
+    topic = entity(alter.TopicData, topic_id=UUID(int=9), partitions=(partition,))
+    asked = entity(alter.AlterPartitionRequest, broker_id=1, broker_epoch=6, topics=(topic,))
+    active = Active(entity(AlterPartitionResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, topics=()))
+    serve(active, ApiKey.ALTER_PARTITION, 2, encode_request(ApiKey.ALTER_PARTITION, 2, asked))
+    (heard,) = active.asked
+    (part,) = heard.topics[0].partitions
+    assert [(replica.broker_id, replica.broker_epoch) for replica in part.new_isr_with_epochs] == [(1, -1), (2, -1)]
+    assert (part.partition_index, part.leader_epoch, part.partition_epoch) == (3, 4, 5)
+
+
+UNREGISTER = entity(UnregisterBrokerRequest, broker_id=4)
+UNREGISTERED = entity(
+    UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="as asked"
+)
+
+
+def envelope(inside: bytes) -> bytes:
+    asked = entity(EnvelopeRequest, request_data=inside, request_principal=b"", client_host_address=b"\x7f\0\0\1")
+    return encode_request(ApiKey.ENVELOPE, 0, asked)
+
+
+def inner(api: ApiKey, version: int = 0) -> bytes:
+    return encode_request_header(api, version, 99, "client") + encode_request(ApiKey.UNREGISTER_BROKER, 0, UNREGISTER)
+
+
+def test_an_envelope_brings_the_answer_with_its_header() -> None:
+    active = Active(UNREGISTERED)
+    response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)))
+    assert response.error_code is ErrorCode.none
+    correlation, start = decode_response_header(response.response_data, ApiKey.UNREGISTER_BROKER, 0)
+    assert correlation == 99
+    assert decode_response(ApiKey.UNREGISTER_BROKER, 0, response.response_data, start) == UNREGISTERED
+    assert active.asked == [UNREGISTER]
+    body = encode_response(ApiKey.UNREGISTER_BROKER, 0, UNREGISTERED)
+    assert response.response_data.endswith(body)
+
+
+def test_envelopes_that_are_not_opened() -> None:
+    for inside in (b"", b"\0\1", inner(ApiKey.FETCH, 4), inner(ApiKey.UNREGISTER_BROKER, 9), inner(ApiKey.VOTE)):
+        active = Active(UNREGISTERED)
+        assert serve(active, ApiKey.ENVELOPE, 0, envelope(inside)).error_code is ErrorCode.invalid_request
+        assert active.asked == []
+    closed = serve(Active(), ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)))
+    assert closed.error_code is ErrorCode.not_controller
+
+
+def test_another_controller_says_that_it_is_not_the_active_one() -> None:
+    body = encode_request(ApiKey.UNREGISTER_BROKER, 0, UNREGISTER)
+    assert serve(Active(), ApiKey.UNREGISTER_BROKER, 0, body).error_code is ErrorCode.not_controller
+    topic = entity(
+        quorum.TopicData,
+        topic_name="__cluster_metadata",
+        partitions=(entity(quorum.PartitionData, partition_index=0),),
+    )
+    body = encode_request(ApiKey.DESCRIBE_QUORUM, 2, entity(quorum.DescribeQuorumRequest, topics=(topic,)))
+    response = serve(Active(), ApiKey.DESCRIBE_QUORUM, 2, body)
+    assert response.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+def test_a_broker_that_finds_no_controller_says_so_in_every_answer() -> None:
+    class Unreachable:
+        async def ask(self, _: Any) -> Any:
+            raise ControllerUnreachable("nobody")
+
+    node: Any = SimpleNamespace(controller=Unreachable())
+    topic = entity(
+        quorum.TopicData,
+        topic_name="__cluster_metadata",
+        partitions=(entity(quorum.PartitionData, partition_index=0),),
+    )
+    described = asyncio.run(ask(node, entity(quorum.DescribeQuorumRequest, topics=(topic,))))
+    assert described.topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    gone = asyncio.run(ask(node, entity(UnregisterBrokerRequest, broker_id=1)))
+    assert gone.error_code is ErrorCode.request_timed_out

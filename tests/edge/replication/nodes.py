@@ -1,0 +1,93 @@
+"""Partitions of two nodes joined in memory: the follower's questions go to the leader's reader, the answers come back as bytes."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
+from isthmus_broker.core.replica.follower import AskOffsets, Step
+from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.reader import ReadRules
+from isthmus_broker.edge.replication.replica_reader import ReplicaReader
+from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_wire.fetch import FetchedPartition, FetchPartition
+from isthmus_wire.records import NewRecord, build_batch
+
+from tests.edge.storage.logs import NOW, new_log
+
+EPOCHS = {1: 11, 2: 12, 3: 13}
+"""The brokers that are active, with their epochs."""
+RULES = ReadRules(10_000_000, read_committed=False, replica_id=2)
+
+
+def node_config(**settings: str) -> NodeConfig:
+    names = {name.replace("_", "."): value for name, value in settings.items()}
+    return resolve_node(BrokerLayers(with_embedded_defaults(names, "unused")))
+
+
+def leadership(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2), **fields: Any) -> Leadership:
+    return Leadership(leader, epoch, fields.pop("replicas", (1, 2)), isr, **fields)
+
+
+def partition(directory: Path, node_id: int, **config: Any) -> Partition:
+    return Partition(node_id, "t", 0, UUID(int=1), new_log(directory / str(node_id), **config), EPOCHS.get)
+
+
+def become(part: Partition, state: Leadership, *, min_isr: int = 1, now_ms: int = NOW) -> None:
+    part.take_leadership(state, IsrRules(10_000, min_isr), 1_000, now_ms)
+
+
+def batch(*values: bytes, **fields: Any) -> memoryview:
+    return memoryview(bytearray(build_batch([NewRecord(b"k", value, NOW) for value in values], **fields)))
+
+
+def produce(part: Partition, *values: bytes) -> None:
+    assert part.produce(batch(*values), 12, 1, NOW).error_code == 0
+
+
+def stored(part: Partition) -> bytes:
+    assert part.log is not None
+    return part.log.read(part.log.log_start_offset, 10_000_000, part.log.end_offset, at_least_one=True).records()
+
+
+def offsets(part: Partition) -> tuple[int, int, int]:
+    """Log start, high watermark and log end."""
+    assert part.log is not None
+    return part.log.log_start_offset, part.log.high_watermark, part.log.end_offset
+
+
+def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
+    """One fetch of the follower, with what its answer makes of it."""
+    role, log = follower.follower, follower.log
+    assert role is not None
+    assert log is not None
+    asked = role.wanted(log, now_ms)
+    assert asked is not None
+    answer = ask(leader, FetchPartition(0, asked.offset, 1_000_000, *asked[1:]), now_ms)
+    records = [chunk.take(len(chunk)) for chunk in answer.records or ()]
+    step = role.answered(asked, answer, log, now_ms)
+    if isinstance(step, AskOffsets):
+        assert leader.log is not None
+        step = role.offsets(leader.log.log_start_offset, leader.log.end_offset, log, now_ms)
+    follower.follow(step, records, now_ms)
+    return step
+
+
+def fetch_as_one(leader: Partition, follower: Partition) -> object:
+    """Node 1 asks; the reader does not mind that it says to be node 2, as long as the leader has such a replica."""
+    assert leader.leader is not None
+    leader.leader.progress[2] = leader.leader.progress[1]
+    return fetch(leader, follower)
+
+
+def ask(
+    leader: Partition, wanted: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
+) -> FetchedPartition:
+    """What the leader answers node 2."""
+    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), is_incremental=False)
+    found = reader.read([("t", wanted)], lambda _topic, _index: leader, now_ms)
+    reader.told(found)
+    ((_, answer),) = found.answers
+    return answer

@@ -1,0 +1,170 @@
+"""Of a replica's many partitions only those with news are looked at, and yet its leaders know how far it has come in all of them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isthmus_broker.core.replica.fetch_session import FetchSessions
+from isthmus_broker.edge.replication.follower_session import LOOK_AT_ALL_MS, FollowerSession, FollowerSessions
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.replication.reader import ReadResult
+from isthmus_broker.edge.replication.replica_reader import ReplicaReader
+from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fast_fields import Topic
+from isthmus_wire.fetch import FetchPartition, FetchRequest
+
+from tests.edge.replication.nodes import EPOCHS, RULES, become, leadership, node_config, partition, produce
+from tests.edge.storage.logs import NOW
+
+LAG_MAX = 10_000
+Wanted = list[tuple[Topic, list[FetchPartition]]]
+
+
+class Leader:
+    """Two partitions led by node 1, and node 2's session."""
+
+    def __init__(self, directory: Path) -> None:
+        self.parts: dict[int, Partition] = {}
+        for index in (0, 1):
+            part = self.parts[index] = partition(directory / str(index), 1)
+            become(part, leadership(1, 4))
+        self.sessions = FetchSessions(10, random.Random(1))
+        first: Wanted = [("t", [self.at(0, 0), self.at(1, 0)])]
+        opening = self.sessions.begin(FetchRequest(0, 1, 1_000_000, first, session_epoch=0), by_id=False, now_ms=NOW)
+        assert not isinstance(opening, ErrorCode)
+        self.session_id, _ = self.sessions.finish(opening, [], NOW)
+        self.epoch = 0
+        self.followers = FollowerSessions()
+
+    @staticmethod
+    def at(index: int, offset: int) -> FetchPartition:
+        return FetchPartition(index, offset, 1_000_000, current_leader_epoch=4, log_start_offset=0)
+
+    def fetch(self, *named: FetchPartition, now_ms: int = NOW) -> ReadResult:
+        """An incremental fetch that names these partitions."""
+        self.epoch += 1
+        topics: Wanted = [("t", list(named))] if named else []
+        request = FetchRequest(0, 1, 1_000_000, topics, session_id=self.session_id, session_epoch=self.epoch)
+        fetching = self.sessions.begin(request, by_id=False, now_ms=now_ms)
+        assert not isinstance(fetching, ErrorCode)
+        followed = self.followers.of(2, "fetcher", fetching.session)
+        assert followed is not None
+        followed.begins(request.topics, [], now_ms)
+        self.followed = followed
+        return self.look(now_ms)
+
+    def look(self, fetched_ms: int | None = None) -> ReadResult:
+        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), is_incremental=True)
+        found = reader.read(self.followed.wanted(), lambda _topic, index: self.parts[index], fetched_ms, self.followed)
+        reader.told(found)
+        return found
+
+    def marked(self) -> list[int]:
+        return sorted(part.partition for _, part in self.followed.wanted())
+
+    def is_caught_up(self, index: int, now_ms: int) -> bool:
+        leader, log = self.parts[index].leader, self.parts[index].log
+        assert leader is not None
+        assert log is not None
+        return leader.progress[2].is_caught_up(log.end_offset, now_ms, LAG_MAX)
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Leader:
+    made = Leader(tmp_path)
+    for _ in range(3):  # the first looks at all, the second knows what the first was told
+        made.fetch()
+    return made
+
+
+def test_partitions_without_news_are_not_looked_at(leader: Leader) -> None:
+    assert leader.marked() == []
+    produce(leader.parts[1], b"a")
+    assert leader.marked() == [1]
+    assert [answer.partition for _, answer in leader.look().answers] == [1]
+
+
+def test_a_waiting_fetch_is_woken_by_every_append(leader: Leader) -> None:
+    woken: list[int] = []
+    leader.followed.watch(lambda: woken.append(1), appends_too=True)
+    produce(leader.parts[0], b"a")
+    produce(leader.parts[0], b"b")
+    assert woken == [1, 1]
+
+
+def test_what_the_replica_names_is_looked_at_and_told_until_it_knows_all(leader: Leader) -> None:
+    produce(leader.parts[0], b"a")
+    leader.fetch(leader.at(0, 0))
+    told = leader.fetch(leader.at(0, 1))  # the high watermark moves by this very fetch
+    assert [(answer.partition, answer.high_watermark) for _, answer in told.answers] == [(0, 1)]
+    assert leader.marked() == [0], "it may not have heard"
+    leader.fetch()
+    assert leader.marked() == []
+
+
+def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_look_at(leader: Leader) -> None:
+    late = NOW + 3 * LAG_MAX
+    for step in range(1, 4):
+        leader.fetch(now_ms=NOW + step * LAG_MAX)
+    assert leader.parts[0].leader is not None
+    produce(leader.parts[0], b"a")
+    assert leader.is_caught_up(0, late + LAG_MAX)
+    assert not leader.is_caught_up(0, late + LAG_MAX + 1)
+    assert leader.parts[0].leader.progress[2].last_fetch_ms == late
+
+
+def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it(leader: Leader) -> None:
+    leader.followed.begins([], [("t", 0)], NOW)
+    leader.fetch(now_ms=NOW + 1_000)
+    progress = [part.leader.progress[2] for part in leader.parts.values() if part.leader is not None]
+    assert [one.last_fetch_ms for one in progress] == [NOW, NOW + 1_000]
+    assert [one.last_caught_up_ms for one in progress] == [NOW, NOW + 1_000]
+
+
+def test_everything_is_looked_at_now_and_then(leader: Leader) -> None:
+    leader.fetch(now_ms=NOW + LOOK_AT_ALL_MS - 1)
+    log = leader.parts[0].log
+    assert log is not None
+    log.raise_start(0)
+    assert leader.marked() == []
+    leader.followed.begins([], [], NOW + LOOK_AT_ALL_MS)
+    assert leader.marked() == [0, 1]
+
+
+def test_a_replica_that_is_to_come_into_the_isr_is_always_looked_at(leader: Leader) -> None:
+    become(leader.parts[0], leadership(1, 4, (1,), partition_epoch=1))
+    for _ in range(3):
+        leader.fetch()
+    assert leader.marked() == [0]
+    become(leader.parts[0], leadership(1, 4, (1, 2), partition_epoch=2))
+    leader.fetch()
+    assert leader.marked() == []
+
+
+def test_a_change_of_leaders_marks_the_partition(leader: Leader) -> None:
+    become(leader.parts[0], leadership(2, 5))
+    assert leader.marked() == [0]
+    assert [answer.error_code for _, answer in leader.look().answers] == [ErrorCode.fenced_leader_epoch.value]
+    assert leader.marked() == [0], "the replica hears of it until it asks otherwise"
+
+
+def test_a_fetcher_that_connects_anew_takes_the_place_of_its_last_life(leader: Leader) -> None:
+    old: Any = leader.followed
+    assert leader.followers.of(2, "fetcher", None) is None
+    produce(leader.parts[0], b"a")
+    assert old.wanted() == [], "nobody marks what is closed"
+    fresh = leader.followers.of(2, "fetcher", old.session)
+    assert isinstance(fresh, FollowerSession)
+    assert fresh is not old
+
+
+def test_a_fetch_that_still_waits_is_given_up_for_the_fetchers_next() -> None:
+    """Its connection is gone without a word: its answer would count as news told, and the new session would never tell them."""
+    followers, given_up = FollowerSessions(), list[str]()
+    followers.waits(2, "fetcher", lambda: given_up.append("first"))
+    followers.waits(2, "another", lambda: given_up.append("another"))
+    followers.of(2, "fetcher", None)
+    followers.of(2, "fetcher", None)
+    assert given_up == ["first"]

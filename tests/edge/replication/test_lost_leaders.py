@@ -1,0 +1,80 @@
+"""Questions about partitions whose leader has just been lost wait for the metadata to tell of another, but not for long."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.edge.replication.lost_leaders import HOLD_SECONDS, LostLeaders
+
+
+def image(*, fenced: bool) -> ClusterImage:
+    broker: Any = SimpleNamespace(fenced=fenced)
+    return ClusterImage(brokers={1: broker})
+
+
+def run(test: Any) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def answers(waiting: "asyncio.Task[None]") -> bool:
+    """Whether the wait is over without anything happening."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return waiting.done()
+
+
+def test_a_question_is_held_until_the_leader_is_fenced() -> None:
+    async def test() -> None:
+        lost = LostLeaders()
+        lost.lost(1)
+        waiting = asyncio.ensure_future(lost.settled([1, 2]))
+        assert not await answers(waiting)
+        lost.changed(image(fenced=False))
+        assert not await answers(waiting), "something else has changed"
+        lost.changed(image(fenced=True))
+        await waiting
+        assert not lost
+
+    run(test)
+
+
+def test_a_question_is_held_until_the_leader_is_reached_again() -> None:
+    async def test() -> None:
+        lost = LostLeaders()
+        lost.lost(1)
+        waiting = asyncio.ensure_future(lost.settled([1]))
+        assert not await answers(waiting)
+        lost.reached(1)
+        await waiting
+
+    run(test)
+
+
+def test_questions_about_others_are_not_held() -> None:
+    async def test() -> None:
+        lost = LostLeaders()
+        lost.lost(1)
+        await lost.settled([2, 3])
+        assert lost
+
+    run(test)
+
+
+def test_nobody_is_held_for_long_nor_by_the_same_loss_again() -> None:
+    async def test() -> None:
+        lost = LostLeaders()
+        loop = asyncio.get_running_loop()
+        lost.lost(1)
+        before = loop.time()
+        await lost.settled([1])
+        assert loop.time() - before >= HOLD_SECONDS - 0.01
+        lost.lost(1)
+        await lost.settled([1])
+        assert await answers(asyncio.ensure_future(lost.settled([1])))
+
+    run(test)

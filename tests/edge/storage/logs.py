@@ -1,0 +1,48 @@
+"""Logs in a temporary directory, small enough to reach every edge quickly."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from isthmus_broker.core.config.layers import BrokerLayers
+from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
+from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.recovery import Recovered, create_log, open_log
+from isthmus_wire.records import NewRecord, build_batch, header_at
+
+NOW = 1_700_000_000_000
+_DEFAULTS = resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))).topic_defaults
+
+
+def config(**overrides: Any) -> TopicConfig:
+    """Kafka's defaults, but for what a test needs small."""
+    return replace(resolve_topic({}, _DEFAULTS), **overrides)
+
+
+def new_log(directory: Path, **overrides: Any) -> Log:
+    """An empty log of `t-0`."""
+    return create_log(FilePool(), directory / "t-0", "t", 0, config(**overrides), None, now_ms=NOW)
+
+
+def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> tuple[Log, Recovered]:
+    """What a new process finds in the directory."""
+    log.pool.close_all()
+    return open_log(
+        FilePool(),
+        log.directory,
+        log.topic,
+        log.partition,
+        log.config,
+        now_ms=NOW,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )
+
+
+def append(log: Log, values: list[bytes], *, epoch: int = 0, timestamp: int = NOW, **fields: Any) -> int:
+    """One batch; returns its base offset."""
+    batch = bytearray(build_batch([NewRecord(None, value, timestamp) for value in values], **fields))
+    return log.append_as_leader(batch, header_at(batch), epoch, timestamp)

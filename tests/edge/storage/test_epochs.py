@@ -1,0 +1,39 @@
+"""The history of leader epochs through restarts and cuts: followers find by it where their logs part."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.edge.storage.logs import NOW, append, new_log, reopened
+
+HISTORY = [(1, 0), (2, 2), (4, 5)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("snapshot_at", range(7))
+def test_reading_producers_again_leaves_the_history_as_it_is(tmp_path: Path, snapshot_at: int, clean: bool) -> None:
+    log = new_log(tmp_path)
+    for offset, epoch in enumerate((1, 1, 2, 2, 2, 4)):
+        if offset == snapshot_at:
+            log.snapshot_producers()
+        append(log, [b"v"], epoch=epoch)
+    assert list(log.epochs.entries) == HISTORY
+    log.active.seal()
+    again, _ = reopened(log, clean=clean)
+    assert list(again.epochs.entries) == HISTORY
+    again.truncate_to(6, NOW)
+    assert list(again.epochs.entries) == HISTORY
+    again.truncate_to(5, NOW)
+    assert list(again.epochs.entries) == HISTORY[:2]
+    third, _ = reopened(again, clean=False)
+    assert list(third.epochs.entries) == HISTORY[:2]
+
+
+def test_an_epoch_in_which_nothing_was_written_is_forgotten_by_a_cut_at_the_end(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, [b"v"], epoch=1)
+    log.begin_epoch(3)
+    assert list(log.epochs.entries) == [(1, 0), (3, 1)]
+    log.truncate_to(1, NOW)
+    assert list(log.epochs.entries) == [(1, 0)]
+    assert list(reopened(log, clean=False)[0].epochs.entries) == [(1, 0)]

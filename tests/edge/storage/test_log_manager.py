@@ -1,0 +1,52 @@
+"""The logs of a node's directories: what a topic that is made anew under an old name must not inherit."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
+from isthmus_broker.edge.storage.log_manager import LogManager
+
+from tests.edge.storage.logs import append, config
+
+KEY = ("t", 0)
+
+
+def opened(directory: Path) -> LogManager:
+    settings: TopicConfig = config()
+    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings)
+    manager.load()
+    return manager
+
+
+async def written(directory: Path, name: str, present: bool) -> None:
+    """Waits until a checkpoint has the partition, or has it no more."""
+    line = f"{KEY[0]} {KEY[1]} "
+    async with asyncio.timeout(60):
+        while (directory / name).exists() is False or (line in (directory / name).read_text()) is not present:  # noqa: ASYNC110 - another thread writes it
+            await asyncio.sleep(0.001)
+
+
+def test_a_log_made_anew_does_not_inherit_the_offsets_of_the_one_before(tmp_path: Path) -> None:
+    write_meta(tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
+    names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+
+    async def test() -> None:
+        logs = opened(tmp_path)
+        log = logs.create(*KEY, UUID(int=1), None)
+        append(log, [b"old"] * 10)
+        log.flush_now()
+        log.high_watermark = 10
+        logs.checkpoint()
+        for name in names:
+            await written(tmp_path, name, present=True)
+        logs.delete(KEY)
+        for name in names:
+            await written(tmp_path, name, present=False)
+        append(logs.create(*KEY, UUID(int=2), None), [b"new"] * 20)
+
+    asyncio.run(test())
+    crashed = opened(tmp_path).logs[KEY]
+    assert (crashed.topic_id, crashed.end_offset, crashed.high_watermark) == (UUID(int=2), 20, 0)
