@@ -4,7 +4,7 @@ from isthmus_lag.session import first_line
 
 
 def test_what_the_data_source_said_is_told() -> None:
-    said = "[PYTHON_DATA_SOURCE_ERROR] Failed.\nTraceback (most recent call last):\n  File x\nisthmus_lag.retained_range.SamplesLost: gone\n at"
+    said = "[PYTHON_DATA_SOURCE_ERROR] Failed.\nTraceback:\n  File x\nisthmus_lag.retained_range.SamplesLost: gone\n at"
     assert first_line(RuntimeError(said)) == "gone"
 
 
