@@ -14,9 +14,9 @@ from uuid import uuid4
 
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.messages import millis
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from isthmus_wire.requests import LeaveGroupRequest
@@ -20,7 +21,6 @@ from kio.schema.leave_group.v5.request import MemberIdentity
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import HEARTBEAT_SECONDS, REBALANCE_TIMEOUT_MS, REQUEST_SECONDS, SESSION_TIMEOUT_MS
 

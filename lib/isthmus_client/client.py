@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import Any, Final, Self, TypeVar
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_client.connection import Address, Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
 from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUEST_SECONDS, UNKNOWN_TOPIC_SECONDS
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition

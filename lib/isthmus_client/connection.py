@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import DecodeError, ErrorCode
 from isthmus_wire.headers import FRAME_LENGTH, decode_response_header, encode_request_header
 from isthmus_wire.messages import decode_response, encode_request
 
-from isthmus_client.entities import entity
 from isthmus_client.errors import ConnectionFailed, ProtocolBroken, RequestTimedOut, check
 from isthmus_client.frames import FrameReader
 from isthmus_client.limits import CONNECT_SECONDS, IN_FLIGHT_MAX, REQUEST_SECONDS, WRITE_HIGH_WATER

@@ -11,12 +11,12 @@ from typing import Any, Final
 from uuid import uuid4
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis, to_millis
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import HEARTBEAT_SECONDS, REBALANCE_TIMEOUT_MS
 from isthmus_client.metadata import TopicPartition, by_topic

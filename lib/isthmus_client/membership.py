@@ -6,12 +6,12 @@ Both are a 16-bit version and a struct that only grew, so whatever a newer versi
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import DecodeError
 from isthmus_wire.messages import decode_entity, encode_entity
 from kio.schema.consumer_protocol_assignment.v0 import data as assignment_v0
 from kio.schema.consumer_protocol_subscription.v0 import data as subscription_v0
 
-from isthmus_client.entities import entity
 from isthmus_client.metadata import TopicPartition, by_topic
 
 PROTOCOL_TYPE: Final = "consumer"

@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple, Self
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.compression import Compression
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
 
 from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_raw
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import BATCH_BYTES, BATCH_RECORDS_MAX, IN_FLIGHT_BYTES_MAX
 from isthmus_client.metadata import Topic, TopicPartition

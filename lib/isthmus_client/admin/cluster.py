@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
@@ -13,7 +14,6 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest, T
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
 from isthmus_client.requests_by_broker import by_leader

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.incremental_alter_configs.v1.request import (
@@ -15,7 +16,6 @@ from kio.schema.incremental_alter_configs.v1.request import (
 )
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused
 
 

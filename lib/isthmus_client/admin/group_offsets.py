@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.requests import (
     OffsetCommitRequest,
@@ -21,7 +22,6 @@ from kio.schema.offset_delete.v0.request import (
 )
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
 from isthmus_client.retry import COORDINATOR_TROUBLE

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
@@ -14,7 +15,6 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.membership import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from isthmus_client.metadata import TopicPartition

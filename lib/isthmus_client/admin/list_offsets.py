@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.metadata import TopicPartition, by_topic

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_partition_reassignments.v1.request import (
     AlterPartitionReassignmentsRequest,
@@ -15,7 +16,6 @@ from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartit
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
 

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
@@ -13,7 +14,6 @@ from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 from isthmus_client.client import Client
-from isthmus_client.entities import entity
 from isthmus_client.errors import check
 from isthmus_client.limits import REQUEST_SECONDS
 

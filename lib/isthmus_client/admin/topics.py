@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from kio.schema.create_partitions.v3.request import (
@@ -23,7 +24,6 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.metadata import Topic, TopicPartition, by_topic

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.requests.ask_controller import ask
 from isthmus_broker.edge.requests.registry import VERSIONS, Side, handler_of, served
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions import FIRST_OWN_KEY
 from isthmus_wire.headers import decode_request_header, decode_response_header, encode_request_header

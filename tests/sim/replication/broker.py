@@ -16,7 +16,6 @@ from isthmus_broker.core.metadata.image import (
     ResourceType,
     is_active,
 )
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import PartitionRecord
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.core.replica.isr_proposals import IsrProposals
@@ -28,6 +27,7 @@ from isthmus_broker.edge.replication.manager import leadership_of
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC, Partition
 from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.log import Log
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchRequest, FetchResponse

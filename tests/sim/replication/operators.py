@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from isthmus_broker.core.metadata.controller import decide
 from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.partitions import PREFERRED_ELECTION, UNCLEAN_ELECTION
-from isthmus_broker.core.metadata.result import entity
+from isthmus_wire.entities import entity
 from kio.schema.alter_partition_reassignments.v1 import request as reassign
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kio.schema.elect_leaders.v2 import request as elect

@@ -6,9 +6,9 @@ import pytest
 from isthmus_api.clusters.probes import Probes
 from isthmus_api.clusters.reachable_client import WaryClient
 from isthmus_client.connection import Address
-from isthmus_client.entities import entity
 from isthmus_client.errors import ConnectionFailed
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.headers import RequestHeader
 from isthmus_wire.messages import NO_THROTTLE, encode_response

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from isthmus_client.connection import Address
-from isthmus_client.entities import entity
 from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
 from isthmus_wire.messages import NO_THROTTLE, encode_response

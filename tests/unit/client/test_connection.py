@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
-from isthmus_client.entities import entity
 from isthmus_client.errors import ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused, RequestTimedOut
 from isthmus_client.pool import Pool
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.headers import RequestHeader
 from isthmus_wire.messages import NO_THROTTLE, encode_response

@@ -7,10 +7,10 @@ import pytest
 from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
-from isthmus_client.entities import entity
 from isthmus_client.errors import LogTruncated
 from isthmus_client.metadata import TopicPartition
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import (
     FetchedPartition,

@@ -15,7 +15,7 @@ from isthmus_broker.core.metadata.controller import decide, decide_for_broker, r
 from isthmus_broker.core.metadata.features import activation_records, supported_ranges
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import (
     Endpoint,
     FeatureLevelRecord,
@@ -24,6 +24,7 @@ from isthmus_broker.core.metadata.schema import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.create_topics.v7.request import (

@@ -9,11 +9,11 @@ import pytest
 from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.producer_ids import first_id
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
 )
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.assign_replicas_to_dirs.v0 import request as assigned

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.metadata.image import DEFAULT_BROKER, Resource, ResourceType
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_configs.v2 import request as whole
 from kio.schema.incremental_alter_configs.v1.request import (

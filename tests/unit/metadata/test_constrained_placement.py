@@ -8,7 +8,7 @@ import pytest
 from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
 from isthmus_broker.core.metadata.brokers import fence_broker
 from isthmus_broker.core.metadata.image import ResourceType
-from isthmus_broker.core.metadata.result import entity
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -15,6 +14,7 @@ from isthmus_broker.core.metadata.schema import (
     FeatureRange,
     RegisterControllerRecord,
 )
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest

@@ -12,8 +12,8 @@ from isthmus_broker.core.metadata.image import snapshot
 from isthmus_broker.core.metadata.link_queries import describe_links
 from isthmus_broker.core.metadata.links import OWN_RESOURCE
 from isthmus_broker.core.metadata.records import decode_record, encode_record
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import ConfigRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import (
     AlterLinkRequest,

@@ -11,8 +11,9 @@ from isthmus_broker.core.metadata.link_controller import decide_about_links, ref
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.core.metadata.links import Stop, mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
-from isthmus_broker.core.metadata.result import Refused, entity
+from isthmus_broker.core.metadata.result import Refused
 from isthmus_broker.core.metadata.schema import ConfigRecord, PartitionRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import AlterLinkRequest
 from isthmus_wire.extensions.mirrors import (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from isthmus_broker.core.metadata.image import Partition
 from isthmus_broker.core.metadata.partition_change import Election, PartitionChange
 from isthmus_broker.core.metadata.replay import merged
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import PartitionChangeRecord, PartitionRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from isthmus_broker.core.metadata import config_queries, queries
 from isthmus_broker.core.metadata.queries import View
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import ConfigRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.requests import MetadataRequest
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.metadata.image import ResourceType
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, PartitionRecord, TopicRecord
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import DeleteTopicsRequest

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
-from isthmus_client.entities import entity
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.extensions.append_mirrored import (
     AppendRequest,
     PartitionAppend,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
@@ -39,7 +40,7 @@ from isthmus_broker.core.metadata.partitions import (
     partitions_where,
 )
 from isthmus_broker.core.metadata.replay import ENTER_CONTROLLED_SHUTDOWN, FENCE, UNFENCE
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import (
     BrokerRegistrationChangeRecord,
     Endpoint,

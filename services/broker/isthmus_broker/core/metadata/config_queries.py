@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -28,7 +29,7 @@ from isthmus_broker.core.config.describe import (
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.core.metadata.result import Refused, entity
+from isthmus_broker.core.metadata.result import Refused
 
 # ListConfigResources began as the listing of client metrics: version 0 knows nothing else.
 FIRST_VERSION_WITH_TYPES: Final = 1

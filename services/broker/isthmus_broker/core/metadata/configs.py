@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
@@ -32,7 +33,7 @@ from isthmus_broker.core.config.topic_config import check_topic
 from isthmus_broker.core.config.values import ConfigRefused, Type
 from isthmus_broker.core.metadata.image import ELR_VERSION, ClusterImage, Resource, ResourceType
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_ISR: Final = "min.insync.replicas"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import DeleteTopicsRequest
@@ -59,7 +60,7 @@ from isthmus_broker.core.metadata import (
     topics,
 )
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 
 _HANDLERS: Final[Mapping[type, Callable[[ClusterImage, Any, ControllerContext], Result[Any]]]] = {
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
@@ -16,7 +17,7 @@ from kio.schema.assign_replicas_to_dirs.v0.response import (
 
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partitions import change_of, check_broker_epoch, leader_and_isr_updates
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.update_features.v2.request import UpdateFeaturesRequest
@@ -23,7 +24,7 @@ from isthmus_broker.core.metadata.image import (
     METADATA_VERSION,
     ClusterImage,
 )
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import (
     AbortTransactionRecord,
     BeginTransactionRecord,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import (
     ALWAYS_SYNCED_CONFIGS,
@@ -39,7 +40,6 @@ from isthmus_broker.core.metadata.result import (
     Refused,
     Result,
     check_size,
-    entity,
 )
 from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_broker.core.metadata.topics import create_topic

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest
@@ -35,7 +36,7 @@ from isthmus_broker.core.metadata.image import (
 from isthmus_broker.core.metadata.leader_preference import leading_order, topic_preference
 from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
 from isthmus_broker.core.replica.isr import observers_wanted
 from isthmus_broker.core.replica.leadership import Leadership, isr_rules

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from crc32c import crc32c
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
@@ -15,7 +16,7 @@ from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResp
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.partitions import check_broker_epoch
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import NOT_ASKED, MetadataRequest, MetadataResponse
@@ -31,7 +32,6 @@ from isthmus_broker.core.metadata.image import (
     has_online_directory,
 )
 from isthmus_broker.core.metadata.names import is_internal, why_invalid
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.metadata.schema import Endpoint
 
 NO_CONTROLLER: Final = -1

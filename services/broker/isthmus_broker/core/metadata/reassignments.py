@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
@@ -22,7 +23,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partition_change import Election, PartitionChange, is_reassigning
 from isthmus_broker.core.metadata.partitions import change_of, unclean_election_allowed
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size, entity
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
 from isthmus_broker.core.metadata.topics import check_assignment
 

@@ -13,7 +13,6 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
-T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 # Bounds of one request; beyond them it is refused with POLICY_VIOLATION and nothing of it happens.
@@ -59,8 +58,3 @@ class Refused(Exception):
 def check_size(records: Sequence[MetadataRecord]) -> None:
     if len(records) > MAX_RECORDS_PER_REQUEST:
         raise Refused(ErrorCode.policy_violation, TOO_MANY_RECORDS)
-
-
-def entity(kind: type[T], **fields: Any) -> T:
-    """An instance of one of kio's classes: their fields want nominal number types, which plain numbers do not have for mypy."""
-    return kind(**fields)

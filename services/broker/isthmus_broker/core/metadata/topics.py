@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import DeleteTopicsRequest
@@ -34,7 +35,6 @@ from isthmus_broker.core.metadata.result import (
     Refused,
     Result,
     check_size,
-    entity,
 )
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 

@@ -14,11 +14,11 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_partition.v3 import request as alter
 from kio.schema.alter_partition.v3 import response as altered
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.replica.leader import IsrProposal, ReplicaLeader
 from isthmus_broker.core.replica.leadership import Leadership
 

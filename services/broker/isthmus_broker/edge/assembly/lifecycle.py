@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
@@ -16,7 +17,7 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.features import SUPPORTED
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.storage.log_dir import LogDir

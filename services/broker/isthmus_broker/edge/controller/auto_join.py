@@ -4,12 +4,12 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.types import ReplicaKey
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable

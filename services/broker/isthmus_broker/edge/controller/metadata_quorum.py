@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from kio.schema.controller_registration.v0 import request as registration
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.history import Published
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+from isthmus_wire.entities import entity
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, to_millis
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
@@ -12,7 +13,7 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, ReplicaProgress, Voter
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused

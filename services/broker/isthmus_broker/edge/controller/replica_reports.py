@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from uuid import UUID
 
+from isthmus_wire.entities import entity
 from kio.schema.assign_replicas_to_dirs.v0 import request as assign
 
 from isthmus_broker.core.metadata.image import ClusterImage, directory_of
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import PartitionRecord
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.storage.log_manager import LogManager

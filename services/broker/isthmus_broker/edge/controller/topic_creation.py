@@ -5,13 +5,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
 
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.metadata.result import ControllerContext, entity
+from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 
 logger = logging.getLogger(__name__)

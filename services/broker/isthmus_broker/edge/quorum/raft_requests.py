@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode
 from isthmus_wire.messages import millis
 from isthmus_wire.records import checksum_matches, header_at
@@ -16,7 +17,6 @@ from kio.schema.fetch_snapshot.v1 import request as snapshot
 from kio.schema.update_raft_voter.v0 import request as update
 from kio.schema.vote.v2 import request as vote
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from isthmus_client.connection import Connection
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.replication.partition import Partition
 
 EARLIEST: Final = -2

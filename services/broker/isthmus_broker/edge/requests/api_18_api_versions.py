@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions import FIRST_OWN_KEY
 from isthmus_wire.messages import NO_THROTTLE
@@ -21,7 +22,6 @@ from kio.schema.api_versions.v4.response import (
 
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.image import KRAFT_VERSION
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.requests.registry import VERSIONS, Side, handles, served
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request

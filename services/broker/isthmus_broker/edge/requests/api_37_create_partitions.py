@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import WORKER_CLIENT_ID
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
@@ -14,7 +15,6 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, C
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.links import copied
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.controller.controller_channel import CLIENT_ID as BROKER
 from isthmus_broker.edge.requests.ask_controller import ask, ask_controller, decide_here
 from isthmus_broker.edge.requests.registry import handles

@@ -3,11 +3,11 @@
 from typing import Final
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.messages import decode_entity
 from kio.schema.alter_partition.v2 import request as without_epochs
 from kio.schema.alter_partition.v3 import request as newest
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.edge.requests.ask_controller import decide_here
 from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices

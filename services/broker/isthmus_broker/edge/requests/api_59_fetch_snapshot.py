@@ -1,12 +1,12 @@
 """FetchSnapshot, versions 0 and 1: a part of a snapshot of the metadata, for a replica whose place is gone from the log."""
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.fetch_snapshot.v1 import response as wire
 from kio.schema.fetch_snapshot.v1.request import FetchSnapshotRequest
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
 from isthmus_broker.edge.requests.quorum_requests import leader_endpoints, node_id_or_none, refusal

@@ -1,12 +1,12 @@
 """UpdateRaftVoter, version 0: a voter tells the leader its endpoints and the versions it supports (KIP-853)."""
 
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.update_raft_voter.v0.request import UpdateRaftVoterRequest
 from kio.schema.update_raft_voter.v0.response import CurrentLeader, UpdateRaftVoterResponse
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter
 from isthmus_broker.edge.requests.quorum_requests import node_id_or_none

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.metadata.result import entity
 from isthmus_broker.core.raft.messages import Response
 from isthmus_broker.edge.quorum.raft_requests import METADATA_TOPIC_ID, NOBODY
 from isthmus_broker.edge.requests.services import NodeServices
