@@ -95,7 +95,7 @@ def _linker_of(running: "Node") -> "LinkerRole":
     from isthmus_linker.edge.main import LinkerRole
 
     role = LinkerRole(running.own_address())
-    running.observation.also_tell(role.collector)
+    running.observation.register(role.collector)
     return role
 
 

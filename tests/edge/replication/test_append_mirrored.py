@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.metadata.links import Stop
+from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.edge.replication.append_mirrored import append_mirrored, progress_of
 from isthmus_broker.edge.replication.partition import Partition

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.metadata.broker_configs import source_refusals
 from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.link_controller import decide_about_links, refused
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
-from isthmus_broker.core.metadata.links import Stop, mirror_of
+from isthmus_broker.core.metadata.links import mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
 from isthmus_broker.core.metadata.result import Refused
 from isthmus_broker.core.metadata.schema import ConfigRecord, PartitionRecord

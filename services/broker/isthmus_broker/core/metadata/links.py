@@ -18,8 +18,10 @@ from isthmus_wire.extensions.links import LinkError, LinkState, LinkTask, TaskSt
 from isthmus_wire.extensions.mirrors import MirrorError, MirrorState
 
 from isthmus_broker.core.links.settings import LINK_CONFIGS, PAUSED
+from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.metadata.image import ClusterImage, Resource
 from isthmus_broker.core.metadata.schema import ConfigRecord
+from isthmus_broker.core.replica.mirror_source import MirrorRole
 
 OWN_RESOURCE: Final = 0
 _LINK: Final = "link/"
@@ -55,14 +57,6 @@ class Link:
         paused = LINK_CONFIGS[PAUSED]
         given = self.settings.get(PAUSED)
         return LinkState.PAUSED if given is not None and paused.parse(given) else self.reported
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Where a mirror topic became one like any other: its partitions then, and the leader epoch since which they take clients' writes."""
-
-    partitions: int
-    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +128,14 @@ def state_under(link: Link | None, mirror: Mirror) -> MirrorState:
     if state == LinkState.PAUSED:
         return MirrorState.LINK_PAUSED
     return MirrorState.LINK_FAILED if state == LinkState.FAILED else mirror.state
+
+
+def mirror_role(image: ClusterImage, topic: str) -> MirrorRole | None:
+    """What being a mirror topic means for its partitions; None for a topic that never was one."""
+    mirror = mirror_of(image, topic)
+    if mirror is None:
+        return None
+    return MirrorRole(mirror.link_id, mirror.link_name, state_of(image, mirror), mirror.stop)
 
 
 def mirrors_touched(image: ClusterImage, resource: Resource) -> list[str]:

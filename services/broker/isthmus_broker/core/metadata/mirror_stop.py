@@ -12,8 +12,9 @@ from typing import Final
 
 from isthmus_wire.extensions.mirrors import MirrorState
 
+from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.metadata.image import ClusterImage, Partition
-from isthmus_broker.core.metadata.links import Mirror, Stop, mirror_records
+from isthmus_broker.core.metadata.links import Mirror, mirror_records
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
 EPOCH_MARGIN: Final = 10

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from isthmus_wire.extensions.mirrors import MirrorState
 
-from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.links import Stop, mirror_of, state_of
+from isthmus_broker.core.links.stop import Stop
 
 UNKNOWN: Final = -1
 _COPYING: Final = (MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE, MirrorState.PENDING_STOPPED)
@@ -38,14 +37,6 @@ class MirrorRole:
     def takes_copies(self) -> bool:
         """Whether a worker may append."""
         return self.state in _COPYING
-
-
-def mirror_role(image: ClusterImage, topic: str) -> MirrorRole | None:
-    """The part of a topic's partitions, if it is or was a mirror."""
-    mirror = mirror_of(image, topic)
-    if mirror is None:
-        return None
-    return MirrorRole(mirror.link_id, mirror.link_name, state_of(image, mirror), mirror.stop)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,8 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.assembly.format import directories_of, identify, random_uuid
 from isthmus_broker.edge.assembly.metadata_publisher import MetadataFollower
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
-from isthmus_broker.edge.observe.observation import Observation, Watched
+from isthmus_broker.edge.observe.node_view import NodeView
+from isthmus_broker.edge.observe.observation import Observation
 from isthmus_broker.edge.requests.dispatch import Dispatcher
 from isthmus_broker.edge.requests.registry import Side
 from isthmus_broker.edge.requests.services import NodeServices
@@ -90,7 +91,7 @@ class Node:
         """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
         await self._bind()
         self._quorum.start(self._pool)
-        await self.observation.serve(self._watched(), self._not_ready)
+        await self.observation.serve(self._view(), self._not_ready)
         await self._accept(self._of_controllers(self._listeners))
         if self._broker is not None:
             ports = {listener.listener_name: listener.port for listener in self._listeners}
@@ -168,9 +169,9 @@ class Node:
 
     # -- what the node tells -------------------------------------------------------------------------------------------------
 
-    def _watched(self) -> Watched:
+    def _view(self) -> NodeView:
         broker = self._broker
-        return Watched(
+        return NodeView(
             node_id=self._config.node_id,
             quorum=self._quorum,
             listeners=self._listeners,

@@ -20,7 +20,6 @@ from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
-from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import Controller
@@ -184,7 +183,7 @@ class Quorum:
 
     async def _register(self) -> None:
         """Tell the active controller where this controller listens and what it supports (KIP-919)."""
-        channel, request = self.channel(), controller_registration(self._config)
+        channel, request = self.channel(), controller_registration(self._config, self._context().new_id())
         while True:
             try:
                 response = await channel.ask(request)
@@ -197,12 +196,12 @@ class Quorum:
         channel.close()
 
 
-def controller_registration(config: NodeConfig) -> registration.ControllerRegistrationRequest:
+def controller_registration(config: NodeConfig, incarnation_id: UUID) -> registration.ControllerRegistrationRequest:
     """What a controller says about itself."""
     return entity(
         registration.ControllerRegistrationRequest,
         controller_id=config.node_id,
-        incarnation_id=random_uuid(),
+        incarnation_id=incarnation_id,
         zk_migration_ready=False,
         listeners=tuple(
             entity(

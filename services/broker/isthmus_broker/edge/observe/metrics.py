@@ -10,7 +10,7 @@ from isthmus_wire.apis import ApiKey
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from isthmus_broker.edge.observe.observation import Watched
+from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.replication.partition import Partition
 
 NO_LEADER: Final = -1
@@ -21,7 +21,7 @@ _PARTITION: Final = ("topic", "partition")
 class NodeMetrics(Collector):
     """Reads a node when it is scraped."""
 
-    def __init__(self, node: Watched) -> None:
+    def __init__(self, node: NodeView) -> None:
         self._node = node
 
     def collect(self) -> Iterator[Metric]:

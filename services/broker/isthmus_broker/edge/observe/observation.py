@@ -1,19 +1,15 @@
-"""What a node's settings ask it to tell, begun and ended with the node. Its libraries are imported only when something is asked for."""
+"""Metrics, health and lag samples of a node, as its settings ask for. Libraries are imported only when something is asked for."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from isthmus_broker.core.config.definitions.own import HTTP_LISTEN, SAMPLES_INTERVAL
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.edge.controller.metadata_quorum import Quorum
-from isthmus_broker.edge.replication.manager import ReplicaManager
+from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.requests.services import Services
-from isthmus_broker.edge.transport.listener import Listener
 
 if TYPE_CHECKING:
     from isthmus_client.connection import Address
@@ -21,27 +17,16 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
 
-class Watched(NamedTuple):
-    """The parts of a node that are told about; `replicas` is None for a controller alone."""
-
-    node_id: int
-    quorum: Quorum
-    listeners: Sequence[Listener]
-    served: Callable[[], Counter[int]]
-    image: Callable[[], ClusterImage]
-    replicas: ReplicaManager | None
-
-
 class Observation:
-    """Metrics and health from the beginning, so that a node which waits can be asked what for; samples once it serves."""
+    """Metrics and health are served from the start, so that a node that is not ready can say why; samples once it serves clients."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._open = AsyncExitStack()
         self._registry: CollectorRegistry | None = None
 
-    async def serve(self, watched: Watched, not_ready: Callable[[], str]) -> None:
-        """Answer over HTTP where the settings say; raises OSError when the port is taken."""
+    async def serve(self, view: NodeView, not_ready: Callable[[], str]) -> None:
+        """Serve metrics and health over HTTP if a port is set; raises OSError when the port is taken."""
         listen = self._config.values[HTTP_LISTEN]
         assert isinstance(listen, str)
         if not listen:
@@ -53,16 +38,16 @@ class Observation:
         from isthmus_broker.edge.observe.metrics import NodeMetrics
 
         self._registry = CollectorRegistry()
-        self._registry.register(NodeMetrics(watched))
+        self._registry.register(NodeMetrics(view))
         await self._open.enter_async_context(observed(parse_bootstrap(listen)[0], self._registry, not_ready))
 
-    def also_tell(self, collector: Collector) -> None:
-        """Metrics of another role of this node, where any are told."""
+    def register(self, collector: Collector) -> None:
+        """Add the metrics of another role of this node, if metrics are served."""
         if self._registry is not None:
             self._registry.register(collector)
 
     def sample(self, services: Services, address: Address) -> None:
-        """Write samples as often as the settings say, through this address of the node itself."""
+        """Write lag samples at the configured interval, through this address of the node itself."""
         interval_ms = self._config.values[SAMPLES_INTERVAL]
         assert isinstance(interval_ms, int)
         if not interval_ms:
@@ -74,5 +59,5 @@ class Observation:
         self._open.push_async_callback(sampler.stop)
 
     async def stop(self) -> None:
-        """No more of either."""
+        """Stop serving and sampling."""
         await self._open.aclose()

@@ -11,9 +11,9 @@ from isthmus_wire.extensions.topic_batches import RawTopic
 
 from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.replication.acks_all import Uncommitted
+from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.waiting import Waiting
-from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
 
@@ -41,11 +41,11 @@ class _Append:
 
     __slots__ = ("index", "partition", "refusal", "waits")
 
-    def __init__(self, node: Services, topic: RawTopic[A], asked: A, append: Appending[A]) -> None:
+    def __init__(self, replicas: ReplicaManager, topic: RawTopic[A], asked: A, append: Appending[A]) -> None:
         self.index = asked.partition
         self.partition: Partition | None = None
         self.waits: Uncommitted | None = None
-        found = node.replicas.find(topic.name, self.index)
+        found = replicas.find(topic.name, self.index)
         if isinstance(found, ErrorCode):
             self.refusal: Refusal | None = Refusal(found)
             return
@@ -57,7 +57,7 @@ class _Append:
         try:
             self.refusal = append(found, asked)
         except DiskFailure as failure:
-            node.replicas.fail(found, failure)
+            replicas.fail(found, failure)
             self.refusal = Refusal(ErrorCode.kafka_storage_error)
         if self.refusal is None and found.log is not None and found.log.end_offset != before and found.has_uncommitted:
             self.waits = Uncommitted.now(found)
@@ -92,7 +92,7 @@ class _Append:
 
 
 def append_all(
-    node: Services,
+    replicas: ReplicaManager,
     request: Request,
     timeout_ms: int,
     topics: Sequence[RawTopic[A]],
@@ -100,7 +100,7 @@ def append_all(
     response: type[AppendMirroredResponse | AppendAfterResponse],
 ) -> None:
     """Append at once, and respond when all is committed or has failed."""
-    made = [(topic.name, [_Append(node, topic, part, append) for part in topic.partitions]) for topic in topics]
+    made = [(topic.name, [_Append(replicas, topic, part, append) for part in topic.partitions]) for topic in topics]
     appends = [one for _, of_topic in made for one in of_topic]
     pending = [one.waits.partition for one in appends if one.waits is not None]
 

@@ -14,10 +14,10 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
-from isthmus_broker.core.metadata.links import mirror_of, mirrors_touched
+from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
 from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
-from isthmus_broker.core.replica.mirror_source import MirrorRole, mirror_role
+from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
 from isthmus_broker.edge.replication.follower_session import FollowerSessions

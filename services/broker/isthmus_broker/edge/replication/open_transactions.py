@@ -2,7 +2,7 @@
 
 from isthmus_wire.records import build_control_batch, header_at
 
-from isthmus_broker.core.metadata.links import Stop
+from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.edge.storage.log import Log
 
 _ABORT = 0

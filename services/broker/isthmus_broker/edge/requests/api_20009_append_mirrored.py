@@ -25,4 +25,4 @@ def append(node: Services, request: Request) -> None:
     def append_to(partition: Partition, part: PartitionAppend) -> Refusal | None:
         return append_mirrored(partition, asked.link_id, part, now)
 
-    append_all(node, request, asked.timeout_ms, asked.topics, append_to, AppendMirroredResponse)
+    append_all(node.replicas, request, asked.timeout_ms, asked.topics, append_to, AppendMirroredResponse)

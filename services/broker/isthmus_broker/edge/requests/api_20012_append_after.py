@@ -24,4 +24,4 @@ def append(node: Services, request: Request) -> None:
             return Refusal(ErrorCode.invalid_topic_exception)
         return append_after(partition, part, now)
 
-    append_all(node, request, timeout_ms, topics, append_to, AppendAfterResponse)
+    append_all(node.replicas, request, timeout_ms, topics, append_to, AppendAfterResponse)

@@ -1,0 +1,21 @@
+"""The parts of a node that its metrics read."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.edge.controller.metadata_quorum import Quorum
+from isthmus_broker.edge.replication.manager import ReplicaManager
+from isthmus_broker.edge.transport.listener import Listener
+
+
+class NodeView(NamedTuple):
+    """Live objects, read at each scrape; `replicas` is None on a node that is only a controller."""
+
+    node_id: int
+    quorum: Quorum
+    listeners: Sequence[Listener]
+    served: Callable[[], Counter[int]]
+    image: Callable[[], ClusterImage]
+    replicas: ReplicaManager | None
