@@ -24,7 +24,6 @@ from isthmus_broker.core.group.records import (
     decode_record,
 )
 from isthmus_broker.core.group.view import Topics, TopicView, group_hash, topic_hash
-from isthmus_broker.core.group.xxh3 import xxh3_64
 from isthmus_wire.errors import DecodeError
 
 _LINES = (Path(__file__).parent / "kafka_records.txt").read_text().splitlines()
@@ -166,21 +165,6 @@ def test_damage_is_an_error() -> None:
         decode_record(bytes.fromhex(_KEY), b"\0\5rest")
     with pytest.raises(DecodeError):
         decode_record(bytes.fromhex(_KEY), b"\0\4\0")
-
-
-# Of hash4j 0.22.0, which Kafka uses: bytes i * 7 + 3 of each length.
-_HASHES = {
-    0: 0x2D06800538D394C2, 1: 0x13E608BC156DEFED, 3: 0xA9088DDA485B481C, 4: 0x6D9253B16C8B1ED3, 8: 0x60539DB630471163,
-    9: 0xFEFF668361D723A8, 16: 0xB8C859B0F030B585, 17: 0x714A04408E79B80F, 100: 0xB5937857F0D78C9F, 128: 0x67425A03650261BF,
-    129: 0xC664BF3311C6ABC4, 240: 0x64556DC6B462A6CF, 241: 0x8BEADD3A8874FE17, 1024: 0x9B81661C641C72B1,
-    1025: 0x806C2072ED713576, 2049: 0x55AED42C9F1554B6, 5000: 0x799AADDD7339581D,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("size", sorted(_HASHES))
-def test_xxh3(size: int) -> None:
-    data = bytes((index * 7 + 3) & 0xFF for index in range(size))
-    assert xxh3_64(data) & (2**64 - 1) == _HASHES[size]
 
 
 def test_a_groups_hash_is_the_one_kafka_wrote() -> None:

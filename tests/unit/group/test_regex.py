@@ -123,7 +123,8 @@ def test_size_and_work_are_bounded() -> None:
     with pytest.raises(InvalidRegex):
         TopicPattern("(a{500}){500}")
     with pytest.raises(InvalidRegex):
-        TopicPattern("(" * 1_000 + ")" * 1_000)
+        TopicPattern("(x?a?){900}")
+    assert TopicPattern("(" * 200 + ")" * 200).matches("")
     hostile = TopicPattern("(a?){900}x")
     with pytest.raises(TooMuchWork):
         any(hostile.matches("a" * (number % 249) + str(number)) for number in range(10_000))

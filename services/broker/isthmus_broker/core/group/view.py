@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from uuid import UUID
 
-from isthmus_broker.core.group.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
 
 _INT32: Final = struct.Struct("<i")
 _INT64: Final = struct.Struct("<q")
@@ -91,14 +91,15 @@ def topic_hash(topic: TopicView) -> int:
         out += _INT32.pack(partition)
         for rack in sorted(racks):
             out += _INT32.pack(_units(rack)) + _text(rack)
-    return xxh3_64(bytes(out))
+    return _signed(xxh3_64_intdigest(out))
 
 
 def group_hash(topic_hashes: dict[str, int]) -> int:
     """Kafka's hash of a group's subscribed topics, 0 for none."""
     if not topic_hashes:
         return 0
-    return xxh3_64(b"".join(_INT64.pack(topic_hashes[name]) for name in sorted(topic_hashes)))
+    hashes = b"".join(_INT64.pack(topic_hashes[name]) for name in sorted(topic_hashes))
+    return _signed(xxh3_64_intdigest(hashes))
 
 
 def _signed(number: int) -> int:
