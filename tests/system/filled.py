@@ -18,6 +18,7 @@ from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
+from tests.edge.storage.logs import NoFailures
 from tests.node import Node
 
 BATCH_BYTES: Final = 64 * 1024
@@ -41,7 +42,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     directory = LogDir(path)
     directory.acquire()
     directory.take_clean_marker()
-    logs = LogManager([directory], FilePool(), lambda _topic: config)
+    logs = LogManager([directory], FilePool(), lambda _topic: config, NoFailures())
     logs.load()
     batch = _batch()
     for (name, _), log in logs.logs.items():

@@ -1,5 +1,6 @@
 """Partitions of two nodes joined in memory: the follower's questions go to the leader's reader, the answers come back as bytes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
 from isthmus_broker.core.replica.follower import AskOffsets, Step
+from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import ReadRules
@@ -16,6 +18,21 @@ from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_wire.records import NewRecord, build_batch
 
 from tests.edge.storage.logs import NOW, new_log
+
+
+class Reported:
+    """What a partition has reported."""
+
+    def __init__(self) -> None:
+        self.propose: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
+        self.truncations: list[int] = []
+
+    def isr_proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+        self.propose(partition, proposal)
+
+    def truncated(self, _partition: Partition, end_offset: int) -> None:
+        self.truncations.append(end_offset)
+
 
 EPOCHS = {1: 11, 2: 12, 3: 13}
 """The brokers that are active, with their epochs."""
@@ -31,8 +48,9 @@ def leadership(leader: int, epoch: int, isr: tuple[int, ...] = (1, 2), **fields:
     return Leadership(leader, epoch, fields.pop("replicas", (1, 2)), isr, **fields)
 
 
-def partition(directory: Path, node_id: int, **config: Any) -> Partition:
-    return Partition(node_id, "t", 0, UUID(int=1), new_log(directory / str(node_id), **config), EPOCHS.get)
+def partition(directory: Path, node_id: int, reported: Reported | None = None, **config: Any) -> Partition:
+    log = new_log(directory / str(node_id), **config)
+    return Partition(node_id, "t", 0, UUID(int=1), log, EPOCHS.get, reported or Reported())
 
 
 def become(part: Partition, state: Leadership, *, min_isr: int = 1, now_ms: int = NOW) -> None:

@@ -24,6 +24,7 @@ from isthmus_wire.produce import ProduceResult
 from tests.edge.replication.nodes import (
     EPOCHS,
     RULES,
+    Reported,
     ask,
     become,
     fetch,
@@ -137,12 +138,12 @@ def decided(part: Partition, error: ErrorCode = ErrorCode.none, isr: tuple[int, 
     return SimpleNamespace(error_code=ErrorCode.none, topics=(topic,))
 
 
-def propose(part: Partition, controller: Controller) -> list[Any]:
-    """Let node 2 catch up outside the ISR and the controller answer all it has to say; returns what it was asked."""
+def propose(part: Partition, reported: Reported, controller: Controller) -> list[Any]:
+    """Let node 2 catch up outside the ISR and the controller send all its responses; returns the requests it got."""
 
     async def run() -> None:
         changes = IsrChanges(controller, 1, lambda: EPOCHS[1])
-        part.on_proposal = changes.propose
+        reported.propose = changes.propose
         say(part, 1)
         async with asyncio.timeout(60):
             await controller.done.wait()
@@ -153,9 +154,10 @@ def propose(part: Partition, controller: Controller) -> list[Any]:
 
 
 def test_an_isr_is_in_force_when_the_controller_has_decided(tmp_path: Path) -> None:
-    part = led(tmp_path, (1,))
+    reported = Reported()
+    part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
-    (asked,) = propose(part, Controller(decided(part, isr=(1, 2))))
+    (asked,) = propose(part, reported, Controller(decided(part, isr=(1, 2))))
     (wanted,) = asked.topics[0].partitions
     assert [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs] == [(1, 11), (2, 12)]
     assert (asked.broker_id, asked.broker_epoch, wanted.leader_epoch, wanted.partition_epoch) == (1, 11, 4, 0)
@@ -165,20 +167,22 @@ def test_an_isr_is_in_force_when_the_controller_has_decided(tmp_path: Path) -> N
 
 
 def test_a_proposal_is_sent_again_until_somebody_decides(tmp_path: Path) -> None:
-    part = led(tmp_path, (1,))
+    reported = Reported()
+    part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
     stale = SimpleNamespace(error_code=ErrorCode.stale_broker_epoch, topics=())
     timed_out = decided(part, ErrorCode.request_timed_out)
     granted = decided(part, isr=(1, 2))
-    asked = propose(part, Controller(ControllerUnreachable("no"), stale, timed_out, granted))
+    asked = propose(part, reported, Controller(ControllerUnreachable("no"), stale, timed_out, granted))
     assert len(asked) == 4
     assert part.leadership.isr == (1, 2)
 
 
 def test_a_refused_proposal_is_not_repeated_by_itself(tmp_path: Path) -> None:
-    part = led(tmp_path, (1,))
+    reported = Reported()
+    part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
-    assert len(propose(part, Controller(decided(part, ErrorCode.invalid_update_version)))) == 1
+    assert len(propose(part, reported, Controller(decided(part, ErrorCode.invalid_update_version)))) == 1
     assert part.leadership.isr == (1,)
 
 

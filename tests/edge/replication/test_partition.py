@@ -15,6 +15,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
 from isthmus_wire.records import NewRecord, batches, build_batch, checksum_matches, header_at, iterate_records
 
+from tests.edge.replication.nodes import Reported
 from tests.edge.storage.logs import NOW, new_log
 
 LEADS = Leadership(1, 4, (1,), (1,))
@@ -22,7 +23,7 @@ RULES = ReadRules(1_000_000, read_committed=False, replica_id=-1)
 
 
 def partition(directory: Path, leadership: Leadership = LEADS, **settings: Any) -> Partition:
-    made = Partition(1, "t", 0, UUID(int=1), new_log(directory, **settings), {1: 1}.get)
+    made = Partition(1, "t", 0, UUID(int=1), new_log(directory, **settings), {1: 1}.get, Reported())
     lead(made, leadership)
     return made
 

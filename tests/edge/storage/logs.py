@@ -1,5 +1,6 @@
 """Logs in a temporary directory, small enough to reach every edge quickly."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,25 @@ from typing import Any
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_manager import NoDirectoryLeft
 from isthmus_broker.edge.storage.recovery import Recovered, create_log, open_log
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
 NOW = 1_700_000_000_000
 _DEFAULTS = resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))).topic_defaults
+
+
+class NoFailures:
+    """A log manager's directories work."""
+
+    def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
+        raise AssertionError(lost)
+
+    def all_directories_failed(self, error: NoDirectoryLeft) -> None:
+        raise error
 
 
 def config(**overrides: Any) -> TopicConfig:

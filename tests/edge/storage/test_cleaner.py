@@ -14,7 +14,7 @@ from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_wire.records import NewRecord, build_batch, checksum_matches, header_at, iterate_records, records_to_keep
 
-from tests.edge.storage.logs import NOW, config, reopened
+from tests.edge.storage.logs import NOW, NoFailures, config, reopened
 
 
 def content(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -38,7 +38,7 @@ def filled(directory: Path) -> tuple[LogManager, Log]:
         cleanup_policy=("compact",), segment_bytes=900, min_cleanable_dirty_ratio=0.0, index_interval_bytes=200
     )
     home = LogDir(directory)
-    manager = LogManager([home], FilePool(), lambda _topic: settings)
+    manager = LogManager([home], FilePool(), lambda _topic: settings, NoFailures())
     log = manager.create("t", 0, UUID(int=9))
     rng = random.Random(5)
     for number in range(120):

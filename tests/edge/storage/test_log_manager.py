@@ -9,14 +9,14 @@ from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
 
-from tests.edge.storage.logs import append, config
+from tests.edge.storage.logs import NoFailures, append, config
 
 KEY = ("t", 0)
 
 
 def opened(directory: Path) -> LogManager:
     settings: TopicConfig = config()
-    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings)
+    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings, NoFailures())
     manager.load()
     return manager
 

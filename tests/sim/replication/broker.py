@@ -67,7 +67,7 @@ class SimPartition(Partition):
     __slots__ = ("broker",)
 
     def __init__(self, broker: SimBroker, topic: str, topic_id: UUID, log: SimLog) -> None:
-        super().__init__(broker.id, topic, 0, topic_id, cast(Log, log), broker.active_epoch)
+        super().__init__(broker.id, topic, 0, topic_id, cast(Log, log), broker.active_epoch, broker)
         self.broker = broker
 
     @property
@@ -311,7 +311,6 @@ class SimBroker(Endpoint):
             if log is None:
                 log = self.logs[topic] = SimLog(self.id, topic, self.watcher)
             held = self.partitions[topic] = self.by_id[topic_id.bytes] = SimPartition(self, topic, topic_id, log)
-            held.on_proposal = self._propose
         held.take_leadership(leadership_of(state), self._rules(topic), BACKOFF_MS, self.clock())
         self.log(f"{topic}: {held.leadership}, log ends at {held.sim_log.end_offset}")
         self._follow(held)
@@ -344,7 +343,10 @@ class SimBroker(Endpoint):
             held.propose(self.clock())
         self.later(LAG_MAX_MS // 2, self._check_isr)
 
-    def _propose(self, held: Partition, proposal: IsrProposal) -> None:
+    def truncated(self, held: Partition, end_offset: int) -> None:
+        """No log moves here."""
+
+    def isr_proposed(self, held: Partition, proposal: IsrProposal) -> None:
         assert held.leader is not None
         self.proposals.add((held.topic_id, held.index), held.leader, proposal)
         if not self._is_proposing:

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isthmus_broker.core.config.node_config import NodeConfig
@@ -15,8 +15,8 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.assembly.lifecycle import BrokerLifecycle
-from isthmus_broker.edge.assembly.maintenance import Upkeep
-from isthmus_broker.edge.assembly.metadata_publisher import MetadataFollower
+from isthmus_broker.edge.assembly.maintenance import Maintenance
+from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
 from isthmus_broker.edge.clock import monotonic_ms
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
@@ -32,7 +32,7 @@ from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
-from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_broker.edge.storage.log_manager import LogManager, NoDirectoryLeft
 from isthmus_broker.edge.storage.log_mover import LogMover
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,15 @@ class Broker:
     """Made before the metadata is known; `start` when it is on its way, `stop` in two steps around the closing of the listeners."""
 
     def __init__(
-        self, config: NodeConfig, context: ControllerContext, quorum: Quorum, directories: list[LogDir], pool: FilePool
+        self,
+        config: NodeConfig,
+        context: ControllerContext,
+        quorum: Quorum,
+        directories: list[LogDir],
+        pool: FilePool,
+        on_fault: Callable[[BaseException], None],
     ) -> None:
+        self._on_fault = on_fault
         self._config = config
         self._quorum = quorum
         log_directories = _log_directories(config, directories)
@@ -54,16 +61,12 @@ class Broker:
             last_clean_epoch(log_directories),
             lambda: quorum.controller.history.committed_offset,
         )
-        quorum.on_leader = self._lifecycle.wake
         self._groups = GroupMetadata(config)
-        self.services = self._make_services(context, LogManager(log_directories, pool, self._topic_config))
+        self.services = self._make_services(context, LogManager(log_directories, pool, self._topic_config, self))
         services = self.services
         self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
-        self._follower: MetadataFollower | None = None
-        self._upkeep = Upkeep(lambda: services.config, services.logs, services.replicas)
-        services.replicas.on_leadership = self._leadership
-        services.replicas.on_removed = self._removed
-        services.replicas.on_truncated = services.mover.truncated
+        self._publisher: MetadataPublisher | None = None  # until the logs are open
+        self._maintenance = Maintenance(lambda: services.config, services.logs, services.replicas)
 
     def _make_services(self, context: ControllerContext, logs: LogManager) -> Services:
         config, channel = self._config, self._quorum.channel()
@@ -77,7 +80,7 @@ class Broker:
             controller=channel,
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
-            replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch),
+            replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),
             departed=Departed(monotonic_ms),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
             groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions),
@@ -85,35 +88,35 @@ class Broker:
             producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
         )
 
-    async def start(self, follower: MetadataFollower, ports: Mapping[str, int]) -> None:
-        """Register, catch up with the metadata, open the logs, and be unfenced.
+    async def start(self, publisher: MetadataPublisher, ports: Mapping[str, int]) -> None:
+        """Register, catch up with the metadata, open the logs, and get unfenced.
 
-        Nothing is done to the logs by an image older than this registration: it may tell of topics that have been deleted and made anew.
+        No image older than this registration is applied to the logs: it may name topics that were deleted and created again since.
         """
         services = self.services
         await self._lifecycle.register(ports)
-        await follower.reaches(self._lifecycle.epoch)
-        follower.take_config()
+        await publisher.wait_for(self._lifecycle.epoch)
+        publisher.take_config()
         services.replicas.know(services.image, services.config)
         services.logs.load()
-        self._follower, follower.on_changes = follower, self._spread
-        self._spread(changes_between(EMPTY_IMAGE, services.image))
+        self._publisher = publisher
+        self.apply_changes(changes_between(EMPTY_IMAGE, services.image))
         for topic, index in services.replicas.strays():
-            logger.warning("no topic claims the log of %s-%d: leaving it where it is", topic, index)
+            logger.warning("%s-%d belongs to no topic: its log is kept, but not used", topic, index)
         await self._lifecycle.serve()
 
-    def begin_upkeep(self) -> None:
-        """Clients are served: what is done in the background may begin."""
+    def begin_maintenance(self) -> None:
+        """Start the background work, once clients are served."""
         self.services.mover.resume()
-        self._upkeep.start()
+        self._maintenance.start()
 
     async def leave(self) -> None:
-        """Hand over what this broker leads."""
+        """Move leadership to other brokers (controlled shutdown)."""
         await self._lifecycle.leave()
 
     def stop(self) -> None:
-        """Answer who waits, and leave the disks clean."""
-        self._upkeep.stop()
+        """Respond to pending requests and close the logs cleanly."""
+        self._maintenance.stop()
         self._lifecycle.stop()
         self.services.groups.stop()
         self.services.mover.stop()
@@ -123,22 +126,42 @@ class Broker:
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 
-    def _spread(self, changes: Changes) -> None:
-        services, follower = self.services, self._follower
-        assert follower is not None
+    def quorum_leader_known(self) -> None:
+        """Retry at once what waited for an active controller."""
+        self._lifecycle.wake()
+
+    def apply_changes(self, changes: Changes) -> None:
+        """Apply changes of the metadata; before the logs are open they only count as part of the first image."""
+        services, publisher = self.services, self._publisher
+        if publisher is None:
+            return
         services.departed.changed(changes)
         services.replicas.apply(changes, services.config)
-        if self._groups.follow(changes, follower.offset, services.config):
+        if self._groups.follow(changes, publisher.offset, services.config):
             services.groups.metadata_changed(self._groups.view)
         self._reports.follow(services.image)
 
-    def _leadership(self, partition: Partition) -> None:
+    def leadership_changed(self, partition: Partition) -> None:
+        """Load or unload the partition's coordinator."""
         if partition.topic == OFFSETS_TOPIC:
             self.services.groups.leadership_changed(partition)
 
-    def _removed(self, partition: Partition) -> None:
+    def replica_removed(self, partition: Partition) -> None:
+        """Unload the partition's coordinator."""
         if partition.topic == OFFSETS_TOPIC:
             self.services.groups.resign(partition)
+
+    def log_truncated(self, key: TopicPartition, end_offset: int) -> None:
+        """Truncate the copy of a log that moves to another directory."""
+        self.services.mover.truncated(key, end_offset)
+
+    def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
+        """Take the replicas in it offline."""
+        self.services.replicas.directory_failed(lost)
+
+    def all_directories_failed(self, error: NoDirectoryLeft) -> None:
+        """End the node."""
+        self._on_fault(error)
 
     def _context(self) -> ControllerContext:
         return self.services.context

@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, compaction, flushes, checkpoints, who is in sync, forgetting producers."""
+"""Periodic work of a broker: retention, compaction, flushes, checkpoints, ISR checks, expiry of producer ids."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ FLUSH_CHECK_MS: Final = 1_000
 """The scheduler's own interval is unlimited by default; flush.ms of a topic is kept to this much."""
 
 
-class Upkeep:
+class Maintenance:
     """Jobs, each at its own interval."""
 
     def __init__(self, config: Callable[[], NodeConfig], logs: LogManager, replicas: ReplicaManager) -> None:
@@ -25,7 +25,7 @@ class Upkeep:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
-        """Begin, each job after its first interval."""
+        """Schedule every job; each first runs after one interval."""
         settings = self._config().settings
         self._every("retention", lambda: self._config().settings.log_retention_check_interval_ms, self._logs.delete_expired,
                     first_ms=settings.log_initial_task_delay_ms)  # fmt: skip
@@ -40,7 +40,7 @@ class Upkeep:
         self._every("producers", lambda: PRODUCER_CHECK_MS, self._expire_producers)
 
     def stop(self) -> None:
-        """No more."""
+        """Cancel all jobs."""
         for timer in self._timers.values():
             timer.cancel()
         self._cleaner.stop()

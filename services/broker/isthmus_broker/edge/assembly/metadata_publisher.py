@@ -1,4 +1,4 @@
-"""Who follows the cluster's metadata on this node, and in which order they are told."""
+"""Publishes each committed image of the cluster's metadata to the parts of this node, in a fixed order."""
 
 import asyncio
 import logging
@@ -16,18 +16,23 @@ from isthmus_broker.edge.requests.services import NodeServices
 logger = logging.getLogger(__name__)
 
 
-class MetadataFollower:
-    """Brings a node to each committed image: first what handlers read, then the settings in force, then whoever follows the changes."""
+class MetadataPublisher:
+    """Updates what the request handlers read, then the settings in force, then the parts that apply changes."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(
+        self,
+        services: NodeServices,
+        apply_config: Callable[[NodeConfig], None],
+        apply_changes: Callable[[Changes], None],
+    ) -> None:
         self._services = services
+        self._apply_config = apply_config
+        self._apply_changes = apply_changes
         self._advanced = asyncio.Event()
         self.offset = -1
-        self.on_config: Callable[[NodeConfig], None] = lambda _config: None
-        self.on_changes: Callable[[Changes], None] = lambda _changes: None
 
-    def published(self, published: Published) -> None:
-        """A new committed image."""
+    def publish(self, published: Published) -> None:
+        """Publish a new committed image."""
         services = self._services
         services.image = published.image
         self.offset = published.offset
@@ -35,26 +40,26 @@ class MetadataFollower:
             services.features_epoch = published.offset
         if any(resource.type == ResourceType.BROKER for resource in published.changes.configs):
             self.take_config()
-        self.on_changes(published.changes)
+        self._apply_changes(published.changes)
         self._advanced.set()
 
-    async def reaches(self, offset: int) -> None:
-        """Waits until the image holds everything up to this offset."""
+    async def wait_for(self, offset: int) -> None:
+        """Wait until the image includes this offset of the metadata log."""
         while self.offset < offset:
             self._advanced.clear()
             await self._advanced.wait()
 
     def take_config(self) -> None:
-        """Obey what the metadata says about all brokers and about this one, over the node's own settings.
+        """Apply the dynamic settings of all brokers and of this one on top of the node's own file.
 
-        What cannot stand together (the file may have changed since a dynamic setting was made) leaves everything as it was.
+        An invalid combination (the file may have changed since a dynamic setting was made) leaves the settings as they were.
         """
         services = self._services
         try:
             config = resolve_node(layers_of(services.image, services.context))
         except ConfigRefused as refusal:
-            logger.error("dynamic settings are not used: %s", refusal)
+            logger.error("ignoring dynamic settings: %s", refusal)
             return
         services.config = config
         services.context = replace(services.context, node=config)
-        self.on_config(config)
+        self._apply_config(config)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
+from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.assembly.format import directories_of, identify, random_uuid
-from isthmus_broker.edge.assembly.metadata_publisher import MetadataFollower
+from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.observe.observation import Observation
@@ -61,19 +62,18 @@ class Node:
             lambda: self._services.context,
             self._published,
             self._fault,
+            self._quorum_leader_known,
         )
         self._broker: Broker | None = None
         self._services = self._make_services(context)
-        self._follower = MetadataFollower(self._services)
-        self._follower.on_config = self._take_config
+        self._publisher = MetadataPublisher(self._services, self._apply_config, self._apply_changes)
 
     def _make_services(self, context: ControllerContext) -> NodeServices:
         config, quorum = self._config, self._quorum
         if config.is_broker:
             from isthmus_broker.edge.assembly.broker import Broker
 
-            self._broker = Broker(config, context, quorum, self._directories, self._pool)
-            self._broker.services.logs.on_all_failed = self._fault
+            self._broker = Broker(config, context, quorum, self._directories, self._pool, self._fault)
             return self._broker.services
         return NodeServices(
             cluster_id=context.cluster_id,
@@ -95,10 +95,10 @@ class Node:
         await self._accept(self._of_controllers(self._listeners))
         if self._broker is not None:
             ports = {listener.listener_name: listener.port for listener in self._listeners}
-            await self._broker.start(self._follower, ports)
+            await self._broker.start(self._publisher, ports)
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
-            self._broker.begin_upkeep()
+            self._broker.begin_maintenance()
             self.observation.sample(self._broker.services, self.own_address())
         self._serves = True
 
@@ -201,9 +201,17 @@ class Node:
     # -- what the parts call -------------------------------------------------------------------------------------------------
 
     def _published(self, published: Published) -> None:
-        self._follower.published(published)
+        self._publisher.publish(published)
 
-    def _take_config(self, config: NodeConfig) -> None:
+    def _quorum_leader_known(self) -> None:
+        if self._broker is not None:
+            self._broker.quorum_leader_known()
+
+    def _apply_changes(self, changes: Changes) -> None:
+        if self._broker is not None:
+            self._broker.apply_changes(changes)
+
+    def _apply_config(self, config: NodeConfig) -> None:
         for admission in self._admissions:
             admission.change(connection_limits(config))
 

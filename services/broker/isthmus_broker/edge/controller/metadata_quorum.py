@@ -49,13 +49,14 @@ class Quorum:
         context: Callable[[], ControllerContext],
         publish: Callable[[Published], None],
         on_fault: Callable[[BaseException], None],
+        on_leader: Callable[[], None],
     ) -> None:
+        """`on_leader` is called when another node leads the quorum, or this one is ready to."""
         self.raft_config = raft_config(config, directory_id)
         self.controller = Controller(config.node_id, publish, self._leader_changed)
         self.active = ActiveController(self.controller, context, config.listeners.inter_broker, self._leader_known)
         self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
-        self.on_leader: Callable[[], None] = lambda: None
-        """Called when another node leads, or this one is ready to."""
+        self._on_leader = on_leader
         self._config = config
         self._context = context
         self._on_fault = on_fault
@@ -179,7 +180,7 @@ class Quorum:
     def _leader_known(self) -> None:
         for channel in self._channels:
             channel.leader_changed()
-        self.on_leader()
+        self._on_leader()
 
     async def _register(self) -> None:
         """Tell the active controller where this controller listens and what it supports (KIP-919)."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from isthmus_wire.errors import CorruptBatch, ErrorCode
@@ -40,6 +41,8 @@ class _Shard:
     loading: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     pumping: bool = False
+    committed: Callable[[], None] | None = None
+    """Called when the partition's high watermark moves."""
 
 
 class GroupCoordinators:
@@ -83,7 +86,8 @@ class GroupCoordinators:
             runtime = self._new_runtime(self._view)
             runtime.load_begin(partition.leadership.leader_epoch)
             shard = self._shards[partition.index] = _Shard(partition, runtime)
-            partition.on_appended = lambda _partition: self._committed(shard)
+            shard.committed = partial(self._committed, shard)
+            partition.watch(shard.committed)
             shard.loading = asyncio.get_running_loop().create_task(self._load(shard))
 
     def resign(self, partition: Partition) -> None:
@@ -91,7 +95,8 @@ class GroupCoordinators:
         shard = self._shards.pop(partition.index, None)
         if shard is None:
             return
-        partition.on_appended = None
+        if shard.committed is not None:
+            partition.unwatch(shard.committed)
         if shard.loading is not None:
             shard.loading.cancel()
         if shard.timer is not None:
@@ -140,9 +145,9 @@ class GroupCoordinators:
     # -- driving -------------------------------------------------------------------------------------------------------------
 
     def _committed(self, shard: _Shard) -> None:
-        assert shard.partition.log is not None
-        shard.runtime.committed(shard.partition.log.high_watermark, now_ms())
-        self._pump(shard)
+        if shard.partition.log is not None:
+            shard.runtime.committed(shard.partition.log.high_watermark, now_ms())
+            self._pump(shard)
 
     def _pump(self, shard: _Shard) -> None:
         """Append, report and reply until the runtime owes nothing, then set its timer."""

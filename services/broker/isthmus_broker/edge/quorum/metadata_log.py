@@ -34,6 +34,10 @@ def metadata_log_config(node: NodeConfig) -> TopicConfig:
     return resolve_topic(overrides, node.topic_defaults)
 
 
+def _sync_with_next_flush(_log: Log) -> None:
+    """A closed segment needs no sync of its own: the flush after each append includes it."""
+
+
 class MetadataLogStore:
     """The raft driver's LogStore."""
 
@@ -41,13 +45,16 @@ class MetadataLogStore:
         """Open the log, or make it; what the last run wrote last may be torn, and is checked."""
         path = directory / DIRECTORY
         if path.exists():
-            self.log, _ = open_log(pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False)
+            self.log, _ = open_log(
+                pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False, on_sealed=_sync_with_next_flush
+            )
         else:
-            self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms())
+            self.log = create_log(
+                pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms(), on_sealed=_sync_with_next_flush
+            )
         _raise_start(self.log)
         _check_epochs(self.log)
         self._directory_synced_for = -1  # the segment whose name is known to be on disk
-        self.log.on_sealed = lambda _log: None  # the next flush takes the closed segment along
 
     @property
     def start_offset(self) -> int:

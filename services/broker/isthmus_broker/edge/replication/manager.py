@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
@@ -16,6 +16,7 @@ from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
 from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
 from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
+from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.edge.clock import now_ms
@@ -29,7 +30,6 @@ from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -41,11 +41,32 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 """The one replica selector there is; without one consumers read from leaders."""
 
 
+class ReplicaEvents(Protocol):
+    """Is informed of what happens to this node's replicas."""
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """The partition has another leader or leader epoch, or is new."""
+        ...
+
+    def replica_removed(self, partition: Partition) -> None:
+        """The replica was deleted, or its log directory failed."""
+        ...
+
+    def log_truncated(self, key: TopicPartition, end_offset: int) -> None:
+        """A follower truncated its log to `end_offset`."""
+        ...
+
+
 class ReplicaManager:
     """Partitions by topic name and by topic id."""
 
     def __init__(
-        self, config: NodeConfig, logs: LogManager, controllers: Controllers, broker_epoch: Callable[[], int]
+        self,
+        config: NodeConfig,
+        logs: LogManager,
+        controllers: Controllers,
+        broker_epoch: Callable[[], int],
+        events: ReplicaEvents,
     ) -> None:
         self._config = config
         self._logs = logs
@@ -59,10 +80,7 @@ class ReplicaManager:
         self._image: ClusterImage = EMPTY_IMAGE
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[bytes, dict[int, Partition]] = {}
-        self.on_leadership: Callable[[Partition], None] = lambda _partition: None
-        self.on_removed: Callable[[Partition], None] = lambda _partition: None
-        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _key, _end_offset: None
-        logs.on_directory_failed = self._directory_failed
+        self._events = events
 
     def find(self, topic: Topic, index: int) -> Partition | ErrorCode:
         """The partition, or why there is none."""
@@ -146,9 +164,7 @@ class ReplicaManager:
         partition = self._by_name.get(topic, {}).get(index)
         if partition is None:
             log = self._open_log(topic, index, topic_id, directory_of(record, node_id))
-            partition = Partition(node_id, topic, index, topic_id, log, self._active_epoch)
-            partition.on_proposal = self._isr_changes.propose
-            partition.on_truncated = self._truncated
+            partition = Partition(node_id, topic, index, topic_id, log, self._active_epoch, self)
             self._by_name.setdefault(topic, {})[index] = partition
             self._by_id.setdefault(topic_id.bytes, {})[index] = partition
         partition.mirror = role
@@ -158,10 +174,7 @@ class ReplicaManager:
         except DiskFailure as failure:
             self.fail(partition, failure)
         self._fetch(partition)
-        self.on_leadership(partition)
-
-    def _truncated(self, partition: Partition, end_offset: int) -> None:
-        self.on_truncated((partition.topic, partition.index), end_offset)
+        self._events.leadership_changed(partition)
 
     def _isr_rules(self, topic: str, partition: Partition) -> IsrRules:
         min_isr = 1 if partition.log is None else partition.log.config.min_insync_replicas
@@ -195,7 +208,7 @@ class ReplicaManager:
             self._logs.delete(key)
         partition.leave()
         self._fetch(partition)
-        self.on_removed(partition)
+        self._events.replica_removed(partition)
 
     def _reconfigure(self, topic: str) -> None:
         config = self.topic_config(topic)
@@ -230,6 +243,16 @@ class ReplicaManager:
             )
             self._fetchers = Fetchers(home)
         self._fetchers.follow(partition)
+
+    # -- what partitions report ----------------------------------------------------------------------------------------------
+
+    def isr_proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Send the proposal to the controller."""
+        self._isr_changes.propose(partition, proposal)
+
+    def truncated(self, partition: Partition, end_offset: int) -> None:
+        """Pass on that a follower truncated its log."""
+        self._events.log_truncated((partition.topic, partition.index), end_offset)
 
     # -- other brokers -------------------------------------------------------------------------------------------------------
 
@@ -285,14 +308,15 @@ class ReplicaManager:
         """The directory of this partition's log fails."""
         self._logs.fail_log((partition.topic, partition.index), failure)
 
-    def _directory_failed(self, _directory: LogDir, lost: list[TopicPartition]) -> None:
+    def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
+        """The logs of these partitions are gone until the node restarts."""
         for topic, index in lost:
             partition = self._by_name.get(topic, {}).get(index)
             if partition is not None:
                 partition.log = None
                 partition.leader = partition.follower = None
                 self._fetch(partition)
-                self.on_removed(partition)
+                self._events.replica_removed(partition)
                 partition.wake()
 
 

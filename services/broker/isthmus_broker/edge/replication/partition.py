@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from isthmus_wire.compression import Compression
@@ -27,6 +27,18 @@ NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
 
 
+class PartitionEvents(Protocol):
+    """Is informed of what happens to a partition."""
+
+    def isr_proposed(self, partition: "Partition", proposal: IsrProposal) -> None:
+        """Its leader wants this ISR."""
+        ...
+
+    def truncated(self, partition: "Partition", end_offset: int) -> None:
+        """Its follower truncated the log to `end_offset`."""
+        ...
+
+
 class Partition:
     """A replica on this node: leader, follower, or neither. `log` is None while its directory is offline.
 
@@ -36,6 +48,7 @@ class Partition:
     __slots__ = (
         "_active",
         "_append_watchers",
+        "_events",
         "_node_id",
         "_rules",
         "_watchers",
@@ -47,9 +60,6 @@ class Partition:
         "leadership",
         "log",
         "mirror",
-        "on_appended",
-        "on_proposal",
-        "on_truncated",
         "records_in",
         "replicated_out",
         "source",
@@ -58,7 +68,14 @@ class Partition:
     )
 
     def __init__(
-        self, node_id: int, topic: str, index: int, topic_id: UUID, log: Log | None, active: ActiveEpoch
+        self,
+        node_id: int,
+        topic: str,
+        index: int,
+        topic_id: UUID,
+        log: Log | None,
+        active: ActiveEpoch,
+        events: PartitionEvents,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -71,9 +88,7 @@ class Partition:
         self.source = SourceProgress()
         self.leader: ReplicaLeader | None = None
         self.follower: ReplicaFollower | None = None
-        self.on_appended: Callable[[Partition], None] | None = None
-        self.on_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
-        self.on_truncated: Callable[[Partition, int], None] = lambda _partition, _end_offset: None
+        self._events = events
         self._active = active
         self._node_id = node_id
         self._rules: tuple[TopicConfig, AppendRules] | None = None
@@ -244,8 +259,6 @@ class Partition:
             log.high_watermark = high_watermark
             if self._watchers:
                 self.wake()
-        if self.on_appended is not None:
-            self.on_appended(self)
 
     @property
     def has_uncommitted(self) -> bool:
@@ -344,7 +357,7 @@ class Partition:
             return
         proposal = self.leader.propose(self.log, now_ms)
         if proposal is not None:
-            self.on_proposal(self, proposal)
+            self._events.isr_proposed(self, proposal)
 
     def isr_decided(self, leader: ReplicaLeader, leadership: Leadership, now_ms: int) -> None:
         """The controller granted what this leader proposed."""
@@ -368,7 +381,7 @@ class Partition:
             case Truncate(end_offset):
                 self._tell_of_cut(log, end_offset)
                 log.truncate_to(end_offset, now_ms)
-                self.on_truncated(self, end_offset)
+                self._events.truncated(self, end_offset)
             case RestartAt(offset):
                 log.restart_at(offset, now_ms)
 

@@ -2,7 +2,7 @@
 
 Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk; what
 lies above it is checked again after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
-by way of `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for the metadata log on every append.
+by `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for the metadata log on every append.
 """
 
 import random
@@ -64,7 +64,9 @@ class Log:
         config: TopicConfig,
         *,
         now_ms: int,
+        on_sealed: Callable[["Log"], None] | None = None,
     ) -> None:
+        """`on_sealed` makes a closed segment durable; without it the log syncs at once."""
         self.pool = pool
         self.directory = directory
         self.topic = topic
@@ -83,7 +85,7 @@ class Log:
         self._roll_jitter_ms = 0
         self._directory_synced_for = -1  # the segment whose name is known to be on disk
         self._markers = 0  # transaction rows in any segment's index
-        self.on_sealed: Callable[[Log], None] = Log.flush_now
+        self._on_sealed = on_sealed or Log.flush_now
 
     def take_config(self, config: TopicConfig) -> None:
         """Obey these settings from now on."""
@@ -242,7 +244,7 @@ class Log:
         for suffix in SUFFIXES[1:]:
             self.pool.close(str(self.directory / file_name(self.active.base_offset, suffix)))
         self.add_segment(end, now_ms)
-        self.on_sealed(self)
+        self._on_sealed(self)
 
     # -- durability ----------------------------------------------------------------------------------------------------------
 

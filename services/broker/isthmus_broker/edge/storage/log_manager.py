@@ -8,11 +8,11 @@ import asyncio
 import logging
 import resource
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
 
 from isthmus_broker.core.config.topic_config import TopicConfig
@@ -41,17 +41,34 @@ CHECKPOINT_INTERVAL_MS: Final = 60_000
 """How often offsets are checkpointed, as Kafka's log.flush.offset.checkpoint.interval.ms."""
 
 
+class DirectoryFailures(Protocol):
+    """Is informed when log directories fail."""
+
+    def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
+        """A directory went offline, and with it the logs of these partitions."""
+        ...
+
+    def all_directories_failed(self, error: NoDirectoryLeft) -> None:
+        """No directory is left."""
+        ...
+
+
 class LogManager:
     """Logs by topic and partition."""
 
-    def __init__(self, directories: Iterable[LogDir], pool: FilePool, config_of: Callable[[str], TopicConfig]) -> None:
+    def __init__(
+        self,
+        directories: Iterable[LogDir],
+        pool: FilePool,
+        config_of: Callable[[str], TopicConfig],
+        failures: DirectoryFailures,
+    ) -> None:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDir] = {}
         self._forgetting: set[LogDir] = set()
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
-        self.on_directory_failed: Callable[[LogDir, list[TopicPartition]], None] = lambda _directory, _partitions: None
-        self.on_all_failed: Callable[[NoDirectoryLeft], None] = lambda _error: None
+        self._failures = failures
         self._pool = pool
         self._config_of = config_of
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
@@ -102,6 +119,7 @@ class LogManager:
             clean=directory.was_clean,
             recovery_point=recovery_points.get(key, 0),
             log_start_offset=starts.get(key, 0),
+            on_sealed=self._sync_later,
         )
         log.high_watermark = max(log.log_start_offset, min(watermarks.get(key, 0), log.end_offset))
         if recovered.bytes_checked or recovered.bytes_cut:
@@ -109,7 +127,6 @@ class LogManager:
         self._adopt(directory, key, log)
 
     def _adopt(self, directory: LogDir, key: TopicPartition, log: Log) -> None:
-        log.on_sealed = self._sync_later
         self.logs[key] = log
         self.home[key] = directory
 
@@ -144,9 +161,8 @@ class LogManager:
 
     def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
         """A new log in a directory of any name, which nobody finds yet."""
-        log = create_log(self._pool, path, *key, self._config_of(key[0]), topic_id, now_ms=now_ms())
-        log.on_sealed = self._sync_later
-        return log
+        config = self._config_of(key[0])
+        return create_log(self._pool, path, *key, config, topic_id, now_ms=now_ms(), on_sealed=self._sync_later)
 
     def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
         """Let a complete copy in another directory take the place of a log."""
@@ -155,7 +171,14 @@ class LogManager:
         self.delete(key)
         path = copy.directory.rename(target.path / f"{key[0]}-{key[1]}")
         log, _ = open_log(
-            self._pool, path, *key, old.config, now_ms=now_ms(), clean=True, log_start_offset=old.log_start_offset
+            self._pool,
+            path,
+            *key,
+            old.config,
+            now_ms=now_ms(),
+            clean=True,
+            log_start_offset=old.log_start_offset,
+            on_sealed=self._sync_later,
         )
         log.high_watermark = old.high_watermark
         self._adopt(target, key, log)
@@ -204,9 +227,11 @@ class LogManager:
             for segment in self.logs.pop(key).segments:
                 segment.close()
             del self.home[key]
-        self.on_directory_failed(directory, lost)
+        self._failures.directory_failed(lost)
         if not self._works():
-            self.on_all_failed(NoDirectoryLeft(f"no log directory works any more; the last to fail: {failure}"))
+            self._failures.all_directories_failed(
+                NoDirectoryLeft(f"no log directory works any more; the last to fail: {failure}")
+            )
 
     def fail_log(self, key: TopicPartition, failure: DiskFailure) -> None:
         """The directory of that log fails."""

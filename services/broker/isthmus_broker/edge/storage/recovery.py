@@ -5,6 +5,7 @@ nothing after it can be believed.
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -40,6 +41,7 @@ def create_log(
     topic_id: UUID | None,
     *,
     now_ms: int,
+    on_sealed: Callable[[Log], None] | None = None,
 ) -> Log:
     """A new, empty log."""
     try:
@@ -48,7 +50,7 @@ def create_log(
         raise DiskFailure(directory, error) from error
     if topic_id is not None:
         write_topic_id(directory, topic_id)
-    log = Log(pool, directory, topic, partition, config, now_ms=now_ms)
+    log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
     log.topic_id = topic_id
     log.pool.descriptor(str(log.add_segment(0, now_ms).path))
     return log
@@ -65,20 +67,21 @@ def open_log(
     clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    on_sealed: Callable[[Log], None] | None = None,
 ) -> tuple[Log, Recovered]:
     """The log in `directory`, whose last user closed it cleanly or did not."""
     try:
-        return _open(pool, directory, Log(pool, directory, topic, partition, config, now_ms=now_ms),
-                     now_ms=now_ms, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)  # fmt: skip
+        log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
+        recovered = _load(log, now_ms=now_ms, clean=clean, recovery_point=recovery_point, start=log_start_offset)
     except DiskFailure:
         raise
     except OSError as error:
         raise DiskFailure(directory, error) from error
+    return log, recovered
 
 
-def _open(
-    pool: FilePool, directory: Path, log: Log, *, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int
-) -> tuple[Log, Recovered]:
+def _load(log: Log, *, now_ms: int, clean: bool, recovery_point: int, start: int) -> Recovered:
+    pool, directory = log.pool, log.directory
     log.topic_id = read_topic_id(directory)
     remove_leftovers(directory)
     segments = [Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(directory)]
@@ -87,8 +90,8 @@ def _open(
         log.adopt(segments)
         recovered = _settle(log, clean=clean, recovery_point=recovery_point)
     else:
-        pool.descriptor(str(log.add_segment(log_start_offset, now_ms).path))
-    log.log_start_offset = max(log_start_offset, log.segments[0].base_offset)
+        pool.descriptor(str(log.add_segment(start, now_ms).path))
+    log.log_start_offset = max(start, log.segments[0].base_offset)
     log.recovery_point = log.end_offset if clean else min(recovery_point, log.end_offset)
     log.high_watermark = log.log_start_offset
     log.epochs = EpochHistory(read_epochs(directory))
@@ -96,7 +99,7 @@ def _open(
         write_epochs(directory, log.epochs.entries)
     log.count_markers()
     log.rebuild_producers()
-    return log, recovered
+    return recovered
 
 
 def segment_bases(directory: Path) -> list[int]:
