@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from isthmus_client.connection import Address
+from isthmus_model.addresses import Address
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -155,6 +155,6 @@ async def _listening(
     try:
         await web.TCPSite(runner, *settings.listen).start()
         host, port = runner.addresses[0][:2]
-        yield host, port
+        yield Address(host, port)
     finally:
         await runner.cleanup()

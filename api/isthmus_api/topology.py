@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from isthmus_client.client import parse_bootstrap
-from isthmus_client.connection import Address
-from isthmus_client.metadata import TopicPartition, region_of
+from isthmus_client.metadata import TopicPartition
+from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.regions import region_of
 
 from isthmus_api.core.cluster_state import ClusterSeen, ClusterState
 from isthmus_api.core.flows import Flow, flows
@@ -143,7 +143,7 @@ def _state(
 ) -> tuple[ClusterState, str, int | None]:
     """Probes know sooner than a look that nobody is there."""
     brokers = () if seen.described is None else seen.described.brokers
-    addresses = [(broker.host, broker.port) for broker in brokers] or list(parse_bootstrap(cluster.bootstrap_servers))
+    addresses = [broker.address for broker in brokers] or list(parse_bootstrap(cluster.bootstrap_servers))
     if all(address in away for address in addresses):
         last = max((away[address] for address in addresses), key=lambda reach: reach.heard_ms)
         return ClusterState.AWAY, f"None of its brokers answers: {last.why}", last.heard_ms
@@ -184,7 +184,7 @@ def _brokers(seen: ClusterSeen, away: Mapping[Address, Reach]) -> list[BrokerOnM
             rack=broker.rack,
             region=region_of(broker.rack),
             fenced=broker.fenced,
-            away_since_ms=None if (reach := away.get((broker.host, broker.port))) is None else reach.heard_ms,
+            away_since_ms=None if (reach := away.get(broker.address)) is None else reach.heard_ms,
             leaders=leaders.get(broker.node_id, 0),
             replicas=replicas.get(broker.node_id, 0),
             in_sync=in_sync.get(broker.node_id, 0),

@@ -37,24 +37,18 @@ def api(
     ] = None,
 ) -> None:
     """Run the control plane until SIGTERM or Ctrl-C. At its first start it makes the admin key and prints it, once."""
+    from isthmus_model.addresses import parse_address
     from isthmus_service.logs import set_up_logs
 
     try:
         set_up_logs("api")
-        address = _address(listen)
+        address = parse_address(listen)
     except ValueError as error:
-        fail(str(error))
+        fail(f"--listen: {error}")
     import uvloop
     from isthmus_api.process import Settings
 
     uvloop.run(_serve(Settings(address, data_dir, store, console)))
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"--listen is '{listen}'; write HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 async def _serve(settings: "Settings") -> None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from isthmus_balancer.core.mode import Mode
 
-from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, listen_address
 from isthmus_cli.session import fail
 
 if TYPE_CHECKING:
     from isthmus_balancer.edge.service import Balancer
+    from isthmus_model.addresses import Address
 
 
 def balancer(
@@ -34,22 +35,22 @@ def balancer(
     from isthmus_balancer.core.cluster import Limits
     from isthmus_balancer.core.schedule import Pace
     from isthmus_balancer.edge.service import Balancer
-    from isthmus_client.client import parse_bootstrap
+    from isthmus_model.addresses import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:
-        addresses, listen = parse_bootstrap(bootstrap), parse_bootstrap(http)[0] if http else None
+        addresses = parse_bootstrap(bootstrap)
         set_up_logs("balancer")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     made = Balancer(addresses, mode, interval, Pace(bytes_per_second=throttle), Limits())
     try:
-        asyncio.run(_run(made, listen))
+        asyncio.run(_run(made, listen_address(http)))
     except OSError as error:
         fail(f"balancer: {error}")
 
 
-async def _run(balancer: Balancer, listen: tuple[str, int] | None) -> None:
+async def _run(balancer: Balancer, listen: Address | None) -> None:
     from isthmus_service.http import observed
 
     stopping = asyncio.Event()

@@ -109,7 +109,7 @@ def log_dirs_command(
 def quorum_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE) -> None:
     """Show the voters and observers of the metadata log, and how far each is."""
     from isthmus_client.admin.quorum import describe_quorum
-    from isthmus_client.ids import uuid_text
+    from isthmus_model.uuid_text import uuid_text
 
     from isthmus_cli.output import show_json, show_table
     from isthmus_cli.session import run

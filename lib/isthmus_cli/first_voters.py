@@ -3,9 +3,9 @@
 import re
 from typing import TYPE_CHECKING, Final
 
-from isthmus_broker.core.config.addresses import split_host_and_port
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
+from isthmus_model.addresses import split_host_and_port
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -47,7 +47,7 @@ def first_voters(
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
     """`id@host:port:directory-id` entries between commas."""
-    from isthmus_broker.edge.storage.checkpoints import uuid_from_text
+    from isthmus_model.uuid_text import parse_uuid
 
     voters: dict[int, Voter] = {}
     for entry in text.split(","):
@@ -58,6 +58,6 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
         node_id = int(match[1])
         if node_id in voters:
             raise ConfigRefused(f"--initial-controllers names node {node_id} twice")
-        key = ReplicaKey(node_id, uuid_from_text(match[3]))
+        key = ReplicaKey(node_id, parse_uuid(match[3]))
         voters[node_id] = Voter(key, (Endpoint(listener, address.host, address.port),))
     return VoterSet(tuple(voter for _, voter in sorted(voters.items())))

@@ -136,7 +136,7 @@ def _topic(bootstrap: str, given: str | None) -> str:
     """The topic, which is there: Spark takes seconds to find out, and says it at length."""
     from isthmus_client.admin.topics import describe
     from isthmus_client.errors import Refused
-    from isthmus_service.lag import LAG_TOPIC
+    from isthmus_model.internal_topics import LAG_TOPIC
     from isthmus_wire.errors import ErrorCode
 
     name = given or LAG_TOPIC

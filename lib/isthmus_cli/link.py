@@ -127,7 +127,7 @@ def delete_command(
 
 
 def _facts(link: DescribedLink) -> dict[str, Any]:
-    from isthmus_client.ids import uuid_text
+    from isthmus_model.uuid_text import uuid_text
 
     return {
         "link": link.name,

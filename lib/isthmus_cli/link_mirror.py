@@ -216,7 +216,7 @@ async def _described(client: Client, topics: list[str] | None, link: str | None)
 
 
 def _facts(mirror: DescribedMirror) -> dict[str, Any]:
-    from isthmus_client.ids import uuid_text
+    from isthmus_model.uuid_text import uuid_text
 
     return {
         "topic": mirror.topic,

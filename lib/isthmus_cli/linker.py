@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isthmus_cli.options import DEFAULT_BOOTSTRAP
+from isthmus_cli.options import DEFAULT_BOOTSTRAP, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from isthmus_client.connection import Address
+    from isthmus_model.addresses import Address
 
 _FAILED = 1
 
@@ -34,7 +34,7 @@ HttpOption = Annotated[
 
 def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = None) -> None:
     """Copy what the destination's links say, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
-    from isthmus_client.client import parse_bootstrap
+    from isthmus_model.addresses import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:
@@ -44,16 +44,7 @@ def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = 
         raise typer.BadParameter(str(error)) from error
     import uvloop
 
-    raise typer.Exit(uvloop.run(_run(destination, _address(http))))
-
-
-def _address(text: str | None) -> "Address | None":
-    if text is None:
-        return None
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise typer.BadParameter(f"wants HOST:PORT, not '{text}'", param_hint="'--http'")
-    return host.strip("[]"), int(port)
+    raise typer.Exit(uvloop.run(_run(destination, listen_address(http))))
 
 
 async def _run(destination: "Sequence[Address]", http: "Address | None") -> int:

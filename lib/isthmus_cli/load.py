@@ -62,8 +62,9 @@ async def _run(bootstrap: str, topic: str, rate: int, size: int, groups: list[st
 
 async def _insist(bootstrap: str, work: Callable[[Client], Coroutine[None, None, None]]) -> None:
     """Begin again with a new client whenever the cluster cannot be worked with."""
-    from isthmus_client.client import Client, parse_bootstrap
+    from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
+    from isthmus_model.addresses import parse_bootstrap
 
     while True:
         try:

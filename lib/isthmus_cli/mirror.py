@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isthmus_cli.options import listen_address
+
 if TYPE_CHECKING:
-    from isthmus_client.connection import Address
     from isthmus_mirror.core.settings import MirrorSettings
+    from isthmus_model.addresses import Address
 
 _FAILED = 1
 
@@ -27,8 +29,8 @@ HttpOption = Annotated[
 
 def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption = None) -> None:
     """Copy topics between clusters, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
-    from isthmus_client.client import parse_bootstrap
     from isthmus_mirror.core.settings import SettingsRefused, read_settings
+    from isthmus_model.addresses import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:
@@ -45,16 +47,7 @@ def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption
         raise typer.BadParameter(f"{config} has no cluster '{unknown[0]}'", param_hint="'--clusters'")
     import uvloop
 
-    raise typer.Exit(uvloop.run(_run(settings, chosen, _address(http))))
-
-
-def _address(text: str | None) -> "Address | None":
-    if text is None:
-        return None
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise typer.BadParameter(f"wants HOST:PORT, not '{text}'", param_hint="'--http'")
-    return host.strip("[]"), int(port)
+    raise typer.Exit(uvloop.run(_run(settings, chosen, listen_address(http))))
 
 
 async def _run(settings: "MirrorSettings", clusters: set[str], http: "Address | None") -> int:

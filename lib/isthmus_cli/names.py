@@ -2,7 +2,8 @@
 
 import asyncio
 
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
+from isthmus_model.addresses import parse_bootstrap
 
 
 def names_of(what: str, bootstrap: str, seconds: float) -> list[str]:

@@ -1,9 +1,12 @@
 """Options that many commands share, and what the shell completes for them."""
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from isthmus_model.addresses import Address
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 _COMPLETION_SECONDS: Final = 2.0
@@ -23,6 +26,16 @@ BootstrapOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table for people, json for programs.")]
+
+
+def listen_address(text: str | None, option: str = "--http") -> "Address | None":
+    """The address of an option that says where to listen."""
+    from isthmus_model.addresses import parse_address
+
+    try:
+        return None if text is None else parse_address(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
 
 
 def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:

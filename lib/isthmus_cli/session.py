@@ -21,8 +21,9 @@ _INTERRUPTED: Final = 130
 
 def run(bootstrap: str, work: "Callable[[Client], Awaitable[T]]") -> T:
     """Connect, do the work, and return what it returns."""
-    from isthmus_client.client import Client, parse_bootstrap
+    from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
+    from isthmus_model.addresses import parse_bootstrap
     from isthmus_wire.errors import WireError
 
     try:

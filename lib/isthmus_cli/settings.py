@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from isthmus_broker.core.config.environment import from_environment
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import with_embedded_defaults
-from isthmus_broker.core.config.properties import from_environment, parse_properties
 from isthmus_broker.core.config.values import ConfigRefused
+from isthmus_model.properties import parse_properties
 
 EMBEDDED_DATA: Final = "data"
 """Where a node without log.dirs keeps its data, below the current directory."""
@@ -19,9 +20,11 @@ def node_layers(config: Path | None, settings: Sequence[str]) -> BrokerLayers:
     given: dict[str, str] = {}
     if config is not None:
         try:
-            given.update(parse_properties(config.read_text()))
+            given.update({key: entry.value for key, entry in parse_properties(config.read_text()).items()})
         except OSError as error:
             raise ConfigRefused(f"cannot read {config}: {error.strerror}") from error
+        except ValueError as error:
+            raise ConfigRefused(f"{config}: {error}") from error
     given.update(from_environment(os.environ))
     for setting in settings:
         key, equals, value = setting.partition("=")

@@ -83,8 +83,8 @@ def info(
 ) -> None:
     """Tell what the log directories of a node are."""
     from isthmus_broker.edge.assembly.format import directories_of
-    from isthmus_broker.edge.storage.checkpoints import uuid_text
     from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
+    from isthmus_model.uuid_text import uuid_text
 
     problems = 0
     for path in directories_of(_resolved(config, settings)):

@@ -293,6 +293,6 @@ def _assignment(text: str | None) -> list[list[int]]:
 
 
 def _id(topic: Topic) -> str | None:
-    from isthmus_client.ids import uuid_text
+    from isthmus_model.uuid_text import uuid_text
 
     return None if topic.topic_id is None else uuid_text(topic.topic_id)

@@ -14,11 +14,12 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_client.connection import Address, Connection
+from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
 from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUEST_SECONDS, UNKNOWN_TOPIC_SECONDS
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
@@ -27,23 +28,7 @@ from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
 from isthmus_client.versions import NEWEST
 
 R = TypeVar("R")
-DEFAULT_PORT: Final = 9092
 _UNKNOWN: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
-
-
-def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """Addresses from "host:port,host:port"; a host alone means port 9092. Raises ValueError."""
-    addresses = []
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon:
-            host, port = part, str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"'{part}' is no address; write host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise ValueError("no bootstrap address; write host:port")
-    return tuple(addresses)
 
 
 class Client:

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import DecodeError, ErrorCode
@@ -25,7 +26,6 @@ from isthmus_client.limits import CONNECT_SECONDS, IN_FLIGHT_MAX, REQUEST_SECOND
 from isthmus_client.versions import NEWEST, Versions
 
 Chunk = bytes | bytearray | memoryview
-Address = tuple[str, int]
 
 SOFTWARE_NAME: Final = "isthmus"
 SOFTWARE_VERSION: Final = "1"

@@ -9,14 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from isthmus_model.addresses import Address
+from isthmus_model.regions import region_of
 from isthmus_wire.errors import ErrorCode
-
-from isthmus_client.connection import Address
-
-
-def region_of(rack: str | None) -> str:
-    """The part of a rack before the first slash; empty without a rack."""
-    return (rack or "").partition("/")[0]
 
 
 class TopicPartition(NamedTuple):
@@ -40,7 +35,7 @@ class Broker(NamedTuple):
     @property
     def address(self) -> Address:
         """For the pool."""
-        return self.host, self.port
+        return Address(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ import asyncio
 import random
 from typing import Final
 
-from isthmus_client.connection import Address, Connection
+from isthmus_model.addresses import Address
+
+from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed
 from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.retry import Backoff, Randomness

@@ -17,10 +17,11 @@ from isthmus_client.admin.mirrors import alter_mirrors, create_mirror, describe_
 from isthmus_client.admin.replicas import replica_status
 from isthmus_client.append_mirrored import progress
 from isthmus_client.batch_io import FetchLimits
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
+from isthmus_model.addresses import parse_bootstrap
 from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_topology.reading import TopologyRefused

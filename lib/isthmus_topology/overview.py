@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replica_status
 from isthmus_client.admin.topics import list_topics
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
+from isthmus_model.addresses import parse_bootstrap
 
 from isthmus_topology.processes import Site
 from isthmus_topology.reading import TopologyRefused

@@ -9,13 +9,14 @@ from isthmus_client.admin import cluster, configs, group_offsets, groups, topics
 from isthmus_client.admin.group_offsets import Committed
 from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
 from isthmus_client.batch_io import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, fetch_raw, produce_raw
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.consumer import ConsumedRecord, Consumer, GroupProtocol
 from isthmus_client.errors import Refused
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Place, Producer
 from isthmus_client.requests_by_broker import results
+from isthmus_model.addresses import parse_bootstrap
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch

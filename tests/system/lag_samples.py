@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from isthmus_client.admin import topics
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.producer import Producer
-from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
+from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.internal_topics import LAG_TOPIC
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 START_MS = 1_760_000_000_000
 

@@ -7,9 +7,10 @@ from typing import Final
 from isthmus_client.admin.links import describe_links
 from isthmus_client.append_mirrored import Batches, LogEnd, append_mirrored, progress
 from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_raw
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
+from isthmus_model.addresses import parse_bootstrap
 from isthmus_wire.records import batches
 
 _PAUSE_SECONDS: Final = 0.02

@@ -17,7 +17,7 @@ from isthmus_lag.report import ReportOptions, make_report, read_samples
 from isthmus_lag.samples import SCHEMA
 from isthmus_lag.session import spark_session
 from isthmus_lag.stream import StreamOptions, await_end, start_stream
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.internal_topics import LAG_TOPIC
 
 from tests.node import ISTHMUS, running_node
 from tests.system.lag_samples import START_MS, records, sample, samples, write

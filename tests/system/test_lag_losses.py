@@ -8,11 +8,12 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 from isthmus_client.admin import topics
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_lag.retained_range import SamplesLost
 from isthmus_lag.source import LagStreamReader, RangePartition, parse_options
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.internal_topics import LAG_TOPIC
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.node import ISTHMUS, running_node

@@ -11,8 +11,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from isthmus_client.admin.topics import NewTopic, create
-from isthmus_service.lag import LAG_TOPIC
-from isthmus_service.load import LOAD_TOPIC, LoadSample
+from isthmus_model.internal_topics import LAG_TOPIC, LOAD_TOPIC
+from isthmus_model.load_samples import LoadSample
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.node import COMBINED, Cluster, free_ports

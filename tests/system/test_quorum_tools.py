@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.admin.topics import NewTopic, create
-from isthmus_client.ids import uuid_text
+from isthmus_model.uuid_text import uuid_text
 
 from tests.conformance.clients.java import run as run_java
 from tests.kafka import KafkaNode, running_kafka

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.internal_topics import LAG_TOPIC
 
 from tests.edge.api.server import Api, running_api
 from tests.kafka import KafkaNode, running_kafka

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from isthmus_client.admin import cluster as cluster_admin
-from isthmus_client.client import Client, parse_bootstrap
-from isthmus_client.connection import Address
+from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_client.metadata import region_of
+from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.regions import region_of
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.list_offsets import At, list_offsets
@@ -12,11 +13,12 @@ from isthmus_client.consumer import Consumer
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.internal_topics import LAG_TOPIC
+from isthmus_model.lag_samples import LagSample
 from isthmus_wire.errors import WireError
 
 from isthmus_api.clusters.clients import Clusters
-from isthmus_api.core.lag_series import Ring, parse
+from isthmus_api.core.lag_series import Ring
 from isthmus_api.limits import LAG_WINDOW_MS, RETRY_SECONDS
 from isthmus_api.problems import Problem
 from isthmus_api.store.inventory import Inventory
@@ -69,5 +71,5 @@ class LagFeed:
             await consumer.assign(starts)
             while True:
                 for consumed in await consumer.poll(_POLL_SECONDS):
-                    if (sample := parse(consumed.record.value)) is not None:
-                        self.ring.add(sample)
+                    with suppress(ValueError):  # records of other programs, and of later versions
+                        self.ring.add(LagSample.parse(consumed.record.value))

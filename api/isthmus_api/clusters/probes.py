@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from isthmus_client.connection import Address, Connection
+from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 

@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from isthmus_client.client import Client
-from isthmus_client.connection import Address, Connection
+from isthmus_client.connection import Connection
 from isthmus_client.errors import ConnectionFailed
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 
 

@@ -9,9 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from isthmus_client.client import parse_bootstrap
-from isthmus_client.connection import Address
-from isthmus_client.metadata import region_of
+from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.regions import region_of
 
 from isthmus_api.clusters.clients import Clusters
 from isthmus_api.clusters.poll import look
@@ -63,7 +62,7 @@ class Watch:
         seen = self._seen.get(cluster_id, ClusterSeen())
         if seen.described is None or seen.state is not ClusterState.UP:
             return None
-        there = {one.node_id for one in seen.described.brokers if not self._probes.is_away((one.host, one.port))}
+        there = {one.node_id for one in seen.described.brokers if not self._probes.is_away(one.address)}
         return seen.described.controller_id if seen.described.controller_id in there else None
 
     async def document(self) -> TopologyDocument:
@@ -100,7 +99,7 @@ class Watch:
         addresses = set(parse_bootstrap(cluster.bootstrap_servers))
         described = self._seen.get(cluster.cluster_id, ClusterSeen()).described
         if described is not None:
-            addresses |= {(broker.host, broker.port) for broker in described.brokers}
+            addresses |= {broker.address for broker in described.brokers}
         self._probes.watch(cluster.cluster_id, addresses)
 
     def _changed(self, _: Address) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from isthmus_client.connection import Address
-from isthmus_client.metadata import TopicPartition, region_of
-from isthmus_service.lag import CopyKind
+from isthmus_client.metadata import TopicPartition
+from isthmus_model.addresses import Address
+from isthmus_model.lag_samples import CopyKind
+from isthmus_model.regions import region_of
 
 from isthmus_api.core.cluster_state import ClusterSeen, LinkSeen, NewsSeen
 from isthmus_api.core.lag_series import NEVER, Copy, Latest

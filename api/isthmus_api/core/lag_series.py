@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from isthmus_service.lag import VERSION, CopyKind, LagSample
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
 
@@ -96,23 +95,6 @@ class Ring:
         for copy, points in self._series.items():
             if points[-1].at_ms >= since_ms:
                 yield Latest(copy, points[-1], points[-1].at_ms - points[-2].at_ms if len(points) > 1 else 0)
-
-
-def parse(value: bytes | None) -> LagSample | None:
-    """A sample from its record, or None for what is not one of this version."""
-    try:
-        told = json.loads(value or b"")
-        if told.get("version") != VERSION:
-            return None
-        given = {field.name: told[field.name] for field in fields(LagSample)}
-        if not all(isinstance(given[name], int) for name in _NUMBERS):
-            return None
-        return LagSample(**{**given, "kind": CopyKind(given["kind"])})
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return None
-
-
-_NUMBERS: Final = ("partition", "target_broker", "source_end", "target_end", "lag_ms", "at_ms")
 
 
 def group_of(copy: Copy, by: By) -> Copy:

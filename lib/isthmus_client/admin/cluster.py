@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -21,13 +22,17 @@ from isthmus_client.requests_by_broker import by_leader
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """A registered broker; fenced ones serve nobody, and only brokers from 4.0 on tell of them."""
+    """A registered broker. Fenced ones serve no requests; brokers before 4.0 do not list them."""
 
     node_id: int
     host: str
     port: int
     rack: str | None
     fenced: bool
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -16,8 +17,6 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from isthmus_client.client import Client
 from isthmus_client.errors import check
 from isthmus_client.limits import REQUEST_SECONDS
-
-METADATA_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from isthmus_service.lag import VERSION as SAMPLE_VERSION
+from isthmus_model.lag_samples import VERSION as SAMPLE_VERSION
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own usage
 from pyspark.storagelevel import StorageLevel

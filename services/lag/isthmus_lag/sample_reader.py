@@ -8,11 +8,12 @@ from uuid import UUID
 
 from isthmus_client.admin import topics
 from isthmus_client.admin.list_offsets import At, list_offsets
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
 from isthmus_client.errors import Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
+from isthmus_model.addresses import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_lag.offsets import STRATEGY, Bounds, Kind, OffsetRange, Position

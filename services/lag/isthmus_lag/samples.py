@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from isthmus_service.lag import VERSION
+from isthmus_model.lag_samples import VERSION
 from pyspark.sql.types import (
     DataType,
     IntegerType,

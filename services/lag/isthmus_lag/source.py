@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from isthmus_client.client import parse_bootstrap
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.internal_topics import LAG_TOPIC
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.producer import Producer
-from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
+from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.internal_topics import LAG_TOPIC
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 from tests.edge.api.conftest import Registered
 from tests.edge.api.server import Api, running_api

@@ -4,10 +4,11 @@ import asyncio
 
 from isthmus_client.admin import group_offsets
 from isthmus_client.admin.group_offsets import Committed
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
+from isthmus_model.addresses import parse_bootstrap
 
 from tests.edge.api.conftest import Registered
 

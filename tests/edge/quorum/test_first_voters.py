@@ -11,8 +11,8 @@ from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, SnapshotId, Voter, VoterSet
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
-from isthmus_broker.edge.storage.checkpoints import uuid_from_text
 from isthmus_cli.first_voters import first_voters
+from isthmus_model.uuid_text import parse_uuid
 
 # Written by `kafka-storage format --standalone` of Apache Kafka 4.3.1 for the directory and the endpoint below.
 KAFKA_WROTE: Final = bytes.fromhex(
@@ -23,7 +23,7 @@ KAFKA_WROTE: Final = bytes.fromhex(
     "ffffffffffffff000000011a00000008000000040600000000"
 )
 HEADER_MS, LAST_MS, FOOTER_MS = 0x1A1EF26C9FD, 0x1A1EF26C9F9, 0x1A1EF26CA06
-DIRECTORY: Final = uuid_from_text("OrqcM5NgT32u0nJq0kCrsA")
+DIRECTORY: Final = parse_uuid("OrqcM5NgT32u0nJq0kCrsA")
 OTHER: Final = "AAAAAAAAAAAAAAAAAAAAZQ"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 
 from aiohttp import ClientSession
+from isthmus_model.addresses import Address
 from isthmus_service.http import observed
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -13,7 +14,7 @@ def test_metrics_and_health_are_served_and_readiness_tells_why_not() -> None:
     reasons = ["no quorum"]
 
     async def scenario() -> None:
-        async with observed(("127.0.0.1", 0), registry, lambda: reasons[0]) as port, ClientSession() as session:
+        async with observed(Address("127.0.0.1", 0), registry, lambda: reasons[0]) as port, ClientSession() as session:
             base = f"http://127.0.0.1:{port}"
             async with session.get(f"{base}/metrics") as metrics:
                 assert "isthmus_test_value 7.0" in await metrics.text()

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import UUID
 
-from isthmus_broker.core.config.constraints import constraints_of
 from isthmus_broker.core.metadata.delta import changes_between
 from isthmus_broker.core.metadata.features import supported_ranges
 from isthmus_broker.core.metadata.image import (
@@ -27,6 +26,7 @@ from isthmus_broker.edge.replication.manager import leadership_of
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC, Partition
 from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.log import Log
+from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic

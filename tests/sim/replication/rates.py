@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from isthmus_broker.core.config.constraints import Promotion
+from isthmus_model.constraints import Promotion
 
 SESSION_MS: Final = 700
 HEARTBEAT_MS: Final = 150

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from isthmus_api.clusters.probes import Probes
 from isthmus_api.clusters.reachable_client import WaryClient
-from isthmus_client.connection import Address
 from isthmus_client.errors import ConnectionFailed
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -17,7 +17,7 @@ from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseB
 from tests.unit.client.fake_broker import FakeBroker, serving
 
 SECONDS = 60.0
-NOBODY: Address = ("127.0.0.1", 1)
+NOBODY = Address("127.0.0.1", 1)
 
 
 async def changed(probes: Probes) -> Address:

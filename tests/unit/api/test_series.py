@@ -1,9 +1,8 @@
 """The ring of lag samples."""
 
-import pytest
-from isthmus_api.core.lag_series import NEVER, Bucket, By, Copy, Point, Ring, buckets, parse
+from isthmus_api.core.lag_series import NEVER, Bucket, By, Copy, Point, Ring, buckets
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
-from isthmus_service.lag import CopyKind, LagSample
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 
 def _sample(at_ms: int, *, topic: str = "t", partition: int = 0, lag_ms: int = 5, regions: str = "a>b") -> LagSample:
@@ -31,28 +30,6 @@ def _ring(*samples: LagSample) -> Ring:
     for sample in samples:
         ring.add(sample)
     return ring
-
-
-def test_a_sample_survives_its_record() -> None:
-    sample = _sample(7)
-    assert parse(sample.value()) == sample
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        b"",
-        b"no json",
-        b"[]",
-        b"{}",
-        b'{"version": 2}',
-        _sample(1).value().replace(b'"link"', b'"chain"', 1),
-        _sample(1).value().replace(b'"at_ms":1', b'"at_ms":"1"'),
-    ],
-)
-def test_what_is_no_sample_is_none(value: bytes | None) -> None:
-    assert parse(value) is None
 
 
 def test_a_repeated_or_older_sample_is_left_out() -> None:

@@ -1,6 +1,5 @@
 """What is moved next."""
 
-from isthmus_balancer.core.constraints import Bound, bound_by
 from isthmus_balancer.core.schedule import Pace, next_moves
 
 TARGETS = {("t", n): (2, 3) for n in range(4)}
@@ -17,12 +16,3 @@ def test_a_partition_that_is_not_ready_waits_and_a_new_order_costs_nobody_anythi
     assert next_moves(TARGETS, PLACED, [], [("t", 3)], Pace()) == [("t", 3)]
     reordered = {("t", n): (2, 1) for n in range(4)}
     assert len(next_moves(reordered, PLACED, [], list(TARGETS), Pace(per_broker=1))) == 4
-
-
-def test_constraints_say_who_observes_and_how_far_a_replica_may_go() -> None:
-    text = '{"version":2,"replicas":[{"count":2,"constraints":{"rack":"w/a"}}],"observers":[{"count":1,"constraints":{"region":"e"}}]}'
-    assert bound_by({"isthmus.placement.constraints": text}, (4, 5, 6)) == Bound(frozenset({6}), True)
-    assert bound_by({"confluent.placement.constraints": '{"version":1,"replicas":[{"count":1}]}'}, (4,)) == Bound(
-        frozenset(), False
-    )
-    assert bound_by({"retention.ms": "1"}, (4, 5)) is None

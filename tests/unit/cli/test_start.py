@@ -27,7 +27,7 @@ def test_the_command_line_alone_imports_neither_the_client_nor_the_broker() -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["topic", "list", "-b", "x:y"], "is no address"),
+        (["topic", "list", "-b", "x:y"], "is not an address"),
         (["topic", "create", "t", "--config", "novalue"], "wants KEY=VALUE"),
         (["topic", "create", "t", "-p", "1", "--replica-assignment", "1"], "it says the partitions"),
         (["topic", "alter", "t"], "nothing to change"),

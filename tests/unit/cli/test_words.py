@@ -5,19 +5,11 @@ import re
 import pytest
 from isthmus_cli.record_format import as_json, compile_format, split_line
 from isthmus_cli.reset_plan import clamped, parse_datetime, parse_duration, parse_scope, read_plan, write_plan
-from isthmus_client.client import parse_bootstrap
 from isthmus_client.consumer import ConsumedRecord
 from isthmus_client.metadata import TopicPartition
 from isthmus_wire.records import Record
 
 RECORD = ConsumedRecord(TopicPartition("t", 3), Record(5, 70, b"k", b"v\xff", (("a", b"1"), ("b", None))))
-
-
-def test_bootstrap_addresses() -> None:
-    assert parse_bootstrap("a:1, b ,[::1]:2") == (("a", 1), ("b", 9092), ("::1", 2))
-    for wrong in ("", ",", ":1", "a:x", "a:0", "a:65536"):
-        with pytest.raises(ValueError, match="host:port"):
-            parse_bootstrap(wrong)
 
 
 def test_scopes() -> None:

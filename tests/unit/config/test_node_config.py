@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from isthmus_broker.core.config.addresses import Address, Voter, parse_voters
+from isthmus_broker.core.config.addresses import Voter, parse_voters
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.listeners import Listener
@@ -16,7 +16,7 @@ from isthmus_broker.core.config.node_config import (
     with_embedded_defaults,
 )
 from isthmus_broker.core.config.values import ConfigRefused
-from isthmus_broker.core.regions import region_of
+from isthmus_model.addresses import Address
 
 BASE = {
     "process.roles": "broker,controller",
@@ -255,8 +255,3 @@ def test_what_kafka_requires_is_said_so() -> None:
 
 def test_voters_are_in_order_of_their_ids() -> None:
     assert parse_voters(["10@b:1", "2@[::1]:2"]) == (Voter(2, Address("::1", 2)), Voter(10, Address("b", 1)))
-
-
-@pytest.mark.parametrize(("rack", "expected"), [("eu-west/a", "eu-west"), ("eu-west", "eu-west"), (None, None)])
-def test_the_region_is_what_precedes_the_first_slash(rack: str | None, expected: str | None) -> None:
-    assert region_of(rack) == expected

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from isthmus_lag.samples import ARROW_SCHEMA, SAMPLE_COLUMNS, SCHEMA, NoSample, RawRecord, read_sample, to_arrow
-from isthmus_service.lag import CopyKind, LagSample
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 SAMPLE = LagSample(
     kind=CopyKind.LINK,

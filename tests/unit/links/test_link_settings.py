@@ -2,8 +2,8 @@
 
 import pytest
 from isthmus_broker.core.config.values import ConfigRefused
-from isthmus_broker.core.links.filters import FILTERS_MAX
 from isthmus_broker.core.links.settings import LINK_CONFIGS, altered, servers_of, values_of
+from isthmus_model.filters import FILTERS_MAX
 
 SERVERS = {"bootstrap.servers": "a:9092,b:9093"}
 FILTERS = '{"topicFilters":[{"name":"orders","patternType":"PREFIXED","filterType":"INCLUDE"}]}'

@@ -2,10 +2,9 @@
 
 import re
 
-from isthmus_mirror.core.group_offsets import Committed, offsets_to_write, translated
+from isthmus_mirror.core.group_offsets import Committed, Translation, offsets_to_write, translated
 from isthmus_mirror.core.offset_map import OffsetMap, Run
 from isthmus_mirror.core.progress import Place
-from isthmus_mirror.core.records import Checkpoint
 from isthmus_mirror.core.settings import DEFAULT_CONFIGS_EXCLUDE
 from isthmus_mirror.core.topic_configs import config_changes
 
@@ -16,16 +15,16 @@ def test_offsets_are_translated_exactly_and_never_past_the_end() -> None:
     known = OffsetMap([Run(100, 0), Run(120, 10)], 20)
     downstream = [translated(Committed(up, None), known).downstream for up in (0, 100, 105, 110, 119, 121, 130, 500)]
     assert downstream == [0, 0, 5, 10, 10, 11, 20, 20]
-    assert translated(Committed(105, "note"), known) == Checkpoint(105, 5, "note")
+    assert translated(Committed(105, "note"), known) == Translation(105, 5, "note")
 
 
 def test_only_forward_and_only_what_is_there() -> None:
-    wanted = {ORDERS: Checkpoint(105, 5, "")}
+    wanted = {ORDERS: Translation(105, 5, "")}
     assert offsets_to_write(wanted, {}, {ORDERS: 0}) == wanted
     assert offsets_to_write(wanted, {ORDERS: 4}, {ORDERS: 0}) == wanted
     assert offsets_to_write(wanted, {ORDERS: 5}, {ORDERS: 0}) == {}
     assert offsets_to_write(wanted, {}, {}) == {}
-    assert offsets_to_write(wanted, {}, {ORDERS: 8}) == {ORDERS: Checkpoint(105, 8, "")}
+    assert offsets_to_write(wanted, {}, {ORDERS: 8}) == {ORDERS: Translation(105, 8, "")}
 
 
 def test_configs_follow_but_for_what_is_excluded_and_what_a_copy_needs() -> None:

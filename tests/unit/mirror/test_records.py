@@ -1,4 +1,4 @@
-"""The bytes that MirrorMaker 2 of Apache Kafka 4.3.1 wrote, recorded, and ours; and our own records of progress."""
+"""Names of internal topics, and the mirror's own records of progress."""
 
 from uuid import UUID
 
@@ -15,28 +15,6 @@ from isthmus_mirror.core.progress import (
     encode_key,
     encode_value,
 )
-from isthmus_mirror.core.records import Checkpoint, checkpoint_key, checkpoint_value, heartbeat, offset_sync
-
-
-def test_heartbeats() -> None:
-    assert heartbeat("target", "west", 0x01A1F017AEE0) == (
-        bytes.fromhex("0006746172676574000477657374"),
-        bytes.fromhex("0000000001a1f017aee0"),
-    )
-
-
-def test_offset_syncs() -> None:
-    assert offset_sync(Place("orders", 1), 0x65, 0x65) == (
-        bytes.fromhex("00066f726465727300000001"),
-        bytes.fromhex("00000000000000650000000000000065"),
-    )
-
-
-def test_checkpoints() -> None:
-    key = bytes.fromhex("000772656164657273000b776573742e6f726465727300000001")
-    assert checkpoint_key("readers", Place("west.orders", 1)) == key
-    value = bytes.fromhex("0000000000000000007d00000000000000660000")
-    assert checkpoint_value(Checkpoint(0x7D, 0x66, "")) == value
 
 
 def test_names_of_internal_topics() -> None:

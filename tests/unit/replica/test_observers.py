@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from isthmus_broker.core.config.constraints import Promotion
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_model.constraints import Promotion
 
 from tests.unit.replica.logs import ModelLog
 

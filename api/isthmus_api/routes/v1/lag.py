@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isthmus_service.lag import CopyKind
+from isthmus_model.lag_samples import CopyKind
 from pydantic import BaseModel, Field
 
 from isthmus_api.core.lag_series import By, Copy, buckets

@@ -1,4 +1,4 @@
-"""The flows of mirrors into a cluster, as their topics there tell of them."""
+"""The mirror flows into a cluster, from the records in MirrorMaker's topics there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import TypeVar
 
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.consumer import ConsumedRecord
+from isthmus_model.mirror_maker import flow_topics, parse_checkpoint, parse_heartbeat, parse_offset_sync
 
 from isthmus_api.clusters.latest_records import read_tail
 from isthmus_api.limits import TAIL_RECORDS
-from isthmus_api.mirror_records import (
-    Checkpoint,
-    Heartbeat,
-    OffsetSync,
-    checkpoint,
-    flow_topics,
-    heartbeat,
-    offset_sync,
-)
 from isthmus_api.models import Shape
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
@@ -26,6 +18,7 @@ from isthmus_api.routes.v1.inventory import ClusterIdPath
 
 routes = Routes("Mirror flows", "/api/v1")
 T = TypeVar("T")
+S = TypeVar("S", bound=Shape)
 
 
 class HeartbeatData(Shape):
@@ -56,7 +49,7 @@ class OffsetSyncData(Shape):
 
 
 class CheckpointTopic(Shape):
-    """What a flow from a source has told of groups."""
+    """The checkpoints of a flow from this source."""
 
     source: str
     topic_name: str
@@ -72,7 +65,7 @@ class OffsetSyncTopic(Shape):
 
 
 class MirrorFlows(Shape):
-    """The newest of what the topics hold."""
+    """The newest records of these topics."""
 
     heartbeats: list[HeartbeatData]
     checkpoints: list[CheckpointTopic]
@@ -81,45 +74,41 @@ class MirrorFlows(Shape):
 
 @routes.get("/clusters/{cluster_id}/mirror-flows")
 async def list_mirror_flows(call: Call, path: ClusterIdPath) -> MirrorFlows:
-    """List what mirrors have told in a cluster: heartbeats, checkpoints, offset syncs."""
+    """List the heartbeats, checkpoints and offset syncs of mirror flows in a cluster."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         topics = flow_topics(await topic_admin.list_topics(client))
         beats = [record for topic in topics.heartbeats for record in await read_tail(client, topic, TAIL_RECORDS)]
         checkpoints = {topic: await read_tail(client, topic, TAIL_RECORDS) for topic in topics.checkpoints.values()}
         syncs = {topic: await read_tail(client, topic, TAIL_RECORDS) for topic in topics.offset_syncs.values()}
     return MirrorFlows(
-        heartbeats=_heartbeats(_newest(beats, heartbeat)),
+        heartbeats=_shapes(HeartbeatData, _newest(beats, parse_heartbeat)),
         checkpoints=[
-            CheckpointTopic(source=source, topic_name=topic, checkpoints=_checkpoints(checkpoints[topic]))
+            CheckpointTopic(
+                source=source,
+                topic_name=topic,
+                checkpoints=_shapes(CheckpointData, _newest(checkpoints[topic], parse_checkpoint)),
+            )
             for source, topic in topics.checkpoints.items()
         ],
         offset_syncs=[
-            OffsetSyncTopic(other=other, topic_name=topic, offset_syncs=_syncs(syncs[topic]))
+            OffsetSyncTopic(
+                other=other,
+                topic_name=topic,
+                offset_syncs=_shapes(OffsetSyncData, _newest(syncs[topic], parse_offset_sync)),
+            )
             for other, topic in topics.offset_syncs.items()
         ],
     )
 
 
-def _newest(
-    records: Iterable[ConsumedRecord], parse: Callable[[bytes | None, bytes | None], T | None]
-) -> list[tuple[bytes, T]]:
-    """By key the last that was said, unless that was a tombstone."""
+def _newest(records: Iterable[ConsumedRecord], parse: Callable[[bytes | None, bytes | None], T | None]) -> list[T]:
+    """The latest record of each key, unless that is a tombstone."""
     last: dict[bytes, T | None] = {}
     for consumed in records:
         key = bytes(consumed.record.key or b"")
         last[key] = parse(key, consumed.record.value)
-    return [(key, told) for key, told in sorted(last.items()) if told is not None]
+    return [record for _, record in sorted(last.items()) if record is not None]
 
 
-def _heartbeats(found: list[tuple[bytes, Heartbeat]]) -> list[HeartbeatData]:
-    return [HeartbeatData.model_validate(told, from_attributes=True) for _, told in found]
-
-
-def _checkpoints(records: list[ConsumedRecord]) -> list[CheckpointData]:
-    found: list[tuple[bytes, Checkpoint]] = _newest(records, checkpoint)
-    return [CheckpointData.model_validate(told, from_attributes=True) for _, told in found]
-
-
-def _syncs(records: list[ConsumedRecord]) -> list[OffsetSyncData]:
-    found: list[tuple[bytes, OffsetSync]] = _newest(records, offset_sync)
-    return [OffsetSyncData.model_validate(told, from_attributes=True) for _, told in found]
+def _shapes(shape: type[S], records: Iterable[object]) -> list[S]:
+    return [shape.model_validate(record, from_attributes=True) for record in records]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replica_status
-from isthmus_client.metadata import Partition, TopicPartition, region_of
+from isthmus_client.metadata import Partition, TopicPartition
+from isthmus_model.regions import region_of
 from pydantic import Field
 
 from isthmus_api.limits import STATUS_PARTITIONS_MAX

@@ -7,7 +7,7 @@ from typing import Literal
 from isthmus_client.admin import links as link_admin
 from isthmus_client.client import Client
 from isthmus_client.errors import Refused
-from isthmus_client.ids import uuid_text
+from isthmus_model.uuid_text import uuid_text
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedConfig, DescribedLink, DescribedTask
 from pydantic import BaseModel, Field, model_validator

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from isthmus_client.admin import cluster, configs, topics
 from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.consumer import Consumer
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
-from isthmus_service.load import LOAD_TOPIC, LoadSample
+from isthmus_model.constraints import Constraints, constraints_of
+from isthmus_model.internal_topics import LOAD_TOPIC
+from isthmus_model.load_samples import LoadSample
 from isthmus_wire.apis import ApiKey
 
 from isthmus_balancer.core.cluster import Broker, ClusterState, Partition
-from isthmus_balancer.core.constraints import bound_by
 
 WINDOW_MS: Final = 60_000
 """Samples older than this are not looked at."""
@@ -98,10 +99,10 @@ async def _partitions(
         for index, known in sorted(listed[resource.name].partitions.items()):
             if not set(known.replicas) <= brokers.keys():
                 continue
-            bound = bound_by(settings, known.replicas)
+            constraints = constraints_of(settings)
             key = TopicPartition(resource.name, index)
             load = loads.get(key, _Load())
-            observers = bound.observers if bound is not None else frozenset()
+            observers = _observers(constraints, known.replicas)
             found.append(
                 Partition(
                     resource.name,
@@ -112,12 +113,18 @@ async def _partitions(
                     _mean(load.bytes_in),
                     _mean(load.bytes_out),
                     observers,
-                    bound is not None,
-                    bound is not None and bound.by_rack,
+                    constraints is not None,
+                    constraints is not None and constraints.names_racks,
                     set(known.replicas) - observers <= set(known.in_sync),
                 )
             )
     return found
+
+
+def _observers(constraints: Constraints | None, replicas: Sequence[int]) -> frozenset[int]:
+    """They stand at the end of an assignment, as many as the constraints demand."""
+    count = 0 if constraints is None else constraints.observer_count
+    return frozenset(replicas[len(replicas) - count :])
 
 
 async def _from_samples(client: Client) -> tuple[Loads, set[int]]:
@@ -128,7 +135,7 @@ async def _from_samples(client: Client) -> tuple[Loads, set[int]]:
     if known is None:
         return loads, told
     partitions = [TopicPartition(LOAD_TOPIC, index) for index in known.partitions]
-    since = int(time.time() * 1000) - WINDOW_MS
+    since = wall_ms() - WINDOW_MS
     ends = {
         p: at.offset
         for p, at in (await list_offsets(client, dict.fromkeys(partitions, At.LATEST))).items()
@@ -161,10 +168,10 @@ def _count(value: bytes | None, loads: Loads, told: set[int]) -> None:
 async def _from_sizes(client: Client, serving: Collection[int], before: Collection[cluster.LogDir]) -> Loads:
     """What the largest replica grew by; nobody tells what consumers read."""
     loads: Loads = defaultdict(_Load)
-    began = time.monotonic()
+    began = monotonic_ms()
     await asyncio.sleep(SIZES_APART_SECONDS)
     after = await cluster.log_dirs(client, serving)
-    seconds = time.monotonic() - began
+    seconds = (monotonic_ms() - began) / 1000
     first, last = _largest(before), _largest(after)
     for partition, size in last.items():
         load = loads[partition]

@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from isthmus_client.client import Client
-from isthmus_client.connection import Address
 from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import SharingMember
+from isthmus_model.addresses import Address
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from isthmus_balancer.core.cluster import ClusterState, Limits

@@ -17,13 +17,13 @@ from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
 from isthmus_client.requests_by_broker import results
+from isthmus_model.internal_topics import BALANCER_TOPIC
 from isthmus_wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-JOURNAL: Final = "__isthmus_balancer"
 _KEY: Final = b"throttles"
-_PARTITION: Final = TopicPartition(JOURNAL, 0)
+_PARTITION: Final = TopicPartition(BALANCER_TOPIC, 0)
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _LEADERS: Final = "leader.replication.throttled.replicas"
 _FOLLOWERS: Final = "follower.replication.throttled.replicas"
@@ -98,17 +98,17 @@ class Throttles:
 
     async def _write_down(self, before: Before | None) -> None:
         """A tombstone says that nothing is left to put back."""
-        wanted = topics.NewTopic(JOURNAL, 1, configs={"cleanup.policy": "compact"})
-        refused = (await topics.create(self._client, [wanted]))[JOURNAL]
+        wanted = topics.NewTopic(BALANCER_TOPIC, 1, configs={"cleanup.policy": "compact"})
+        refused = (await topics.create(self._client, [wanted]))[BALANCER_TOPIC]
         if refused is not None and refused.code is not ErrorCode.topic_already_exists:
             raise refused
         async with Producer(self._client) as producer:
             value = None if before is None else json.dumps(before).encode()
-            await (await producer.send(JOURNAL, value, key=_KEY, partition=0)).place()
+            await (await producer.send(BALANCER_TOPIC, value, key=_KEY, partition=0)).place()
 
     async def _written_down(self) -> Before | None:
         """The newest entry."""
-        if JOURNAL not in (await self._client.refresh([JOURNAL])).topics:
+        if BALANCER_TOPIC not in (await self._client.refresh([BALANCER_TOPIC])).topics:
             return None
         end = results(await list_offsets(self._client, {_PARTITION: At.LATEST}))[_PARTITION].offset
         newest: bytes | None = None

@@ -14,10 +14,11 @@ from isthmus_client.admin import topics
 from isthmus_client.admin.links import report_link
 from isthmus_client.admin.mirrors import alter_mirrors, refusal
 from isthmus_client.append_mirrored import progress
-from isthmus_client.client import Client, parse_bootstrap
+from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, RequestTimedOut
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.work_sharing import Share
+from isthmus_model.addresses import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, LinkTask, TaskState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from isthmus_client.client import Client
-from isthmus_service.lag import CopyKind, LagSample
+from isthmus_model.lag_samples import CopyKind, LagSample
 from isthmus_wire.extensions.links import LinkState
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric

@@ -33,7 +33,7 @@ async def sync_group_offsets(
     wanted = [
         listed.group_id
         for listed in await groups.list_groups(source)
-        if listed.type.lower() in _HAVE_OFFSETS and settings.groups.take(listed.group_id)
+        if listed.type.lower() in _HAVE_OFFSETS and settings.groups.includes(listed.group_id)
     ]
     if not wanted or not mirrors:
         return FINE

@@ -54,7 +54,7 @@ async def create_mirrors(source: Client, destination: Client, settings: LinkSett
     outcome = FINE
     for topic in (await topics.list_topics(source)).values():
         name = settings.prefix + topic.name
-        if topic.is_internal or name in here or not settings.create_topics.take(topic.name):
+        if topic.is_internal or name in here or not settings.create_topics.includes(topic.name):
             continue
         try:
             await create_mirror(destination, link_name, topic.name)

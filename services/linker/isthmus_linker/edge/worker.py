@@ -10,10 +10,10 @@ from typing import Final
 from uuid import UUID
 
 from isthmus_client.client import Client
-from isthmus_client.connection import Address
 from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import Share, SharingMember
-from isthmus_service.lag import LAG_TOPIC
+from isthmus_model.addresses import Address
+from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 

@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from isthmus_mirror.core.offset_map import OffsetMap
 from isthmus_mirror.core.progress import Place
-from isthmus_mirror.core.records import Checkpoint
+
+
+class Translation(NamedTuple):
+    """A group's offset in the source, and what it is in the copy."""
+
+    upstream: int
+    downstream: int
+    metadata: str
 
 
 class Committed(NamedTuple):
@@ -15,21 +22,21 @@ class Committed(NamedTuple):
     metadata: str | None
 
 
-def translated(committed: Committed, known: OffsetMap) -> Checkpoint:
-    """Exactly: the copy's first record that the group has not read. One that is ahead of the copy waits at its end, and skips nothing."""
-    return Checkpoint(committed.offset, known.to_downstream(committed.offset), committed.metadata or "")
+def translated(committed: Committed, offsets: OffsetMap) -> Translation:
+    """The copy's first record that the group has not read, exactly. A group ahead of the copy gets the copy's end, and skips nothing."""
+    return Translation(committed.offset, offsets.to_downstream(committed.offset), committed.metadata or "")
 
 
 def offsets_to_write(
-    checkpoints: Mapping[Place, Checkpoint], target: Mapping[Place, int], starts: Mapping[Place, int]
-) -> dict[Place, Checkpoint]:
-    """Of a group without members, by partitions of the copy: never backwards, and never before what the copy still has."""
-    wanted: dict[Place, Checkpoint] = {}
-    for place, checkpoint in sorted(checkpoints.items()):
+    translations: Mapping[Place, Translation], target: Mapping[Place, int], starts: Mapping[Place, int]
+) -> dict[Place, Translation]:
+    """The commits for a group without members, by partition of the copy: never backwards, never below the copy's log start."""
+    writes: dict[Place, Translation] = {}
+    for place, translation in sorted(translations.items()):
         if place not in starts:
             continue
-        offset = max(checkpoint.downstream, starts[place])
-        known = target.get(place)
-        if known is None or known < offset:
-            wanted[place] = checkpoint._replace(downstream=offset)
-    return wanted
+        offset = max(translation.downstream, starts[place])
+        committed = target.get(place)
+        if committed is None or committed < offset:
+            writes[place] = translation._replace(downstream=offset)
+    return writes

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from isthmus_model.internal_topics import MIRROR_PROGRESS_PREFIX
+
 HEARTBEATS: Final = "heartbeats"
 _KAFKA_INTERNAL: Final = ("__", ".")
 _CONNECT_INTERNAL: Final = ("-internal", ".internal")
@@ -44,7 +46,7 @@ class Naming:
     @property
     def progress(self) -> str:
         """The name of our own topic of jumps, in the target."""
-        return f"__isthmus_mirror_offsets.{self.source}"
+        return f"{MIRROR_PROGRESS_PREFIX}{self.source}"
 
     def _internal(self, *words: str) -> str:
         return (self.separator if self.separated_internals else ".").join((*words, "internal"))

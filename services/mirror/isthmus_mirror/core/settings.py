@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from isthmus_model.properties import Entry, parse_properties
+
 from isthmus_mirror.core.naming import Naming
-from isthmus_mirror.core.properties import Entry, read_properties
 
 V = TypeVar("V")
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+?")
@@ -101,7 +102,11 @@ class MirrorSettings:
 
 def read_settings(text: str) -> MirrorSettings:
     """Raises SettingsRefused."""
-    return _Reader(read_properties(text)).all()
+    try:
+        entries = parse_properties(text)
+    except ValueError as error:
+        raise SettingsRefused(str(error)) from error
+    return _Reader({key: Entry(entry.value.strip(), entry.line) for key, entry in entries.items()}).all()
 
 
 class _Reader:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from isthmus_client.connection import Address
+from isthmus_model.addresses import Address
 from isthmus_service.http import observed
 from prometheus_client import CollectorRegistry
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from isthmus_client.client import Client
-from isthmus_service.lag import CopyKind, LagSample
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier

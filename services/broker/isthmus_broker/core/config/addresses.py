@@ -1,4 +1,4 @@
-"""Hosts and ports as configurations write them: `host:port`, `id@host:port`, brackets around IPv6."""
+"""Addresses in the node's configuration: bootstrap servers, voters, limits by host."""
 
 from __future__ import annotations
 
@@ -6,31 +6,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from isthmus_model.addresses import Address, split_host_and_port
+
 from isthmus_broker.core.config.values import ConfigRefused
 
-_HOST_AND_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
-MAX_PORT = 65535
 MAX_NODE_ID = (1 << 31) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
 class Voter:
     node_id: int
     address: Address
-
-
-def split_host_and_port(text: str) -> Address | None:
-    """None when the text is no `host:port`."""
-    match = _HOST_AND_PORT.fullmatch(text)
-    if match is None or len(match[2]) > len(str(MAX_PORT)) or int(match[2]) > MAX_PORT:
-        return None
-    return Address(match[1], int(match[2]))
 
 
 def parse_bootstrap_servers(entries: Iterable[str]) -> tuple[Address, ...]:

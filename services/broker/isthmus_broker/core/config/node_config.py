@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from isthmus_broker.core.config.addresses import (
-    Address,
-    Voter,
-    parse_bootstrap_servers,
-    parse_connection_limits,
-    parse_voters,
-    split_host_and_port,
-)
+from isthmus_model.addresses import Address, split_host_and_port
+
+from isthmus_broker.core.config.addresses import Voter, parse_bootstrap_servers, parse_connection_limits, parse_voters
 from isthmus_broker.core.config.checks import check_node
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
 from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE

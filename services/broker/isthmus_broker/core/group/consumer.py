@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat (KIP-848): members of the consumer protocol join, stay in, move towards their assignment, and leave."""
 
-import base64
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from isthmus_model.uuid_text import uuid_text
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, millis, to_millis
 from kio.schema.consumer_group_heartbeat.v1 import response as wire
@@ -223,7 +223,7 @@ class Consumer:
 
 def new_member_id(registry: Registry) -> str:
     """A member id as Kafka's Uuid writes itself."""
-    return base64.urlsafe_b64encode(registry.new_id().bytes).rstrip(b"=").decode()
+    return uuid_text(registry.new_id())
 
 
 def static_member(existing: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from isthmus_model.addresses import split_host_and_port
+from isthmus_model.filters import GROUP_FILTERS, TOPIC_FILTERS
 from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS, CONFIGURABLE_CONFIGS
 
-from isthmus_broker.core.config.addresses import split_host_and_port
 from isthmus_broker.core.config.definition import REQUIRED, Definition, Definitions, Importance
 from isthmus_broker.core.config.validators import ListOf, OneOf, Range, Validator
 from isthmus_broker.core.config.values import ConfigRefused, Type, Value, refused, render
-from isthmus_broker.core.links.filters import Filters
+from isthmus_broker.core.links.filters import FiltersText
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 PREFIX: Final = "cluster.link.prefix"
@@ -83,7 +84,7 @@ LINK_CONFIGS: Final = Definitions(
         _setting("consumer.group.prefix.enable", Type.BOOLEAN, False),
         _setting("consumer.offset.sync.enable", Type.BOOLEAN, False),
         _setting("consumer.offset.sync.ms", Type.INT, 30_000, Range(1000)),
-        _setting("consumer.offset.group.filters", Type.STRING, "", Filters("groupFilters")),
+        _setting("consumer.offset.group.filters", Type.STRING, "", FiltersText(GROUP_FILTERS)),
         _setting("topic.config.sync.ms", Type.INT, 5_000, Range(1000)),
         _setting(
             CONFIG_SYNC_INCLUDE,
@@ -92,7 +93,7 @@ LINK_CONFIGS: Final = Definitions(
             ListOf((*CONFIGURABLE_CONFIGS, *ALWAYS_SYNCED_CONFIGS), may_be_empty=True),
         ),
         _setting(AUTO_CREATE, Type.BOOLEAN, False),
-        _setting(AUTO_CREATE_FILTERS, Type.STRING, "", Filters("topicFilters")),
+        _setting(AUTO_CREATE_FILTERS, Type.STRING, "", FiltersText(TOPIC_FILTERS)),
         _setting("mirror.start.offset.spec", Type.STRING, "earliest", _StartOffset()),
         _setting("availability.check.ms", Type.INT, 60_000, Range(1000)),
         _setting("availability.check.consecutive.failure.threshold", Type.INT, 5, Range(1)),

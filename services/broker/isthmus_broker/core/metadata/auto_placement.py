@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from isthmus_broker.core.config.constraints import Constraints, Share, constraints_of
+from isthmus_model.constraints import Constraints, PlacementRule, constraints_of
+
 from isthmus_broker.core.config.definitions.own import PLACEMENT_MOVES
 from isthmus_broker.core.config.node_config import resolve_node
 from isthmus_broker.core.metadata.configs import layers_of
@@ -130,19 +131,19 @@ class _Brokers:
         return Placed((*ordered, *observing), observing)
 
     def _fill(
-        self, partition: Partition, shares: Sequence[Share], taken: list[UsableBroker], same_role: set[int]
+        self, partition: Partition, rules: Sequence[PlacementRule], taken: list[UsableBroker], same_role: set[int]
     ) -> Replicas | None:
-        """Brokers for the shares: such as have the partition already, in the same role if possible, then the least loaded."""
+        """Brokers for the rules: such as have the partition already, in the same role if possible, then the least loaded."""
 
         def badness(broker: UsableBroker) -> tuple[bool, bool, bool, bool, int, int]:
             is_new = broker.id not in partition.replicas
-            shares_zone = broker.rack is not None and broker.rack in {other.rack for other in taken}
-            return is_new, broker.id not in same_role, broker.fenced, shares_zone, self._held[broker.id], broker.id
+            rules_zone = broker.rack is not None and broker.rack in {other.rack for other in taken}
+            return is_new, broker.id not in same_role, broker.fenced, rules_zone, self._held[broker.id], broker.id
 
         chosen = []
-        for share in narrowest_first(shares):
-            for _ in range(share.count):
-                free = [broker for broker in self._admitted(partition, share) if broker not in taken]
+        for rule in narrowest_first(rules):
+            for _ in range(rule.count):
+                free = [broker for broker in self._admitted(partition, rule) if broker not in taken]
                 if not free:
                     return None
                 best = min(free, key=badness)
@@ -150,7 +151,7 @@ class _Brokers:
                 chosen.append(best.id)
         return tuple(chosen)
 
-    def _admitted(self, partition: Partition, share: Share) -> Iterator[UsableBroker]:
+    def _admitted(self, partition: Partition, rule: PlacementRule) -> Iterator[UsableBroker]:
         for broker in self._known.values():
-            if share.admits(broker.rack) and (broker.id in partition.replicas or broker.id in self._usable):
+            if rule.admits(broker.rack) and (broker.id in partition.replicas or broker.id in self._usable):
                 yield broker

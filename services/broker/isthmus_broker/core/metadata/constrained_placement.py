@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from isthmus_model.constraints import Constraints, PlacementRule
+from isthmus_model.regions import rank_of, region_of
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.config.constraints import Constraints, Share
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.placement import UsableBroker
 from isthmus_broker.core.metadata.result import Randomness, Refused
-from isthmus_broker.core.regions import rank_of, region_of
 
 Replicas = tuple[int, ...]
 
@@ -54,10 +54,10 @@ class _Placement:
     def next(self) -> Placed:
         taken: list[UsableBroker] = []
         replicas = [
-            broker for share in narrowest_first(self._constraints.replicas) for broker in self._take(share, taken)
+            broker for rule in narrowest_first(self._constraints.replicas) for broker in self._take(rule, taken)
         ]
         observers = [
-            broker for share in narrowest_first(self._constraints.observers) for broker in self._take(share, taken)
+            broker for rule in narrowest_first(self._constraints.observers) for broker in self._take(rule, taken)
         ]
         leader = self._leader(replicas)
         self._led[leader.id] += 1
@@ -65,12 +65,12 @@ class _Placement:
         ids = tuple(broker.id for broker in (leader, *rest, *observers))
         return Placed(ids, tuple(broker.id for broker in observers))
 
-    def _take(self, share: Share, taken: list[UsableBroker]) -> list[UsableBroker]:
+    def _take(self, rule: PlacementRule, taken: list[UsableBroker]) -> list[UsableBroker]:
         chosen = []
-        for number in range(share.count):
-            free = [broker for broker in self._brokers if share.admits(broker.rack) and broker not in taken]
+        for number in range(rule.count):
+            free = [broker for broker in self._brokers if rule.admits(broker.rack) and broker not in taken]
             if not free:
-                raise Refused(ErrorCode.invalid_replication_factor, _too_few(share, number))
+                raise Refused(ErrorCode.invalid_replication_factor, _too_few(rule, number))
             zones = {broker.rack for broker in taken}
             broker = min(free, key=lambda b: (b.fenced, b.rack is not None and b.rack in zones, self._held[b.id]))
             self._held[broker.id] += 1
@@ -85,13 +85,13 @@ class _Placement:
         return min(replicas, key=badness)
 
 
-def narrowest_first(shares: Sequence[Share]) -> list[Share]:
+def narrowest_first(rules: Sequence[PlacementRule]) -> list[PlacementRule]:
     """A share that only a rack can fill chooses before one that has more to choose from."""
-    return sorted(shares, key=lambda share: (share.rack is None, share.region is None))
+    return sorted(rules, key=lambda rule: (rule.rack is None, rule.region is None))
 
 
-def _too_few(share: Share, found: int) -> str:
-    return f"The placement constraints want {share.count} brokers of {share}, and only {found} can be used."
+def _too_few(rule: PlacementRule, found: int) -> str:
+    return f"The placement constraints want {rule.count} brokers of {rule}, and only {found} can be used."
 
 
 def observers_in(image: ClusterImage, constraints: Constraints, replicas: Replicas) -> Replicas:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from isthmus_model.regions import rank_of, region_of
+
 from isthmus_broker.core.config.definitions.own import LEADER_PREFERENCE
 from isthmus_broker.core.config.describe import effective_topic_text
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.image import ClusterImage, ResourceType
 from isthmus_broker.core.metadata.result import ControllerContext
-from isthmus_broker.core.regions import rank_of, region_of
 
 
 def preference_of(text: str | None) -> tuple[str, ...]:
@@ -32,6 +33,6 @@ def leading_order(
 
     def badness(replica: int) -> tuple[bool, int]:
         broker = image.brokers.get(replica)
-        return replica in observers, rank_of(None if broker is None else region_of(broker.rack), preference)
+        return replica in observers, rank_of("" if broker is None else region_of(broker.rack), preference)
 
     return tuple(sorted(replicas, key=badness))

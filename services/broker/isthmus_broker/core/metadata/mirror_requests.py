@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import (
@@ -33,7 +34,6 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.link_requests import REPORTED_TEXT_MAX, named
 from isthmus_broker.core.metadata.links import Link, Mirror, mirror_of, mirror_records
 from isthmus_broker.core.metadata.mirror_stop import raised_to, stopped
-from isthmus_broker.core.metadata.names import METADATA_TOPIC, is_internal
 from isthmus_broker.core.metadata.result import (
     MAX_PARTITIONS_PER_REQUEST,
     ControllerContext,
@@ -83,7 +83,7 @@ def create_mirror(
 
 def mirror_name(link: Link, request: CreateMirrorRequest) -> str:
     """What the mirror topic is called; Refused for a source topic that cannot have one, or another name than the link gives it."""
-    if is_internal(request.source_topic) or request.source_topic == METADATA_TOPIC:
+    if request.source_topic in INTERNAL_TOPICS or request.source_topic == METADATA_TOPIC:
         why = f"'{request.source_topic}' is an internal topic, which belongs to its own cluster."
         raise Refused(ErrorCode.invalid_topic_exception, why)
     name = f"{values_of(link.settings)[PREFIX] or ''}{request.source_topic}"

@@ -1,22 +1,12 @@
-"""Which names a topic may have, and which topics belong to the cluster itself."""
+"""Which names a topic may have."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
-SHARE_STATE_TOPIC: Final = "__share_group_state"
-METADATA_TOPIC: Final = "__cluster_metadata"
-
-_INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 MAX_NAME_LENGTH: Final = 249
-
-
-def is_internal(name: str) -> bool:
-    return name in _INTERNAL
 
 
 def why_invalid(name: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -17,7 +18,6 @@ from kio.schema.alter_partition.v3.response import TopicData as TopicAnswer
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
-from isthmus_broker.core.config.constraints import constraints_of
 from isthmus_broker.core.config.describe import effective_topic_text
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.image import (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -31,7 +32,7 @@ from isthmus_broker.core.metadata.image import (
     directory_of,
     has_online_directory,
 )
-from isthmus_broker.core.metadata.names import is_internal, why_invalid
+from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.schema import Endpoint
 
 NO_CONTROLLER: Final = -1
@@ -172,7 +173,7 @@ def _topic_error(
         error_code=code,
         name=name,
         topic_id=topic_id,
-        is_internal=name is not None and is_internal(name),
+        is_internal=name is not None and name in INTERNAL_TOPICS,
         partitions=(),
         topic_authorized_operations=operations,
     )
@@ -184,7 +185,7 @@ def _described_topic(view: View, topic: Topic, version: int, operations: int) ->
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
-        is_internal=is_internal(topic.name),
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(_described_partition(view, p, version) for _, p in sorted(topic.partitions.items())),
         topic_authorized_operations=operations,
     )
@@ -357,7 +358,7 @@ def _failed_topic(code: ErrorCode, name: str, operations: int = NOT_ASKED) -> De
         error_code=code,
         name=name,
         topic_id=None,
-        is_internal=is_internal(name),
+        is_internal=name in INTERNAL_TOPICS,
         partitions=(),
         topic_authorized_operations=operations,
     )
@@ -369,7 +370,7 @@ def _paged_topic(view: View, topic: Topic, page: range) -> DescribeTopicPartitio
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
-        is_internal=is_internal(topic.name),
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(
             entity(
                 DescribeTopicPartitionsResponsePartition,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_model.constraints import CONSTRAINT_KEYS, Constraints, constraints_of
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -18,7 +20,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequ
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
-from isthmus_broker.core.config.constraints import CONSTRAINT_KEYS, Constraints, constraints_of, default_constraints
+from isthmus_broker.core.config.constraints import default_constraints
 from isthmus_broker.core.config.definitions.own import LEADER_PREFERENCE
 from isthmus_broker.core.config.describe import effective_topic, effective_topic_text
 from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_resource, clear_elr, layers_of
@@ -26,7 +28,7 @@ from isthmus_broker.core.metadata.constrained_placement import Placed, observers
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
 from isthmus_broker.core.metadata.leader_preference import leading_order, preference_of, topic_preference
 from isthmus_broker.core.metadata.links import no_mirror_records
-from isthmus_broker.core.metadata.names import METADATA_TOPIC, collision_key, why_invalid
+from isthmus_broker.core.metadata.names import collision_key, why_invalid
 from isthmus_broker.core.metadata.partitions import default_directory
 from isthmus_broker.core.metadata.placement import place, usable_brokers
 from isthmus_broker.core.metadata.result import (

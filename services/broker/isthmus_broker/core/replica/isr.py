@@ -7,7 +7,8 @@ more. Both are the same number, so an observer that has just joined is never a r
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isthmus_broker.core.config.constraints import Promotion
+from isthmus_model.constraints import Promotion
+
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 
 

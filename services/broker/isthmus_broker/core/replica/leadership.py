@@ -2,7 +2,8 @@
 
 from typing import Final, NamedTuple, Protocol
 
-from isthmus_broker.core.config.constraints import Constraints, Promotion
+from isthmus_model.constraints import Constraints, Promotion
+
 from isthmus_broker.core.log.epochs import EpochHistory
 
 NO_BROKER_EPOCH: Final = -1

@@ -7,7 +7,8 @@ region which has observers alone reads from them.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isthmus_broker.core.regions import region_of
+from isthmus_model.regions import region_of
+
 from isthmus_broker.core.replica.progress import Progress
 
 

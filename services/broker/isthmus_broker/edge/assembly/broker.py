@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from isthmus_model.internal_topics import OFFSETS_TOPIC
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.coordinator.runtime import Runtime
@@ -21,7 +23,7 @@ from isthmus_broker.edge.clock import monotonic_ms
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
-from isthmus_broker.edge.controller.topic_creation import OFFSETS_TOPIC, TopicCreation
+from isthmus_broker.edge.controller.topic_creation import TopicCreation
 from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
 from isthmus_broker.edge.coordinators.groups import GroupCoordinators
 from isthmus_broker.edge.replication.manager import ReplicaManager

@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
+from isthmus_model.internal_topics import METADATA_TOPIC
+from isthmus_model.uuid_text import uuid_text
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.raft.types import SnapshotId, VoterSet
 from isthmus_broker.edge.clock import now_ms
-from isthmus_broker.edge.storage.checkpoints import uuid_text
 from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.log_dir import (
-    METADATA_TOPIC,
-    Inconsistent,
-    MetaProperties,
-    NotFormatted,
-    read_meta,
-    write_meta,
-)
+from isthmus_broker.edge.storage.log_dir import Inconsistent, MetaProperties, NotFormatted, read_meta, write_meta
 
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 NO_IDS: Final[Mapping[Path, UUID]] = {}

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from isthmus_model.addresses import Address
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.metadata.delta import Changes
@@ -188,15 +190,15 @@ class Node:
         own = self._services.image.brokers.get(self._config.node_id)
         return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
 
-    def own_address(self) -> tuple[str, int]:
-        """Where this broker reaches itself: the listener that brokers talk by."""
+    def own_address(self) -> Address:
+        """Where this broker reaches itself: the inter-broker listener."""
         named = self._config.listeners.inter_broker
         entry, listener = next(
             (entry, made)
             for entry, made in zip(self._config.listeners.bound, self._listeners, strict=True)
             if entry.name == named
         )
-        return (LOOPBACK if entry.host in ANY_ADDRESS else entry.host), listener.port
+        return Address(LOOPBACK if entry.host in ANY_ADDRESS else entry.host, listener.port)
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
 from isthmus_broker.core.metadata.controller import says_not_controller
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
-from isthmus_broker.edge.quorum.quorum_addresses import Place
 
 if TYPE_CHECKING:
     from isthmus_client.connection import Connection
@@ -33,7 +33,7 @@ class ControllerChannel:
     as with Kafka's channels.
     """
 
-    def __init__(self, active: ActiveController, place: Callable[[], Place | None]) -> None:
+    def __init__(self, active: ActiveController, place: Callable[[], Address | None]) -> None:
         """`place` tells where the leader of the quorum is, if that is known."""
         self._active = active
         self._place = place
@@ -94,7 +94,7 @@ class ControllerChannel:
             raise NotController(f"{connection.name} is not the active controller")
         return response
 
-    async def _connected(self, place: Place) -> "Connection":
+    async def _connected(self, place: Address) -> "Connection":
         from isthmus_client.connection import Connection
 
         async with self._opening:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from isthmus_model.addresses import Address
 from isthmus_wire.entities import entity
 from kio.schema.controller_registration.v0 import request as registration
 
@@ -25,7 +26,7 @@ from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import Controller
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
-from isthmus_broker.edge.quorum.quorum_addresses import Place, QuorumAddresses, bootstrap_ids
+from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses, bootstrap_ids
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftSetting
 from isthmus_broker.edge.storage.files import FilePool
 
@@ -168,7 +169,7 @@ class Quorum:
         assert self.controller.raft is not None, "not started"
         return self.controller.raft
 
-    def _leader_place(self) -> Place | None:
+    def _leader_place(self) -> Address | None:
         leader_id = self.controller.leader_id
         return None if leader_id is None else self.addresses.find(leader_id)
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, to_millis
@@ -17,7 +18,6 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, ReplicaProgress, Voter
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
-from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
 
 _WORDS: Final = {
     ErrorCode.duplicate_voter: "The voter id for {key} is already part of the set of voters {ids}.",

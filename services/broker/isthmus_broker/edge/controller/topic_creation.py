@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from isthmus_model.internal_topics import OFFSETS_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -17,7 +18,6 @@ from isthmus_broker.edge.controller.controller_channel import ControllerChannel,
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 WAIT_SECONDS: Final = 1.0
 """How long a request waits for a topic that it needs, and with it all requests behind it."""
 

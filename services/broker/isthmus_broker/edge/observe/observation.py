@@ -12,7 +12,7 @@ from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.requests.services import Services
 
 if TYPE_CHECKING:
-    from isthmus_client.connection import Address
+    from isthmus_model.addresses import Address
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
@@ -31,7 +31,7 @@ class Observation:
         assert isinstance(listen, str)
         if not listen:
             return
-        from isthmus_client.client import parse_bootstrap
+        from isthmus_model.addresses import parse_bootstrap
         from isthmus_service.http import observed
         from prometheus_client import CollectorRegistry
 

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from isthmus_client.client import Client
-from isthmus_client.connection import Address
 from isthmus_client.errors import ClientError
-from isthmus_service.lag import LAG_TOPIC, CopyKind, LagSample
-from isthmus_service.load import LOAD_TOPIC, ReplicaLoad, load_samples
+from isthmus_model.addresses import Address
+from isthmus_model.internal_topics import INTERNAL_TOPICS, ISTHMUS_PREFIX, LAG_TOPIC, LOAD_TOPIC
+from isthmus_model.lag_samples import CopyKind, LagSample
+from isthmus_model.load_samples import ReplicaLoad, load_samples
+from isthmus_model.regions import region_of
 from isthmus_service.samples import SampleTopic
 from isthmus_wire.extensions.replicas import DescribedReplica
 
-from isthmus_broker.core.regions import region_of
 from isthmus_broker.core.replica.status import replica_statuses
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.requests.services import Services
 
 logger = logging.getLogger(__name__)
 
-OWN_PREFIX: Final = "__isthmus_"
 """Topics of samples are no subject of samples: they would keep themselves growing."""
 _LOAD_KEPT_MS: Final = 24 * 3600 * 1000
 _Counted = tuple[int, int, int]
@@ -74,7 +74,7 @@ class Sampler:
 
     def _partitions(self) -> Iterator[Partition]:
         for partition in self._services.replicas.partitions():
-            if partition.log is not None and not partition.topic.startswith(OWN_PREFIX):
+            if partition.log is not None and not partition.topic.startswith(ISTHMUS_PREFIX):
                 yield partition
 
     def _loads(self, now: int) -> Iterator[ReplicaLoad]:
@@ -101,7 +101,7 @@ class Sampler:
         """Of the partitions that this broker leads: every other replica's."""
         services = self._services
         racks = {broker_id: broker.rack for broker_id, broker in services.image.brokers.items()}
-        own_region = region_of(services.config.settings.broker_rack) or ""
+        own_region = region_of(services.config.settings.broker_rack)
         for partition in self._partitions():
             if partition.leader is None or partition.log is None or partition.topic in INTERNAL_TOPICS:
                 continue
@@ -114,7 +114,7 @@ class Sampler:
                     source_cluster=services.cluster_id,
                     target_cluster=services.cluster_id,
                     source_region=own_region,
-                    target_region=region_of(racks.get(replica.broker_id)) or "",
+                    target_region=region_of(racks.get(replica.broker_id)),
                     source_topic=partition.topic,
                     topic=partition.topic,
                     partition=partition.index,

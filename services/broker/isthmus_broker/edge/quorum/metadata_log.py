@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.records import batches
 
 from isthmus_broker.core.config.node_config import NodeConfig
@@ -14,7 +15,6 @@ from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_broker.edge.storage.segment import Segment
 

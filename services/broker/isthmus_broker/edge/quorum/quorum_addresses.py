@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
+from isthmus_model.addresses import Address
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.raft.types import Endpoint, VoterSet
 
 FIRST_BOOTSTRAP_ID: Final = -2
 """The ids of controller.quorum.bootstrap.servers, whose node ids are not known, count down from here."""
-
-Place = tuple[str, int]
 
 
 def bootstrap_ids(config: NodeConfig) -> tuple[int, ...]:
@@ -22,18 +22,15 @@ class QuorumAddresses:
 
     def __init__(self, config: NodeConfig, voters: Callable[[], VoterSet]) -> None:
         self._listener = config.listeners.controller_names[0]
-        self._bootstrap = {
-            node_id: (address.host, address.port)
-            for node_id, address in zip(bootstrap_ids(config), config.bootstrap_servers, strict=True)
-        }
+        self._bootstrap = dict(zip(bootstrap_ids(config), config.bootstrap_servers, strict=True))
         self._voters = voters
-        self._leader: tuple[int, Place] | None = None
+        self._leader: tuple[int, Address] | None = None
 
     def learn(self, node_id: int, host: str, port: int) -> None:
         """The latest leader has told where it is, or somebody else has: it may be no voter that this node knows of."""
-        self._leader = (node_id, (host, port))
+        self._leader = (node_id, Address(host, port))
 
-    def find(self, node_id: int) -> Place | None:
+    def find(self, node_id: int) -> Address | None:
         """None for a node that nobody has told of."""
         if node_id in self._bootstrap:
             return self._bootstrap[node_id]
@@ -43,7 +40,7 @@ class QuorumAddresses:
         if self._leader is not None and self._leader[0] == node_id and not is_static:
             return self._leader[1]
         endpoint = self._chosen(voter.endpoints) if voter is not None else None
-        return None if endpoint is None else (endpoint.host, endpoint.port)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _chosen(self, endpoints: tuple[Endpoint, ...]) -> Endpoint | None:
         """The endpoint of the listener that this node talks to controllers by, else the first."""

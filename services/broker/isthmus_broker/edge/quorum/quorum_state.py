@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from isthmus_model.uuid_text import parse_uuid, uuid_text
+
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey, VoterSet
-from isthmus_broker.edge.storage.checkpoints import uuid_from_text, uuid_text
 from isthmus_broker.edge.storage.files import replace_file
 from isthmus_broker.edge.storage.log_dir import Inconsistent
 
@@ -41,7 +42,7 @@ def _parse(data: dict[str, Any]) -> QuorumState:
     if data["data_version"] not in (0, 1):
         raise ValueError(f"version {data['data_version']}")
     leader_id, voted_id = int(data["leaderId"]), int(data["votedId"])
-    directory = uuid_from_text(data["votedDirectoryId"]) if "votedDirectoryId" in data else _NO_DIRECTORY
+    directory = parse_uuid(data["votedDirectoryId"]) if "votedDirectoryId" in data else _NO_DIRECTORY
     return QuorumState(
         int(data["leaderEpoch"]),
         None if leader_id == _NOBODY else leader_id,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode
@@ -35,7 +36,6 @@ from isthmus_broker.core.raft.messages import (
 )
 from isthmus_broker.core.raft.types import Endpoint, Entry, EpochEnd, SnapshotId
 from isthmus_broker.edge.quorum.raft_records import entries
-from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
 
 METADATA_TOPIC_ID: Final = UUID(int=1)
 NOBODY: Final = -1

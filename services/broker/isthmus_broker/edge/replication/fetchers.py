@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from isthmus_client.connection import Address, Connection
+from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused
 from isthmus_client.fetch_session import FetchSession, Key, grouped
+from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
 from isthmus_wire.fetch import (

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
+from isthmus_model.addresses import Address
+from isthmus_model.constraints import constraints_of
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 
-from isthmus_broker.core.config.constraints import constraints_of
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
@@ -292,9 +293,9 @@ class ReplicaManager:
         broker = self._image.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and is_active(broker) else None
 
-    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+    def _address_of(self, broker_id: int) -> Address | None:
         endpoint = self._endpoint_of(broker_id, self._config.listeners.inter_broker)
-        return None if endpoint is None else (endpoint.host, endpoint.port)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _endpoint_of(self, broker_id: int, listener: str) -> Endpoint | None:
         broker = self._image.brokers.get(broker_id)

@@ -6,6 +6,7 @@ With acks=0 there is no response; an error then closes the connection, which is 
 
 from typing import Final
 
+from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
@@ -22,7 +23,7 @@ from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.acks_all import Uncommitted, wait_for_commit
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
 from isthmus_broker.edge.requests.registry import handles
-from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 

@@ -7,13 +7,13 @@ groups have no coordinator here.
 
 from typing import Any, Final
 
+from isthmus_model.internal_topics import OFFSETS_TOPIC
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 from isthmus_broker.core.group.partition import group_partition
-from isthmus_broker.edge.controller.topic_creation import OFFSETS_TOPIC
 from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services, endpoint_of
 from isthmus_broker.edge.transport.connection import Request

@@ -1,5 +1,6 @@
 """AppendAfter, version 0, an API of our own: batches for the end of a log whose last batch the sender knows."""
 
+from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import AppendAfterResponse, Following, decode_after_request
@@ -10,7 +11,7 @@ from isthmus_broker.edge.replication.append_after import append_after
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.registry import handles
-from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 

@@ -6,6 +6,7 @@ records, which followers do with their next fetch, or when the request's time is
 
 from typing import Any, Final, NamedTuple
 
+from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -20,7 +21,7 @@ from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.waiting import Waiting
 from isthmus_broker.edge.requests.registry import handles
-from isthmus_broker.edge.requests.services import INTERNAL_TOPICS, Services
+from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
 

@@ -1,5 +1,6 @@
 """FetchSnapshot, versions 0 and 1: a part of a snapshot of the metadata, for a replica whose place is gone from the log."""
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -12,7 +13,6 @@ from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
 from isthmus_broker.edge.requests.quorum_requests import leader_endpoints, node_id_or_none, refusal
 from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
-from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.transport.connection import Request
 
 

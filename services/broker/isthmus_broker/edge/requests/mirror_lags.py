@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
+from isthmus_model.addresses import Address
+
 from isthmus_broker.core.links.promotion import Progress
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.requests.services import NodeServices, endpoint_of
@@ -41,6 +43,6 @@ async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, 
     return found
 
 
-def _brokers(image: ClusterImage, listener: str) -> list[tuple[str, int]]:
+def _brokers(image: ClusterImage, listener: str) -> list[Address]:
     endpoints = (endpoint_of(broker, listener) for _, broker in sorted(image.brokers.items()))
-    return [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
+    return [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]

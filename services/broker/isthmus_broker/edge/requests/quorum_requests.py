@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft.messages import Response
 from isthmus_broker.edge.quorum.raft_requests import METADATA_TOPIC_ID, NOBODY
 from isthmus_broker.edge.requests.services import NodeServices
-from isthmus_broker.edge.storage.log_dir import METADATA_TOPIC
 from isthmus_broker.edge.transport.connection import Request
 
 

@@ -1,14 +1,14 @@
 """What the API handlers may use of the node: its parts, made by `node` and handed to every handler."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import Endpoint
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
-from isthmus_broker.edge.controller.topic_creation import OFFSETS_TOPIC, TopicCreation
+from isthmus_broker.edge.controller.topic_creation import TopicCreation
 
 if TYPE_CHECKING:  # a node that is a controller alone has none of these
     from isthmus_broker.core.replica.fetch_session import FetchSessions
@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # a node that is a controller alone has none of these
     from isthmus_broker.edge.requests.recently_fenced import Departed
     from isthmus_broker.edge.storage.log_manager import LogManager
     from isthmus_broker.edge.storage.log_mover import LogMover
-
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 @dataclass(slots=True)

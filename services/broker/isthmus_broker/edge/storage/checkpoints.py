@@ -1,6 +1,5 @@
 """The small text and binary files beside the segments, in Kafka's formats."""
 
-import base64
 import errno
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from crc32c import crc32c
+from isthmus_model.uuid_text import parse_uuid, uuid_text
 
 from isthmus_broker.core.log.producer_state import Producer, Remembered
 from isthmus_broker.edge.storage.files import DiskFailure, replace_file
@@ -81,16 +81,6 @@ def write_epochs(directory: Path, entries: Sequence[tuple[int, int]]) -> None:
     replace_file(directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
 
 
-def uuid_text(topic_id: UUID) -> str:
-    """A uuid as Kafka writes it: base 64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-
-
-def uuid_from_text(text: str) -> UUID:
-    """The other way round."""
-    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-
-
 def read_topic_id(directory: Path) -> UUID | None:
     """The topic id that a partition's directory belongs to."""
     path = directory / PARTITION_METADATA
@@ -98,7 +88,7 @@ def read_topic_id(directory: Path) -> UUID | None:
         for line in (_read(path) or b"").decode().splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "topic_id":
-                return uuid_from_text(value.strip())
+                return parse_uuid(value.strip())
     except ValueError as error:
         raise _damaged(path) from error
     return None

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from isthmus_broker.core.config.properties import parse_properties
-from isthmus_broker.edge.storage.checkpoints import uuid_from_text, uuid_text
+from isthmus_model.internal_topics import METADATA_TOPIC
+from isthmus_model.properties import parse_properties
+from isthmus_model.uuid_text import parse_uuid, uuid_text
+
 from isthmus_broker.edge.storage.files import DiskFailure, replace_file, sync_path
 
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
-METADATA_TOPIC: Final = "__cluster_metadata"
 DELETE_SUFFIX: Final = "-delete"
 FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
@@ -54,7 +55,7 @@ def read_meta(directory: Path) -> MetaProperties:
     """The identity of a formatted directory; raises NotFormatted."""
     path = directory / META_PROPERTIES
     try:
-        values = parse_properties(path.read_text())
+        values = {key: entry.value for key, entry in parse_properties(path.read_text()).items()}
     except FileNotFoundError:
         raise NotFormatted(
             f"{directory} has no {META_PROPERTIES}: it was never formatted. Run 'isthmus storage format' for it."
@@ -64,7 +65,7 @@ def read_meta(directory: Path) -> MetaProperties:
     except ValueError as error:
         raise Inconsistent(f"{path} is damaged: {error}") from error
     try:
-        return MetaProperties(values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"]))
+        return MetaProperties(values["cluster.id"], int(values["node.id"]), parse_uuid(values["directory.id"]))
     except (KeyError, ValueError) as error:
         raise Inconsistent(f"{path} lacks {error}; it must hold cluster.id, node.id and directory.id") from error
 

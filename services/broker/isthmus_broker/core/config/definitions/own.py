@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from isthmus_broker.core.config.constraints import CONSTRAINT_KEYS, DEFAULT_CONSTRAINT_KEYS, ConstraintsText
+from isthmus_model.constraints import CONSTRAINT_KEYS
+
+from isthmus_broker.core.config.constraints import DEFAULT_CONSTRAINT_KEYS, ConstraintsText
 from isthmus_broker.core.config.definition import Change, Definition, Importance
 from isthmus_broker.core.config.validators import Range
 from isthmus_broker.core.config.values import Type

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-LOAD_TOPIC: Final = "__isthmus_metrics"
 VERSION: Final = 1
 PARTITIONS_PER_RECORD: Final = 500
 

@@ -1,20 +1,20 @@
-"""Samples of lag: how far a copy is behind what it copies. Links, mirrors, observers and followers all write the same schema.
+"""Samples of lag: one schema for links, mirror flows, observers and followers.
 
-A sample is a record of the topic `__isthmus_lag` in the cluster that holds the copy: the key says which copy, the value is JSON with its
-version. So any Kafka client reads them, and Spark's own connector does.
+A sample is a record of the topic `__isthmus_lag` in the cluster that holds the copy: the key names the copy, the value is JSON with its
+version, so any Kafka client and Spark's own connector can read it.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Final
 
-LAG_TOPIC: Final = "__isthmus_lag"
 VERSION: Final = 1
+_NUMBERS: Final = ("partition", "target_broker", "source_end", "target_end", "lag_ms", "at_ms")
 
 
 class CopyKind(StrEnum):
-    """What made the copy."""
+    """What writes the copy."""
 
     LINK = "link"
     MIRROR = "mirror"
@@ -59,5 +59,18 @@ class LagSample:
 
     def value(self) -> bytes:
         """The JSON of the record."""
-        told = {"version": VERSION, **asdict(self), "lag_records": self.lag_records}
-        return json.dumps(told, separators=(",", ":")).encode()
+        document = {"version": VERSION, **asdict(self), "lag_records": self.lag_records}
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @staticmethod
+    def parse(value: bytes | None) -> "LagSample":
+        """The sample of a record. Raises ValueError for any other record, and for a later version."""
+        try:
+            document = json.loads(value or b"")
+            values = {field.name: document[field.name] for field in fields(LagSample)}
+            kind = CopyKind(values["kind"])
+            if document["version"] != VERSION or not all(isinstance(values[name], int) for name in _NUMBERS):
+                raise ValueError("another version or type")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"not a sample of lag: {error!r}") from error
+        return LagSample(**{**values, "kind": kind})

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from isthmus_service.load import PARTITIONS_PER_RECORD, LoadSample, ReplicaLoad, load_samples
+from isthmus_model.load_samples import PARTITIONS_PER_RECORD, LoadSample, ReplicaLoad, load_samples
 
 
 def replica(number: int) -> ReplicaLoad:

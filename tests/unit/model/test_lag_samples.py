@@ -2,7 +2,8 @@
 
 import json
 
-from isthmus_service.lag import CopyKind, LagSample
+import pytest
+from isthmus_model.lag_samples import CopyKind, LagSample
 
 SAMPLE = LagSample(
     kind=CopyKind.LINK,
@@ -45,3 +46,26 @@ def test_the_value_is_json_with_a_version_and_every_field() -> None:
 
 def test_samples_of_one_copy_share_a_key_and_those_of_others_do_not() -> None:
     assert SAMPLE.key() == b"link/to-east/west.orders/3/-1"
+
+
+def test_a_sample_survives_its_record() -> None:
+    assert LagSample.parse(SAMPLE.value()) == SAMPLE
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"version": 2}',
+        SAMPLE.value().replace(b'"version":1', b'"version":2'),
+        SAMPLE.value().replace(b'"link"', b'"chain"', 1),
+        SAMPLE.value().replace(b'"partition":3', b'"partition":"3"'),
+    ],
+)
+def test_another_record_is_not_a_sample(value: bytes | None) -> None:
+    with pytest.raises(ValueError, match="not a sample of lag"):
+        LagSample.parse(value)
