@@ -5,14 +5,18 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from isthmus_broker.core.security.authorizer import ALLOW_ALL, Attempt, Authorizer
+from isthmus_broker.core.security.principal import Principal
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
-from isthmus_broker.edge.requests.ask_controller import ask
-from isthmus_broker.edge.requests.registry import VERSIONS, Side, handler_of, served
-from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
+from isthmus_broker.edge.requests.controller_requests import forward
+from isthmus_broker.edge.requests.table import (
+    Side,
+    handler_of,
+)
+from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.extensions import FIRST_OWN_KEY
 from isthmus_wire.headers import decode_request_header, decode_response_header, encode_request_header
 from isthmus_wire.messages import NO_THROTTLE, decode_request, decode_response, encode_request, encode_response
 from kio.schema.alter_partition.v2 import request as alter
@@ -54,20 +58,14 @@ class Arrived:
         self.answered = response
 
 
-def serve(active: Active, api: ApiKey, version: int, body: bytes) -> Any:
+def serve(active: Active, api: ApiKey, version: int, body: bytes, authorizer: Authorizer = ALLOW_ALL) -> Any:
     arrived = Arrived(api, version, body)
     listeners = SimpleNamespace(controller_names=("CONTROLLER",))
-    node = SimpleNamespace(quorum=SimpleNamespace(active=active), config=SimpleNamespace(listeners=listeners))
+    config, node_quorum = SimpleNamespace(listeners=listeners), SimpleNamespace(active=active)
+    node = SimpleNamespace(quorum=node_quorum, config=config, authorizer=authorizer)
     handler: Any = handler_of(api, Side.CONTROLLER)
     asyncio.run(handler(node, arrived))
     return arrived.answered
-
-
-def test_every_api_that_a_controller_lists_has_a_handler() -> None:
-    assert served(Side.CONTROLLER) == sorted(VERSIONS[Side.CONTROLLER])
-    assert [key for key in served(Side.CONTROLLER) if key < FIRST_OWN_KEY] == sorted(CONTROLLER_VERSIONS)
-    for key in served(Side.CONTROLLER):
-        assert handler_of(key, Side.CONTROLLER) is not None
 
 
 def test_an_old_isr_has_replicas_of_any_epoch() -> None:
@@ -95,8 +93,12 @@ UNREGISTERED = entity(
 )
 
 
-def envelope(inside: bytes) -> bytes:
-    asked = entity(EnvelopeRequest, request_data=inside, request_principal=b"", client_host_address=b"\x7f\0\0\1")
+ALICE = b"\0\0" + b"\x05User" + b"\x06alice" + b"\0" + b"\0"
+
+
+def envelope(inside: bytes, principal: bytes | None = ALICE) -> bytes:
+    address = b"\x7f\0\0\1"
+    asked = entity(EnvelopeRequest, request_data=inside, request_principal=principal, client_host_address=address)
     return encode_request(ApiKey.ENVELOPE, 0, asked)
 
 
@@ -125,6 +127,31 @@ def test_envelopes_that_are_not_opened() -> None:
     assert closed.error_code is ErrorCode.not_controller
 
 
+def test_an_envelope_is_authorized_for_the_principal_inside() -> None:
+    attempts: list[Attempt] = []
+
+    class Nobody:
+        def allows(self, attempt: Attempt) -> bool:
+            attempts.append(attempt)
+            return False
+
+    active = Active(UNREGISTERED)
+    response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)), Nobody())
+    _, start = decode_response_header(response.response_data, ApiKey.UNREGISTER_BROKER, 0)
+    refused = decode_response(ApiKey.UNREGISTER_BROKER, 0, response.response_data, start)
+    assert refused.error_code is ErrorCode.cluster_authorization_failed
+    assert attempts == [Attempt(Principal("User", "alice"), "127.0.0.1", ApiKey.UNREGISTER_BROKER)]
+    assert active.asked == []
+
+
+def test_an_envelope_without_a_readable_principal_is_refused() -> None:
+    for principal in (None, b"", b"\0\1" + ALICE[2:], ALICE[:5]):
+        active = Active(UNREGISTERED)
+        response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER), principal))
+        assert response.error_code is ErrorCode.principal_deserialization_failure
+        assert active.asked == []
+
+
 def test_another_controller_says_that_it_is_not_the_active_one() -> None:
     body = encode_request(ApiKey.UNREGISTER_BROKER, 0, UNREGISTER)
     assert serve(Active(), ApiKey.UNREGISTER_BROKER, 0, body).error_code is ErrorCode.not_controller
@@ -149,7 +176,7 @@ def test_a_broker_that_finds_no_controller_says_so_in_every_answer() -> None:
         topic_name="__cluster_metadata",
         partitions=(entity(quorum.PartitionData, partition_index=0),),
     )
-    described = asyncio.run(ask(node, entity(quorum.DescribeQuorumRequest, topics=(topic,))))
+    described = asyncio.run(forward(node, entity(quorum.DescribeQuorumRequest, topics=(topic,))))
     assert described.topics[0].partitions[0].error_code is ErrorCode.request_timed_out
-    gone = asyncio.run(ask(node, entity(UnregisterBrokerRequest, broker_id=1)))
+    gone = asyncio.run(forward(node, entity(UnregisterBrokerRequest, broker_id=1)))
     assert gone.error_code is ErrorCode.request_timed_out

@@ -11,7 +11,7 @@ from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import Endpoint, EpochEnd, ReplicaKey, SnapshotId, Voter
 from isthmus_broker.edge.quorum.raft_records import entries
 from isthmus_broker.edge.quorum.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
-from isthmus_broker.edge.requests.registry import Side, handler_of
+from isthmus_broker.edge.requests.table import Side, handler_of
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.headers import decode_request_header, encode_request_header

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from isthmus_broker.core.metadata.controller import decide
 from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.partitions import PREFERRED_ELECTION, UNCLEAN_ELECTION
 from isthmus_wire.entities import entity
@@ -36,7 +35,7 @@ class Operators:
         controller = self._quorum.contact()
         if controller is not None:
             controller.log(f"is asked for {request}")
-            controller.run(lambda image: decide(image, request, self._quorum.context), nobody)
+            controller.serve(request, nobody)
 
     def _some_topic(self) -> TopicPlan:
         return self._plan.topics[self._random.randrange(len(self._plan.topics))]

@@ -15,15 +15,15 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
 from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
-from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
-from isthmus_broker.core.metadata.controller import decide, decide_for_broker
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, snapshot
+from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord, MetadataRecord
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
-from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+from isthmus_broker.core.metadata.sessions import Sessions
+from isthmus_broker.edge.requests.table import operation_of
 
 from tests.sim.net import Net
 from tests.sim.replication.endpoint import Answer, Endpoint
@@ -140,14 +140,15 @@ class ActiveController(Endpoint):
     # -- requests ------------------------------------------------------------------------------------------------------------
 
     def serve(self, request: Any, reply: Answer) -> None:
-        context = self.quorum.context
-        if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
-            self.run(
-                lambda image: decide_for_broker(image, request, context, self.sessions, self.log_end, self.clock()),
-                reply,
-            )
-        else:
-            self.run(lambda image: decide(image, request, context), reply)
+        operation = operation_of(request.__api_key__)
+        assert isinstance(operation, ControllerOperation)
+        self.run(lambda image: operation.perform(image, request, self._decision_context()), reply)
+
+    def _decision_context(self) -> DecisionContext:
+        now = self.clock()
+        return DecisionContext.of(
+            self.quorum.context, wall_ms=now, monotonic_ms=now, sessions=self.sessions, next_offset=self.log_end
+        )
 
     def fence_dead(self, broker_id: int, epoch: int) -> None:
         """The process of that registration is known to be dead."""

@@ -10,11 +10,10 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.metadata.broker_configs import AlterRequest, joined, refusals_here, without
-from isthmus_broker.core.metadata.brokers import Sessions
-from isthmus_broker.core.metadata.controller import decide, decide_for_broker, refused
 from isthmus_broker.core.metadata.features import activation_records, supported_ranges
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
+from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import (
     Endpoint,
@@ -24,6 +23,8 @@ from isthmus_broker.core.metadata.schema import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from isthmus_broker.core.metadata.sessions import Sessions
+from isthmus_broker.edge.requests.table import operation_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
@@ -41,6 +42,11 @@ SESSION_MS = 9_000
 
 def directory(broker_id: int) -> UUID:
     return UUID(int=90_000 + broker_id)
+
+
+def refused(request: Any, why: Refused) -> Any:
+    """The response that refuses a request as a whole."""
+    return operation_of(request.__api_key__).refuse(request, why)
 
 
 class Cluster:
@@ -95,21 +101,30 @@ class Cluster:
         """The answer to a request, whose records are replayed."""
         if isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
             return self._ask_through_broker(request)
-        result: Result[Any] = decide(self.image, request, self.context)
+        result = self.decide(request)
         self.append(result.records)
         return result.response
 
+    def decide(self, request: Any, now_ms: int = 0) -> Result[Any]:
+        """The decision alone, at this time of both clocks."""
+        context = DecisionContext.of(
+            self.context, wall_ms=now_ms, monotonic_ms=now_ms, sessions=self.sessions, next_offset=self.next_offset
+        )
+        operation = operation_of(request.__api_key__)
+        assert isinstance(operation, ControllerOperation)
+        return operation.perform(self.image, request, context)
+
     def _ask_through_broker(self, request: AlterRequest) -> Any:
         refusals = refusals_here(self.image, request, self.context)
-        result: Result[Any] = decide(self.image, without(request, refusals), self.context)
+        result = self.decide(without(request, refusals))
         self.append(result.records)
         return joined(result.response, refused(request, Refused(ErrorCode.none)), refusals)
 
     def records_of(self, request: Any) -> tuple[MetadataRecord, ...]:
-        return decide(self.image, request, self.context).records
+        return self.decide(request).records
 
     def ask_for_broker(self, request: Any, now_ms: int = 0) -> Any:
-        result = decide_for_broker(self.image, request, self.context, self.sessions, self.next_offset, now_ms)
+        result = self.decide(request, now_ms)
         self.append(result.records)
         return result.response
 

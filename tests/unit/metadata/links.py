@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from isthmus_broker.core.metadata.link_controller import decide_about_links
 from isthmus_broker.core.metadata.links import Mirror, mirror_of
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import CreateLinkRequest, LinkConfig
@@ -25,7 +24,7 @@ NOW = 1_000
 
 def ask(cluster: Cluster, request: Any, now_ms: int = NOW) -> Any:
     """The answer to a request about links, whose records are replayed."""
-    result = decide_about_links(cluster.image, request, cluster.context, now_ms)
+    result = cluster.decide(request, now_ms)
     cluster.append(result.records)
     return result.response
 

@@ -6,13 +6,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.producer_ids import first_id
 from isthmus_broker.core.metadata.schema import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
 )
+from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from isthmus_broker.core.metadata.brokers import fence_broker
-from isthmus_broker.core.metadata.controller import refused
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, is_active, snapshot
 from isthmus_broker.core.metadata.records import decode_record, encode_record
@@ -17,7 +16,7 @@ from isthmus_broker.core.metadata.result import Refused
 from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_wire.errors import ErrorCode
 
-from tests.unit.metadata.cluster import Cluster, creation, new_topic
+from tests.unit.metadata.cluster import Cluster, creation, new_topic, refused
 from tests.unit.metadata.test_brokers import heartbeat
 from tests.unit.metadata.test_configs import APPEND, DELETE, SET, TOPIC, operations
 from tests.unit.metadata.test_partitions import election, proposal, reassignment

@@ -8,7 +8,6 @@ import pytest
 from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.metadata.broker_configs import source_refusals
 from isthmus_broker.core.metadata.image import ResourceType
-from isthmus_broker.core.metadata.link_controller import decide_about_links, refused
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.core.metadata.links import mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
@@ -35,7 +34,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
-from tests.unit.metadata.cluster import Cluster, creation, new_topic
+from tests.unit.metadata.cluster import Cluster, creation, new_topic, refused
 from tests.unit.metadata.links import NOW, alter, alteration, ask, configs, linked, mirror, new_link, new_mirror, said
 
 Do, State = MirrorAction, MirrorState
@@ -123,7 +122,7 @@ def test_failover_is_one_batch_that_stops_the_topic_and_raises_all_its_epochs() 
     cluster = linked(1, 2, partitions=2)
     ask(cluster, floors("orders", {1: 7}))
     request = alteration(Do.FAILOVER, "orders")
-    records = decide_about_links(cluster.image, request, cluster.context, NOW + 5).records
+    records = cluster.decide(request, NOW + 5).records
     assert [type(record) for record in records] == [ConfigRecord] * 4 + [PartitionRecord] * 2
     before = [cluster.partition("orders", index) for index in range(2)]
     cluster.append(records)

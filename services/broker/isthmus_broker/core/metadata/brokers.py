@@ -1,13 +1,8 @@
-"""Brokers: registering, heartbeats, fencing, stopping, leaving.
-
-What brokers last said is kept by `Sessions`. It is the one thing here that is not in the metadata log: a new active controller
-starts it afresh, and gives every broker a whole session timeout.
-"""
+"""Brokers: registration, heartbeats, fencing, controlled shutdown, unregistration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
@@ -33,6 +28,7 @@ from isthmus_broker.core.metadata.image import (
     directory_of,
     is_reserved,
 )
+from isthmus_broker.core.metadata.operation import DecisionContext
 from isthmus_broker.core.metadata.partitions import (
     check_broker_epoch,
     elr_enabled,
@@ -50,90 +46,22 @@ from isthmus_broker.core.metadata.schema import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-
-NOT_STOPPING = -1
-
-
-@dataclass(slots=True)
-class _Session:
-    epoch: int
-    contact_ms: int
-    metadata_offset: int = -1
-    stopping_at_offset: int = NOT_STOPPING
-    """The log's end when the broker began its controlled shutdown: others must know of its moved leaderships before it goes."""
-
-
-class Sessions:
-    """When the active controller last heard of each broker, and how far each has read the metadata."""
-
-    def __init__(self, image: ClusterImage, timeout_ms: int, now_ms: int) -> None:
-        self._timeout_ms = timeout_ms
-        self._sessions = {
-            broker.broker_id: _Session(broker.broker_epoch, now_ms)
-            for broker in image.brokers.values()
-            if not broker.fenced
-        }
-
-    def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> _Session:
-        session = self._sessions.get(broker_id)
-        if session is None or session.epoch != epoch:
-            session = self._sessions[broker_id] = _Session(epoch, now_ms)
-        session.contact_ms = now_ms
-        session.metadata_offset = metadata_offset
-        return session
-
-    def forget(self, broker_id: int) -> None:
-        self._sessions.pop(broker_id, None)
-
-    def is_valid(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        session = self._sessions.get(broker_id)
-        return session is not None and session.epoch == epoch and now_ms < session.contact_ms + self._timeout_ms
-
-    def expired(self, image: ClusterImage, now_ms: int) -> list[int]:
-        """Brokers that are not fenced and have said nothing for a session timeout, in order of their ids."""
-        return [
-            broker_id
-            for broker_id, broker in sorted(image.brokers.items())
-            if not broker.fenced and not self.is_valid(broker_id, broker.broker_epoch, now_ms)
-        ]
-
-    def forget_silent(self, now_ms: int) -> None:
-        """Drop what ran out; a broker that is not fenced counts as expired all the same."""
-        for broker_id, session in list(self._sessions.items()):
-            if now_ms >= session.contact_ms + self._timeout_ms:
-                del self._sessions[broker_id]
-
-    def deadline(self) -> int | None:
-        """When the next broker may expire."""
-        return min((session.contact_ms + self._timeout_ms for session in self._sessions.values()), default=None)
-
-    def lowest_active_offset(self, image: ClusterImage) -> int | None:
-        """How far every broker that is not fenced and not stopping has read the metadata; None when there is none."""
-        offsets = [
-            session.metadata_offset
-            for broker_id, session in self._sessions.items()
-            if session.stopping_at_offset == NOT_STOPPING
-            and (broker := image.brokers.get(broker_id)) is not None
-            and not broker.fenced
-        ]
-        return min(offsets, default=None)
+from isthmus_broker.core.metadata.sessions import NOT_STOPPING, Session, Sessions
 
 
 def register_broker(
     image: ClusterImage,
     request: BrokerRegistrationRequest,
-    context: ControllerContext,
-    sessions: Sessions,
-    next_offset: int,
-    now_ms: int,
+    context: DecisionContext,
 ) -> Result[BrokerRegistrationResponse]:
     """A broker process announces itself; its epoch is the offset its record gets, unless it was registered before."""
     broker_id = int(request.broker_id)
     existing = image.brokers.get(broker_id)
-    _check_registration(image, request, context, sessions, now_ms)
+    sessions = context.sessions
+    _check_registration(image, request, context, sessions, context.monotonic_ms)
     known = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[MetadataRecord] = []
-    epoch = next_offset
+    epoch = context.next_offset
     if existing is not None and known:
         epoch = existing.broker_epoch
     elif existing is not None:
@@ -252,15 +180,13 @@ class _Next(Enum):
 def broker_heartbeat(
     image: ClusterImage,
     request: BrokerHeartbeatRequest,
-    context: ControllerContext,
-    sessions: Sessions,
-    next_offset: int,
-    now_ms: int,
+    context: DecisionContext,
 ) -> Result[BrokerHeartbeatResponse]:
     """A broker lives, and says what it wants: to serve, to be fenced, or to stop."""
     broker_id = int(request.broker_id)
     broker = check_broker_epoch(image, broker_id, request.broker_epoch)
-    session = sessions.touch(broker_id, broker.broker_epoch, request.current_metadata_offset, now_ms)
+    sessions = context.sessions
+    session = sessions.touch(broker_id, broker.broker_epoch, request.current_metadata_offset, context.monotonic_ms)
     # A broker's epoch is the offset of its registration: who has read that far knows that it is registered.
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     after = _next_state(image, request, broker, session, sessions)
@@ -268,7 +194,7 @@ def broker_heartbeat(
     if after is _Next.STOPPING:
         # What is written from here on moves this broker's leaderships; it may go when everybody has read so far.
         if records:
-            session.stopping_at_offset = next_offset + len(records) - 1
+            session.stopping_at_offset = context.next_offset + len(records) - 1
     else:
         session.stopping_at_offset = NOT_STOPPING
     records += _directory_records(image, context, broker, request)
@@ -287,7 +213,7 @@ def broker_heartbeat(
 
 
 def _next_state(
-    image: ClusterImage, request: BrokerHeartbeatRequest, broker: Broker, session: _Session, sessions: Sessions
+    image: ClusterImage, request: BrokerHeartbeatRequest, broker: Broker, session: Session, sessions: Sessions
 ) -> _Next:
     if broker.fenced:
         if request.want_shut_down:

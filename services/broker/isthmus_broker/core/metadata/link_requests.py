@@ -40,6 +40,7 @@ from isthmus_broker.core.metadata.links import (
 )
 from isthmus_broker.core.metadata.mirror_stop import stopped
 from isthmus_broker.core.metadata.names import why_invalid
+from isthmus_broker.core.metadata.operation import DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
@@ -50,7 +51,7 @@ REPORTED_TEXT_MAX: Final = 1_000
 
 
 def create_link(
-    image: ClusterImage, request: CreateLinkRequest, context: ControllerContext, _now_ms: int
+    image: ClusterImage, request: CreateLinkRequest, context: ControllerContext
 ) -> Result[CreateLinkResponse]:
     """The broker that passes this on has asked the source for its id, where that was wanted."""
     wrong = why_invalid(request.name)
@@ -79,7 +80,7 @@ def create_link(
 
 
 def alter_link(
-    image: ClusterImage, request: AlterLinkRequest, _context: ControllerContext, _now_ms: int
+    image: ClusterImage, request: AlterLinkRequest, _context: ControllerContext
 ) -> Result[AlterLinkResponse]:
     """Everything or nothing. The prefix is part of the names of mirror topics, so it stays."""
     link = named(image, request.name)
@@ -101,7 +102,7 @@ def _altered(current: Mapping[str, str], changes: Iterable[LinkConfig]) -> Mappi
 
 
 def delete_link(
-    image: ClusterImage, request: DeleteLinkRequest, _context: ControllerContext, now_ms: int
+    image: ClusterImage, request: DeleteLinkRequest, context: DecisionContext
 ) -> Result[DeleteLinkResponse]:
     """Its stopped topics stay, as topics like any others."""
     link = named(image, request.name)
@@ -112,7 +113,7 @@ def delete_link(
         raise Refused(ErrorCode.invalid_request, why)
     records: list[MetadataRecord] = []
     for mirror in copied:
-        records += stopped(image, mirror, now_ms)
+        records += stopped(image, mirror, context.wall_ms)
     records += no_link_records(image, link)
     check_size(records)
     response = DeleteLinkResponse(error_code=ErrorCode.none, error_message=None)
@@ -123,7 +124,7 @@ _SHOWN: Final = 5
 
 
 def report_link(
-    image: ClusterImage, request: ReportLinkRequest, _context: ControllerContext, _now_ms: int
+    image: ClusterImage, request: ReportLinkRequest, _context: ControllerContext
 ) -> Result[ReportLinkResponse]:
     """Only what differs is written, so that a worker may report as often as it likes."""
     link = None if request.link_id is None else link_with_id(image, request.link_id)

@@ -34,6 +34,7 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.link_requests import REPORTED_TEXT_MAX, named
 from isthmus_broker.core.metadata.links import Link, Mirror, mirror_of, mirror_records
 from isthmus_broker.core.metadata.mirror_stop import raised_to, stopped
+from isthmus_broker.core.metadata.operation import DecisionContext
 from isthmus_broker.core.metadata.result import (
     MAX_PARTITIONS_PER_REQUEST,
     ControllerContext,
@@ -49,7 +50,7 @@ LEADER_EPOCH_MAX: Final = (1 << 31) - 1 - 1_000_000
 
 
 def create_mirror(
-    image: ClusterImage, request: CreateMirrorRequest, context: ControllerContext, now_ms: int
+    image: ClusterImage, request: CreateMirrorRequest, context: DecisionContext
 ) -> Result[CreateMirrorResponse]:
     """The topic and what makes it a mirror, in one batch of records. The topic must not exist."""
     link = named(image, request.link_name)
@@ -73,7 +74,7 @@ def create_mirror(
         source_topic=request.source_topic,
         source_topic_id=source.topic_id,
         state=MirrorState.ACTIVE,
-        since_ms=now_ms,
+        since_ms=context.wall_ms,
     )
     records = (*creation.records, *mirror_records(image, mirror))
     check_size(records)
@@ -118,7 +119,7 @@ def _created(code: ErrorCode, message: str | None, topic: str, topic_id: UUID | 
 
 
 def alter_mirrors(
-    image: ClusterImage, request: AlterMirrorsRequest, _context: ControllerContext, now_ms: int
+    image: ClusterImage, request: AlterMirrorsRequest, context: DecisionContext
 ) -> Result[AlterMirrorsResponse]:
     """Each topic by itself. That promoted topics are level with their source was checked by the broker that passes this on."""
     if request.action not in list(MirrorAction):
@@ -133,7 +134,7 @@ def alter_mirrors(
         try:
             if times[topic] > 1:
                 raise Refused(ErrorCode.invalid_request, f"Topic '{topic}' is named more than once.")
-            records += _altered(image, _mirror(image, topic), action, request, now_ms)
+            records += _altered(image, _mirror(image, topic), action, request, context.wall_ms)
             answers.append(_answer(topic, ErrorCode.none, None))
         except Refused as refusal:
             answers.append(_answer(topic, refusal.code, refusal.message))
@@ -178,7 +179,7 @@ def _altered(
 
 
 def raise_leader_epochs(
-    image: ClusterImage, request: RaiseLeaderEpochsRequest, _context: ControllerContext, _now_ms: int
+    image: ClusterImage, request: RaiseLeaderEpochsRequest, _context: ControllerContext
 ) -> Result[RaiseLeaderEpochsResponse]:
     """A worker does this before batches of a new epoch of the source come. An epoch that is high enough already stays."""
     times = Counter(topic.name for topic in request.topics)

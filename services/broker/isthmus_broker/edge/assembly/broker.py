@@ -15,6 +15,7 @@ from isthmus_broker.core.metadata.delta import Changes, changes_between
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.replica.fetch_session import FetchSessions
+from isthmus_broker.core.security.authorizer import ALLOW_ALL
 from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.assembly.lifecycle import BrokerLifecycle
 from isthmus_broker.edge.assembly.maintenance import Maintenance
@@ -80,6 +81,7 @@ class Broker:
             features_epoch=-1,
             quorum=self._quorum,
             controller=channel,
+            authorizer=ALLOW_ALL,
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
             replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),

@@ -15,14 +15,15 @@ from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
 from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.core.security.authorizer import ALLOW_ALL
 from isthmus_broker.edge.assembly.format import directories_of, identify, random_uuid
 from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.observe.observation import Observation
 from isthmus_broker.edge.requests.dispatch import Dispatcher
-from isthmus_broker.edge.requests.registry import Side
 from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.requests.table import Side, operation_of
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
 from isthmus_broker.edge.storage.log_dir import Inconsistent, LogDir, NotFormatted, read_meta
 from isthmus_broker.edge.storage.log_manager import raise_file_limit
@@ -62,6 +63,7 @@ class Node:
             config,
             self._metadata_directory().directory_id,
             lambda: self._services.context,
+            operation_of,
             self._published,
             self._fault,
             self._quorum_leader_known,
@@ -85,6 +87,7 @@ class Node:
             features_epoch=-1,
             quorum=quorum,
             controller=quorum.channel(),
+            authorizer=ALLOW_ALL,
         )
 
     # -- start ---------------------------------------------------------------------------------------------------------------

@@ -2,28 +2,32 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, NamedTuple
 
-from isthmus_wire.apis import ApiKey
-from isthmus_wire.extensions import FIRST_OWN_KEY
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
-from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
-
-from isthmus_broker.core.metadata.brokers import Sessions, fence_dead_broker, fence_silent_brokers
-from isthmus_broker.core.metadata.controller import decide, decide_for_broker
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import activation_records
-from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import ControllerContext, Result
+from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.controller.controller import Controller, NotController
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
 from isthmus_broker.edge.controller.maintenance import ControllerUpkeep
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 
 logger = logging.getLogger(__name__)
 
-ABOUT_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+
+class QuorumOperation(NamedTuple):
+    """A request that the leader of the quorum answers from its raft state instead of the image."""
+
+    answer: Callable[[RaftDriver, Any, ControllerContext], Awaitable[Any]]
+    refuse: Callable[[Any, Refused], Any]
+
+
+Operation = ControllerOperation | QuorumOperation
 
 
 class ActiveController:
@@ -33,11 +37,14 @@ class ActiveController:
         self,
         controller: Controller,
         context: Callable[[], ControllerContext],
+        operation_of: Callable[[int], Operation],
         broker_listener: str,
         on_ready: Callable[[], None],
     ) -> None:
+        """`operation_of` finds the operation of an API key in the table of requests."""
         self._controller = controller
         self._context = context
+        self._operation_of = operation_of
         self._on_ready = on_ready
         self._sessions: Sessions | None = None
         self._task: asyncio.Task[None] | None = None
@@ -74,29 +81,26 @@ class ActiveController:
         sessions = self._sessions
         if sessions is None:
             raise NotController
-        if request.__api_key__ in ABOUT_THE_QUORUM:
-            from isthmus_broker.edge.controller import quorum_admin
-
+        operation = self._operation_of(request.__api_key__)
+        if isinstance(operation, QuorumOperation):
             assert self._controller.raft is not None
-            return await quorum_admin.answer(self._controller.raft, request, self._context())
-        if request.__api_key__ >= FIRST_OWN_KEY:
-            from isthmus_broker.core.metadata.link_controller import decide_about_links  # most clusters have no links
+            return await operation.answer(self._controller.raft, request, self._context())
+        response = await self._controller.run(
+            lambda image: operation.perform(image, request, self._decision_context(sessions))
+        )
+        self._watch_sessions()
+        return response
 
-            return await self._controller.run(
-                lambda image: decide_about_links(image, request, self._context(), now_ms())
-            )
-        if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
-            response = await self._controller.run(lambda image: self._for_broker(image, request, sessions))
-            self._watch_sessions()
-            return response
-        return await self._controller.run(lambda image: decide(image, request, self._context()))
-
-    def _for_broker(
-        self, image: ClusterImage, request: BrokerRegistrationRequest | BrokerHeartbeatRequest, sessions: Sessions
-    ) -> Result[Any]:
-        assert self._controller.raft is not None
-        next_offset = self._controller.raft.core.log_end
-        return decide_for_broker(image, request, self._context(), sessions, next_offset, monotonic_ms())
+    def _decision_context(self, sessions: Sessions) -> DecisionContext:
+        raft = self._controller.raft
+        assert raft is not None
+        return DecisionContext.of(
+            self._context(),
+            wall_ms=now_ms(),
+            monotonic_ms=monotonic_ms(),
+            sessions=sessions,
+            next_offset=raft.core.log_end,
+        )
 
     async def _activate(self) -> None:
         controller, context = self._controller, self._context()

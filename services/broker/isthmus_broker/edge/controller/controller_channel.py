@@ -8,7 +8,7 @@ from isthmus_model.addresses import Address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
-from isthmus_broker.core.metadata.controller import says_not_controller
+from isthmus_broker.core.metadata.refusals import says_not_controller
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
 

@@ -22,7 +22,7 @@ from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
 from isthmus_broker.edge.clock import monotonic_ms, now_ms
-from isthmus_broker.edge.controller.active_controller import ActiveController
+from isthmus_broker.edge.controller.active_controller import ActiveController, Operation
 from isthmus_broker.edge.controller.controller import Controller
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
@@ -48,6 +48,7 @@ class Quorum:
         config: NodeConfig,
         directory_id: UUID,
         context: Callable[[], ControllerContext],
+        operation_of: Callable[[int], Operation],
         publish: Callable[[Published], None],
         on_fault: Callable[[BaseException], None],
         on_leader: Callable[[], None],
@@ -55,7 +56,9 @@ class Quorum:
         """`on_leader` is called when another node leads the quorum, or this one is ready to."""
         self.raft_config = raft_config(config, directory_id)
         self.controller = Controller(config.node_id, publish, self._leader_changed)
-        self.active = ActiveController(self.controller, context, config.listeners.inter_broker, self._leader_known)
+        self.active = ActiveController(
+            self.controller, context, operation_of, config.listeners.inter_broker, self._leader_known
+        )
         self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
         self._on_leader = on_leader
         self._config = config

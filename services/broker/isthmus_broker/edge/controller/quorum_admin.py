@@ -1,7 +1,7 @@
-"""What the leader of the quorum is asked about the quorum itself: who is how far, and who may vote."""
+"""Requests about the quorum itself: describe its replicas, add and remove voters."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.entities import entity
@@ -14,7 +14,7 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from isthmus_broker.core.metadata.result import ControllerContext
+from isthmus_broker.core.metadata.result import ControllerContext, Refused
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, ReplicaProgress, Voter
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
@@ -30,38 +30,27 @@ _WORDS: Final = {
 }
 
 
-async def answer(raft: RaftDriver, request: Any, context: ControllerContext) -> Any:
-    """Raises NotController when this node does not lead."""
-    match request:
-        case AddRaftVoterRequest():
-            return await _add_voter(raft, request, context.cluster_id)
-        case RemoveRaftVoterRequest():
-            return await _remove_voter(raft, request, context.cluster_id)
-        case _:
-            return _describe(raft, request)
-
-
-def refused(request: Any, code: ErrorCode) -> Any:
-    """The answer of a node that cannot do what was asked. Who does not lead the quorum says so of the partition it is asked about."""
-    match request:
-        case AddRaftVoterRequest():
-            return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
-        case RemoveRaftVoterRequest():
-            return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=None)
-        case _:
-            return _undescribed(request, ErrorCode.not_leader_or_follower if code is ErrorCode.not_controller else code)
-
-
 # Voters
 
 
-async def _add_voter(raft: RaftDriver, request: AddRaftVoterRequest, cluster_id: str) -> AddRaftVoterResponse:
+def voter_not_added(_request: AddRaftVoterRequest, why: Refused) -> AddRaftVoterResponse:
+    """AddRaftVoter: one error."""
+    return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
+
+
+def voter_not_removed(_request: RemoveRaftVoterRequest, why: Refused) -> RemoveRaftVoterResponse:
+    """RemoveRaftVoter: one error."""
+    return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
+
+
+async def add_voter(raft: RaftDriver, request: AddRaftVoterRequest, context: ControllerContext) -> AddRaftVoterResponse:
+    """Add a voter; raises NotController when this node does not lead the quorum."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners)
     code: ErrorCode
     why: str | None
-    if request.cluster_id not in (None, cluster_id):
-        code, why = _another_cluster(cluster_id, request.cluster_id)
+    if request.cluster_id not in (None, context.cluster_id):
+        code, why = _another_cluster(context.cluster_id, request.cluster_id)
     elif not endpoints or key.directory_id is None or key.node_id < 0:
         code, why = ErrorCode.invalid_request, "Add voter request didn't include a valid voter"
     else:
@@ -73,12 +62,15 @@ async def _add_voter(raft: RaftDriver, request: AddRaftVoterRequest, cluster_id:
     return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=why)
 
 
-async def _remove_voter(raft: RaftDriver, request: RemoveRaftVoterRequest, cluster_id: str) -> RemoveRaftVoterResponse:
+async def remove_voter(
+    raft: RaftDriver, request: RemoveRaftVoterRequest, context: ControllerContext
+) -> RemoveRaftVoterResponse:
+    """Remove a voter; raises NotController when this node does not lead the quorum."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     code: ErrorCode
     why: str | None
-    if request.cluster_id not in (None, cluster_id):
-        code, why = _another_cluster(cluster_id, request.cluster_id)
+    if request.cluster_id not in (None, context.cluster_id):
+        code, why = _another_cluster(context.cluster_id, request.cluster_id)
     elif key.directory_id is None or key.node_id < 0:
         code, why = ErrorCode.invalid_request, "Remove voter request didn't include a valid voter"
     else:
@@ -122,7 +114,16 @@ def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
 # DescribeQuorum
 
 
-def _describe(raft: RaftDriver, request: DescribeQuorumRequest) -> described.DescribeQuorumResponse:
+def quorum_not_described(request: DescribeQuorumRequest, why: Refused) -> described.DescribeQuorumResponse:
+    """The error in every partition; a node that does not lead the quorum says so of the partition, as Kafka does."""
+    not_leader = why.code is ErrorCode.not_controller
+    return _undescribed(request, ErrorCode.not_leader_or_follower if not_leader else why.code)
+
+
+async def describe_quorum(
+    raft: RaftDriver, request: DescribeQuorumRequest, _context: ControllerContext
+) -> described.DescribeQuorumResponse:
+    """Describe voters and observers; raises NotController when this node does not lead the quorum."""
     asked = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         return _undescribed(request, ErrorCode.unknown_topic_or_partition)

@@ -1,4 +1,4 @@
-"""Produce, versions 3 to 13: append one batch to each partition.
+"""Produce: append one batch to each partition.
 
 Versions 0 to 2 are listed, as Kafka lists them for the sake of old librdkafka, and refused when used. Version 13 names topics by id.
 With acks=0 there is no response; an error then closes the connection, which is the only way to tell the client.
@@ -7,7 +7,6 @@ With acks=0 there is no response; an error then closes the connection, which is 
 from typing import Final
 
 from isthmus_model.internal_topics import INTERNAL_TOPICS
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.produce import (
@@ -22,7 +21,6 @@ from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.acks_all import Uncommitted, wait_for_commit
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
@@ -35,8 +33,7 @@ Topics = list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]]
 _ADMIN_CLIENT: Final = "__admin_client"
 
 
-@handles(ApiKey.PRODUCE)
-def produce(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Append, then answer for every partition in the request's order."""
     header = request.header
     if header.api_version < LOWEST_SERVED:

@@ -1,4 +1,4 @@
-"""Fetch, versions 4 to 18: read batches from many partitions, waiting for min_bytes up to max_wait.
+"""Fetch: read batches from many partitions, waiting for min_bytes up to max_wait.
 
 Sessions (KIP-227) since 7, leader epochs since 9, the consumer's rack and reading from followers (KIP-392) since 11, diverging epochs since
 12, topic ids since 13. Records leave the log file only when the socket takes them. What followers and observers of this node's
@@ -7,7 +7,6 @@ partitions fetch comes by here as well.
 
 from typing import Any, Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import TOPIC_ID_SINCE, FetchRequest, FetchResponse, decode_fetch_request, encode_fetch_response
 
@@ -18,7 +17,6 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
 from isthmus_broker.edge.replication.replica_reader import ReplicaReader
 from isthmus_broker.edge.replication.waiting import Waiting, Watched
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -28,8 +26,7 @@ RACK_SINCE: Final = 11
 """The first version whose consumers may read from followers."""
 
 
-@handles(ApiKey.FETCH)
-def fetch(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Read now, and answer or wait."""
     version = request.header.api_version
     asked = decode_fetch_request(version, request.frame, request.header.size)

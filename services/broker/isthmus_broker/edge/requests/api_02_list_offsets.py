@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1 to 11: offsets by time.
+"""ListOffsets: offsets by time.
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote
 storage (9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
@@ -8,7 +8,6 @@ A leader that does not know yet what its predecessor committed says OFFSET_NOT_A
 
 from typing import Any, Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.list_offsets.v11.request import ListOffsetsRequest
@@ -20,7 +19,6 @@ from kio.schema.list_offsets.v11.response import (
 
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import CONSUMERS, DEBUGGING, READ_COMMITTED
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -42,8 +40,7 @@ Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 
 
-@handles(ApiKey.LIST_OFFSETS)
-def list_offsets(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer for every partition once, in the request's order; one named twice is an invalid request."""
     asked: ListOffsetsRequest = request.decode()
     named: set[tuple[str, int]] = set()

@@ -1,4 +1,4 @@
-"""Metadata, versions 0 to 13: brokers, and topics with their leaders; by id since 10 and 12.
+"""Metadata: brokers, and topics with their leaders; by id since 10 and 12.
 
 Topics that do not exist are created on the way when the client allows it (always before version 4) and auto.create.topics.enable is on;
 the client is told LEADER_NOT_AVAILABLE and asks again.
@@ -7,7 +7,6 @@ the client is told LEADER_NOT_AVAILABLE and asks again.
 from collections.abc import Iterator
 from typing import Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.requests import MetadataRequest
 
@@ -15,15 +14,13 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.queries import View, metadata, missing_topics
 from isthmus_broker.core.metadata.result import Refused
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
 CREATION_OPTIONAL_SINCE: Final = 4
 
 
-@handles(ApiKey.METADATA)
-async def describe_metadata(node: Services, request: Request) -> None:
+async def handle(node: Services, request: Request) -> None:
     """Answer from the image, after creating what is missing and wanted."""
     asked: MetadataRequest = request.decode()
     version = request.header.api_version

@@ -1,4 +1,4 @@
-"""FindCoordinator, versions 0 to 6: which broker coordinates a group; several keys since 4.
+"""FindCoordinator: which broker coordinates a group; several keys since 4.
 
 The coordinator of a group leads the partition of __consumer_offsets that the group's name falls into. The topic is made when somebody
 asks for the first time; until it has leaders the answer is COORDINATOR_NOT_AVAILABLE, and clients ask again. Transactions and share
@@ -8,13 +8,11 @@ groups have no coordinator here.
 from typing import Any, Final
 
 from isthmus_model.internal_topics import OFFSETS_TOPIC
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 from isthmus_broker.core.group.partition import group_partition
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services, endpoint_of
 from isthmus_broker.edge.transport.connection import Request
 
@@ -28,8 +26,7 @@ _UNKNOWN_TYPE: Final = (
 _NAMES: Final = {1: "Transactions are", 2: "Share groups are"}
 
 
-@handles(ApiKey.FIND_COORDINATOR)
-async def find_coordinator(node: Services, request: Request) -> None:
+async def handle(node: Services, request: Request) -> None:
     """Answer for every key."""
     asked: FindCoordinatorRequest = request.decode()
     keys = asked.coordinator_keys if request.header.api_version >= BATCHED_SINCE else (asked.key,)

@@ -1,8 +1,7 @@
-"""Heartbeat, versions 0 to 4: a member of a classic group is alive, and learns of rebalances."""
+"""Heartbeat: a member of a classic group is alive, and learns of rebalances."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.HEARTBEAT)(ask_groups)
+handle = answer_by_group_shards

@@ -1,8 +1,7 @@
-"""SyncGroup, versions 0 to 5: the leader's assignment in, each member's part out."""
+"""SyncGroup: the leader's assignment in, each member's part out."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.SYNC_GROUP)(ask_groups)
+handle = answer_by_group_shards

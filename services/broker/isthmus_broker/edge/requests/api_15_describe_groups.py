@@ -1,8 +1,7 @@
-"""DescribeGroups, versions 0 to 6: classic groups, their members and assignments."""
+"""DescribeGroups: classic groups, their members and assignments."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.DESCRIBE_GROUPS)(ask_groups)
+handle = answer_by_group_shards

@@ -1,8 +1,7 @@
-"""ListGroups, versions 0 to 5: every group this node coordinates, by state (4) and type (5)."""
+"""ListGroups: every group this node coordinates, by state (4) and type (5)."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_every_shard, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_every_shard
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.LIST_GROUPS)(ask_every_shard)
+handle = answer_by_every_shard

@@ -1,4 +1,4 @@
-"""ApiVersions, versions 0 to 4: which APIs are served, and which features are supported and finalised.
+"""ApiVersions: which APIs are served, and which features are supported and finalised.
 
 A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version;
 our own APIs are told to our own clients only.
@@ -7,7 +7,6 @@ our own APIs are told to our own clients only.
 import re
 from typing import Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions import FIRST_OWN_KEY
@@ -22,8 +21,8 @@ from kio.schema.api_versions.v4.response import (
 
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.image import KRAFT_VERSION
-from isthmus_broker.edge.requests.registry import VERSIONS, Side, handles, served
 from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.requests.table import Side, served
 from isthmus_broker.edge.transport.connection import Request
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -31,8 +30,7 @@ _SOFTWARE_SINCE: Final = 3
 _OWN_SOFTWARE: Final = "isthmus"
 
 
-@handles(ApiKey.API_VERSIONS)
-def api_versions(node: NodeServices, request: Request) -> None:
+def handle(node: NodeServices, request: Request) -> None:
     """Tell what this node serves."""
     asked: ApiVersionsRequest = request.decode()
     software = (asked.client_software_name, asked.client_software_version)
@@ -49,8 +47,8 @@ def api_versions(node: NodeServices, request: Request) -> None:
 
 def describe_node(node: NodeServices, side: Side, version: int, *, tells_own: bool) -> ApiVersionsResponse:
     """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
-    told = [key for key in served(side) if key < FIRST_OWN_KEY or tells_own]
-    keys = tuple(_api_version(key, *VERSIONS[side][ApiKey(key)]) for key in told)
+    advertised = [(key, versions) for key, versions in served(side).items() if key < FIRST_OWN_KEY or tells_own]
+    keys = tuple(_api_version(key, *versions) for key, versions in advertised)
     supported = tuple(
         entity(SupportedFeatureKey, name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in sorted(SUPPORTED.items())

@@ -1,8 +1,9 @@
-"""CreateTopics, versions 2 to 7: each topic in whole or not at all; the answer tells its id and settings since 5 and 7."""
+"""CreateTopics: each topic in whole or not at all; the answer tells its id and settings since 5 and 7."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import topics_not_created
+from isthmus_broker.core.metadata.topics import create_topics
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.CREATE_TOPICS)(ask_controller)
+OPERATION = ControllerOperation(create_topics, topics_not_created)
+handle = answer_by_controller

@@ -1,6 +1,5 @@
-"""DescribeReplicas, version 0, an API of our own: how far the replicas of partitions that this broker leads have come."""
+"""DescribeReplicas, an API of our own: how far the replicas of partitions that this broker leads have come."""
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.replicas import (
     DescribedPartition,
@@ -11,13 +10,11 @@ from isthmus_wire.extensions.replicas import (
 
 from isthmus_broker.core.replica.status import replica_statuses
 from isthmus_broker.edge.clock import now_ms
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_REPLICAS)
-def describe_replicas(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer for every partition in the request's order."""
     asked: DescribeReplicasRequest = request.decode()
     now = now_ms()

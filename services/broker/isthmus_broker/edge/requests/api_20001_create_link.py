@@ -1,36 +1,37 @@
-"""CreateLink, version 0, an API of our own: a link to a source cluster, which the broker that takes the request asks who it is."""
+"""CreateLink, an API of our own: a link to a source cluster, which the broker that takes the request asks who it is."""
 
 from dataclasses import replace
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import CreateLinkRequest, CreateLinkResponse
 
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.links.settings import altered
-from isthmus_broker.core.metadata.link_controller import refused
+from isthmus_broker.core.metadata.link_refusals import link_not_created
+from isthmus_broker.core.metadata.link_requests import create_link
+from isthmus_broker.core.metadata.operation import ControllerOperation
 from isthmus_broker.core.metadata.result import Refused
-from isthmus_broker.edge.requests.ask_controller import ask, ask_controller
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller
 from isthmus_broker.edge.requests.link_source import check_same, cluster_id_of
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
+OPERATION = ControllerOperation(create_link, link_not_created)
 
-@handles(ApiKey.CREATE_LINK)
-async def create_link(node: NodeServices, request: Request) -> None:
+
+async def handle(node: NodeServices, request: Request) -> None:
     """Ask the source if that is wanted, then the controller."""
-    if request.connection.listener_name in node.config.listeners.controller_names:
-        await ask_controller(node, request)
+    if is_for_controller(node, request):
+        await answer_by_controller(node, request)
         return
     asked: CreateLinkRequest = request.decode()
     try:
         if asked.validate_link:
             asked = replace(asked, source_cluster_id=await _source_of(asked))
     except Refused as refusal:
-        response: CreateLinkResponse = refused(asked, refusal)
+        response: CreateLinkResponse = OPERATION.refuse(asked, refusal)
     else:
-        response = await ask(node, asked)
+        response = await forward(node, asked)
     request.respond(response)
 
 

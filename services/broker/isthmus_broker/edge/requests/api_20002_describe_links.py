@@ -1,14 +1,10 @@
-"""DescribeLinks, version 0, an API of our own: links with their settings, and what workers last reported of them."""
-
-from isthmus_wire.apis import ApiKey
+"""DescribeLinks, an API of our own: links with their settings, and what workers last reported of them."""
 
 from isthmus_broker.core.metadata.link_queries import describe_links
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_LINKS)
-def answer_links(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer from the image."""
     request.respond(describe_links(node.image, request.decode()))

@@ -1,8 +1,9 @@
-"""AlterLink, version 0, an API of our own: settings of a link."""
+"""AlterLink, an API of our own: settings of a link."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.link_refusals import link_not_altered
+from isthmus_broker.core.metadata.link_requests import alter_link
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ALTER_LINK)(ask_controller)
+OPERATION = ControllerOperation(alter_link, link_not_altered)
+handle = answer_by_controller

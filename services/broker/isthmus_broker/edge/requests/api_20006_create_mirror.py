@@ -1,20 +1,19 @@
-"""CreateMirror, version 0, an API of our own: a mirror topic. The broker that takes the request asks the source what its topic is like."""
+"""CreateMirror, an API of our own: a mirror topic. The broker that takes the request asks the source what its topic is like."""
 
 import asyncio
 from dataclasses import replace
 from typing import Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.extensions.mirrors import CreateMirrorRequest, CreateMirrorResponse
 
-from isthmus_broker.core.metadata.link_controller import refused
+from isthmus_broker.core.metadata.link_refusals import mirror_not_created
 from isthmus_broker.core.metadata.link_requests import named
 from isthmus_broker.core.metadata.links import Link, link_named
-from isthmus_broker.core.metadata.mirror_requests import mirror_name
+from isthmus_broker.core.metadata.mirror_requests import create_mirror, mirror_name
+from isthmus_broker.core.metadata.operation import ControllerOperation
 from isthmus_broker.core.metadata.result import Refused
-from isthmus_broker.edge.requests.ask_controller import ask, ask_controller
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller
 from isthmus_broker.edge.requests.link_source import source_topic
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
@@ -22,12 +21,13 @@ NEW_LINK_SECONDS: Final = 2.0
 """A link that was made a moment ago by way of another broker may not have reached this one: it is waited for that long."""
 _LOOK_SECONDS: Final = 0.02
 
+OPERATION = ControllerOperation(create_mirror, mirror_not_created)
 
-@handles(ApiKey.CREATE_MIRROR)
-async def create_mirror(node: NodeServices, request: Request) -> None:
+
+async def handle(node: NodeServices, request: Request) -> None:
     """Ask the source, then the controller."""
-    if request.connection.listener_name in node.config.listeners.controller_names:
-        await ask_controller(node, request)
+    if is_for_controller(node, request):
+        await answer_by_controller(node, request)
         return
     asked: CreateMirrorRequest = request.decode()
     try:
@@ -35,9 +35,9 @@ async def create_mirror(node: NodeServices, request: Request) -> None:
         mirror_name(link, asked)
         asked = replace(asked, source=await source_topic(link, asked.source_topic, node.cluster_id))
     except Refused as refusal:
-        response: CreateMirrorResponse = refused(asked, refusal)
+        response: CreateMirrorResponse = OPERATION.refuse(asked, refusal)
     else:
-        response = await ask(node, asked)
+        response = await forward(node, asked)
     request.respond(response)
 
 

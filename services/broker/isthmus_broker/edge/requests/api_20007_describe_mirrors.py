@@ -1,14 +1,10 @@
-"""DescribeMirrors, version 0, an API of our own: mirror topics and their states."""
-
-from isthmus_wire.apis import ApiKey
+"""DescribeMirrors, an API of our own: mirror topics and their states."""
 
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_MIRRORS)
-def answer_mirrors(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer from the image."""
     request.respond(describe_mirrors(node.image, request.decode()))

@@ -1,4 +1,4 @@
-"""AlterMirrors, version 0, an API of our own: pause, resume, promote and fail over mirror topics, and what workers report of them.
+"""AlterMirrors, an API of our own: pause, resume, promote and fail over mirror topics, and what workers report of them.
 
 The broker that takes the request asks the leaders how far behind the topics are when they are to be stopped. Promotion is refused to a
 topic that is not level with its source; failover waits for nobody.
@@ -8,18 +8,19 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import AlteredMirror, AlterMirrorsRequest, AlterMirrorsResponse, MirrorAction
 from isthmus_wire.extensions.mirrors import MirrorState as State
 
 from isthmus_broker.core.links.promotion import Progress, lags_of, why_not_level
 from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.link_refusals import mirrors_not_altered
 from isthmus_broker.core.metadata.links import mirror_of
+from isthmus_broker.core.metadata.mirror_requests import alter_mirrors
+from isthmus_broker.core.metadata.operation import ControllerOperation
 from isthmus_broker.core.metadata.result import MAX_RECORDS_PER_REQUEST
-from isthmus_broker.edge.requests.ask_controller import ask, ask_controller
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller
 from isthmus_broker.edge.requests.mirror_lags import ASK_SECONDS, progress_of
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
@@ -27,27 +28,28 @@ RECORDS_OF_TOPIC: Final = 20
 """More than the records that a change of a mirror topic makes, besides one for each partition."""
 _STOPPING: Final = (MirrorAction.PROMOTE, MirrorAction.FAILOVER)
 
+OPERATION = ControllerOperation(alter_mirrors, mirrors_not_altered)
 
-@handles(ApiKey.ALTER_MIRRORS)
-async def alter_mirrors(node: NodeServices, request: Request) -> None:
+
+async def handle(node: NodeServices, request: Request) -> None:
     """Ask the leaders if the topics are to be stopped, then the controller."""
-    if request.connection.listener_name in node.config.listeners.controller_names:
-        await ask_controller(node, request)
+    if is_for_controller(node, request):
+        await answer_by_controller(node, request)
         return
     asked: AlterMirrorsRequest = request.decode()
     if asked.action not in _STOPPING:
-        request.respond(await _ask_in_parts(node, asked))
+        request.respond(await _forward_in_parts(node, asked))
         return
     progress = await _progress(node, asked)
     refused = {}
     if asked.action == MirrorAction.PROMOTE:
         refused = {topic: why for topic in asked.topics if (why := _why_not(node.image, topic, progress)) is not None}
     rest = replace(asked, topics=tuple(topic for topic in asked.topics if topic not in refused))
-    decided = await _ask_in_parts(node, rest)
+    decided = await _forward_in_parts(node, rest)
     request.respond(_joined(asked, decided, refused, progress))
 
 
-async def _ask_in_parts(node: NodeServices, asked: AlterMirrorsRequest) -> AlterMirrorsResponse:
+async def _forward_in_parts(node: NodeServices, asked: AlterMirrorsRequest) -> AlterMirrorsResponse:
     """As many requests as the bound of their records makes of it: a whole link may be failed over at once, however large it is."""
     parts: list[list[str]] = [[]]
     size = 0
@@ -61,7 +63,7 @@ async def _ask_in_parts(node: NodeServices, asked: AlterMirrorsRequest) -> Alter
         size += records
     answers: dict[str, AlteredMirror] = {}
     for part in parts:
-        response: AlterMirrorsResponse = await ask(node, replace(asked, topics=tuple(part)))
+        response: AlterMirrorsResponse = await forward(node, replace(asked, topics=tuple(part)))
         answers |= {altered.topic: altered for altered in response.topics}
     return AlterMirrorsResponse(topics=tuple(answers[topic] for topic in asked.topics))
 

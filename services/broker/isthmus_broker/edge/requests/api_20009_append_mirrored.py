@@ -1,9 +1,8 @@
-"""AppendMirrored, version 0, an API of our own: a link's batches, appended at the offsets that they have at the source.
+"""AppendMirrored, an API of our own: a link's batches, appended at the offsets that they have at the source.
 
 An append names the offset where the log must end, so one that is sent twice, or by a worker that should be gone, changes nothing.
 """
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.extensions.append_mirrored import PartitionAppend, decode_append_request
 from isthmus_wire.extensions.mirrors import AppendMirroredResponse
 
@@ -12,13 +11,11 @@ from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_mirrored import append_mirrored
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.APPEND_MIRRORED)
-def append(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Append at once, and answer when it is committed."""
     asked, now = decode_append_request(request.frame, request.header.size), now_ms()
 

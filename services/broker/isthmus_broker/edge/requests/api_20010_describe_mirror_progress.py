@@ -1,6 +1,5 @@
-"""DescribeMirrorProgress, version 0, an API of our own: where the copies end that this broker leads, and what it heard of the source."""
+"""DescribeMirrorProgress, an API of our own: where the copies end that this broker leads, and what it heard of the source."""
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.extensions.mirrors import (
     DescribeMirrorProgressRequest,
     DescribeMirrorProgressResponse,
@@ -9,13 +8,11 @@ from isthmus_wire.extensions.mirrors import (
 
 from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_mirrored import progress_of
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_MIRROR_PROGRESS)
-def describe_progress(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer for every partition in the request's order."""
     asked: DescribeMirrorProgressRequest = request.decode()
     now, find = now_ms(), node.replicas.find

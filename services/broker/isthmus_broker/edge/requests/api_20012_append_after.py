@@ -1,7 +1,6 @@
-"""AppendAfter, version 0, an API of our own: batches for the end of a log whose last batch the sender knows."""
+"""AppendAfter, an API of our own: batches for the end of a log whose last batch the sender knows."""
 
 from isthmus_model.internal_topics import INTERNAL_TOPICS
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import AppendAfterResponse, Following, decode_after_request
 
@@ -10,13 +9,11 @@ from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_after import append_after
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.APPEND_AFTER)
-def append(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Append at once, and answer when it is committed."""
     (timeout_ms, topics), now = decode_after_request(request.frame, request.header.size), now_ms()
 

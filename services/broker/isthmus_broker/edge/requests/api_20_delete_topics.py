@@ -1,8 +1,9 @@
-"""DeleteTopics, versions 1 to 6: by name, and since 6 by id as well."""
+"""DeleteTopics: by name, and since 6 by id as well."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import topics_not_deleted
+from isthmus_broker.core.metadata.topics import delete_topics
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.DELETE_TOPICS)(ask_controller)
+OPERATION = ControllerOperation(delete_topics, topics_not_deleted)
+handle = answer_by_controller

@@ -1,4 +1,4 @@
-"""DeleteRecords, versions 0 to 2: raise the log start offset; -1 means up to the high watermark.
+"""DeleteRecords: raise the log start offset; -1 means up to the high watermark.
 
 The answer is the low watermark: the least log start over the replicas that live. It is given when every one of them has deleted the
 records, which followers do with their next fetch, or when the request's time is over.
@@ -7,7 +7,6 @@ records, which followers do with their next fetch, or when the request's time is
 from typing import Any, Final, NamedTuple
 
 from isthmus_model.internal_topics import INTERNAL_TOPICS
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
@@ -20,7 +19,6 @@ from kio.schema.delete_records.v2.response import (
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.waiting import Waiting
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
@@ -50,8 +48,7 @@ class _Deleting(NamedTuple):
         return (low_watermark, ErrorCode.none) if low_watermark >= self.offset else None
 
 
-@handles(ApiKey.DELETE_RECORDS)
-def delete_records(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Delete here, then wait for the other replicas of the partitions that have some."""
     asked: DeleteRecordsRequest = request.decode()
     wanted: dict[_Key, Any] = {}

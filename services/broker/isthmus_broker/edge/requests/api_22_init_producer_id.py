@@ -1,23 +1,20 @@
-"""InitProducerId, versions 0 to 5: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
+"""InitProducerId: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
 
 from typing import Any, Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 _NONE: Final = -1
 
 
-@handles(ApiKey.INIT_PRODUCER_ID)
-async def init_producer_id(node: Services, request: Request) -> None:
+async def handle(node: Services, request: Request) -> None:
     """Every call without a transactional id gets a new id with epoch 0."""
     asked: InitProducerIdRequest = request.decode()
     if asked.transactional_id is not None:

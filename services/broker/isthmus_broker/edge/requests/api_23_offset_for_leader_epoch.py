@@ -1,8 +1,7 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ends in this log, so that a reader can tell whether its log parted from ours."""
+"""OffsetForLeaderEpoch: where an epoch ends in this log, so that a reader can tell whether its log parted from ours."""
 
 from typing import Any
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
@@ -12,13 +11,11 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderTopicResult,
 )
 
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-def offset_for_leader_epoch(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer in the request's order."""
     asked: OffsetForLeaderEpochRequest = request.decode()
     topics = tuple(

@@ -1,14 +1,10 @@
-"""DescribeConfigs, versions 1 to 4: settings in force, where each comes from, and what would hold without it."""
-
-from isthmus_wire.apis import ApiKey
+"""DescribeConfigs: settings in force, where each comes from, and what would hold without it."""
 
 from isthmus_broker.core.metadata.config_queries import describe_configs
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_CONFIGS)
-def answer_configs(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer from the image and this node's own settings."""
     request.respond(describe_configs(node.image, request.decode(), node.config))

@@ -1,8 +1,9 @@
-"""AlterConfigs, versions 0 to 2: replace all of a resource's settings; superseded by IncrementalAlterConfigs."""
+"""AlterConfigs: replace all of a resource's settings; superseded by IncrementalAlterConfigs."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.configs import alter_configs
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import configs_not_altered
+from isthmus_broker.edge.requests.config_requests import answer_about_configs
 
-from isthmus_broker.edge.requests.ask_about_configs import ask_about_configs
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ALTER_CONFIGS)(ask_about_configs)
+OPERATION = ControllerOperation(alter_configs, configs_not_altered)
+handle = answer_about_configs

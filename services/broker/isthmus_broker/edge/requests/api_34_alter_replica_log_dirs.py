@@ -1,9 +1,8 @@
-"""AlterReplicaLogDirs, versions 1 and 2: move logs between this node's directories; done in the background, see DescribeLogDirs."""
+"""AlterReplicaLogDirs: move logs between this node's directories; done in the background, see DescribeLogDirs."""
 
 from collections import defaultdict
 from typing import Any
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
@@ -13,14 +12,12 @@ from kio.schema.alter_replica_log_dirs.v2.response import (
     AlterReplicaLogDirTopicResult,
 )
 
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
-def alter_replica_log_dirs(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Begin each move, and answer whether it could begin."""
     asked: AlterReplicaLogDirsRequest = request.decode()
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)

@@ -1,10 +1,9 @@
-"""DescribeLogDirs, versions 1 to 5: what the log directories hold, and how full their volumes are."""
+"""DescribeLogDirs: what the log directories hold, and how full their volumes are."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
@@ -15,7 +14,6 @@ from kio.schema.describe_log_dirs.v5.response import (
     DescribeLogDirsTopic,
 )
 
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
@@ -24,8 +22,7 @@ from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS)
-def describe_log_dirs(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Every directory is answered, also when it holds none of the partitions asked for."""
     asked: DescribeLogDirsRequest = request.decode()
     wanted: set[TopicPartition] | None = None

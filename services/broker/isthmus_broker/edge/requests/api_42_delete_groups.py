@@ -1,8 +1,7 @@
-"""DeleteGroups, versions 0 to 2: remove groups that have no members, with their offsets."""
+"""DeleteGroups: remove groups that have no members, with their offsets."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.DELETE_GROUPS)(ask_groups)
+handle = answer_by_group_shards

@@ -1,8 +1,9 @@
-"""ElectLeaders, versions 0 to 2: preferred replicas lead again, or, since 1, somebody leads whatever is lost."""
+"""ElectLeaders: preferred replicas lead again, or, since 1, somebody leads whatever is lost."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.partitions import elect_leaders
+from isthmus_broker.core.metadata.refusals import leaders_not_elected
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ELECT_LEADERS)(ask_controller)
+OPERATION = ControllerOperation(elect_leaders, leaders_not_elected)
+handle = answer_by_controller

@@ -1,8 +1,9 @@
-"""IncrementalAlterConfigs, versions 0 and 1: set, delete, append to or subtract from single settings."""
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.configs import incremental_alter_configs
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import configs_not_altered
+from isthmus_broker.edge.requests.config_requests import answer_about_configs
 
-from isthmus_broker.edge.requests.ask_about_configs import ask_about_configs
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)(ask_about_configs)
+OPERATION = ControllerOperation(incremental_alter_configs, configs_not_altered)
+handle = answer_about_configs

@@ -1,8 +1,9 @@
-"""AlterPartitionReassignments, versions 0 and 1: partitions move to other replicas, or stay after all."""
+"""AlterPartitionReassignments: partitions move to other replicas, or stay after all."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.reassignments import alter_partition_reassignments
+from isthmus_broker.core.metadata.refusals import reassignments_not_altered
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)(ask_controller)
+OPERATION = ControllerOperation(alter_partition_reassignments, reassignments_not_altered)
+handle = answer_by_controller

@@ -1,8 +1,9 @@
-"""ListPartitionReassignments, version 0: what is on its way, as the active controller has it."""
+"""ListPartitionReassignments: what is on its way, as the active controller has it."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.reassignments import list_partition_reassignments
+from isthmus_broker.core.metadata.refusals import reassignments_not_listed
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.LIST_PARTITION_REASSIGNMENTS)(ask_controller)
+OPERATION = ControllerOperation(list_partition_reassignments, reassignments_not_listed)
+handle = answer_by_controller

@@ -1,8 +1,7 @@
-"""OffsetDelete, version 0: remove committed offsets of topics that the group does not read now."""
+"""OffsetDelete: remove committed offsets of topics that the group does not read now."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.OFFSET_DELETE)(ask_groups)
+handle = answer_by_group_shards

@@ -1,21 +1,18 @@
-"""Vote, versions 0 to 2: a candidate asks for this voter's vote; since 2 also whether it would get it (KIP-996)."""
+"""Vote: a candidate asks for this voter's vote; since 2 also whether it would get it (KIP-996)."""
 
-from isthmus_wire.apis import ApiKey
 from kio.schema.vote.v2.request import VoteRequest
 from kio.schema.vote.v2.response import NodeEndpoint, PartitionData, TopicData, VoteResponse
 
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import ReplicaKey
 from isthmus_broker.edge.requests.quorum_requests import Kinds, accepted, respond
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 _KINDS = Kinds(VoteResponse, TopicData, PartitionData, NodeEndpoint)
 
 
-@handles(ApiKey.VOTE)
-async def vote(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """The answer leaves when a vote that was given is durable."""
     asked: VoteRequest = request.decode()
     part = accepted(node, request, asked, _KINDS)

@@ -1,6 +1,5 @@
-"""BeginQuorumEpoch, versions 0 and 1: a new leader announces itself, since 1 with its endpoints (KIP-853)."""
+"""BeginQuorumEpoch: a new leader announces itself, since 1 with its endpoints (KIP-853)."""
 
-from isthmus_wire.apis import ApiKey
 from kio.schema.begin_quorum_epoch.v1.request import BeginQuorumEpochRequest
 from kio.schema.begin_quorum_epoch.v1.response import (
     BeginQuorumEpochResponse,
@@ -11,15 +10,13 @@ from kio.schema.begin_quorum_epoch.v1.response import (
 
 from isthmus_broker.core.raft import messages
 from isthmus_broker.edge.requests.quorum_requests import Kinds, accepted, respond
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 _KINDS = Kinds(BeginQuorumEpochResponse, TopicData, PartitionData, NodeEndpoint)
 
 
-@handles(ApiKey.BEGIN_QUORUM_EPOCH)
-async def begin_quorum_epoch(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """Where the leader is must be known before the core follows it."""
     asked: BeginQuorumEpochRequest = request.decode()
     part = accepted(node, request, asked, _KINDS)

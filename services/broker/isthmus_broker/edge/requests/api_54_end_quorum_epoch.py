@@ -1,21 +1,18 @@
-"""EndQuorumEpoch, versions 0 and 1: the leader gives up and names its successors."""
+"""EndQuorumEpoch: the leader gives up and names its successors."""
 
-from isthmus_wire.apis import ApiKey
 from kio.schema.end_quorum_epoch.v1.request import EndQuorumEpochRequest
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse, NodeEndpoint, PartitionData, TopicData
 
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import ReplicaKey
 from isthmus_broker.edge.requests.quorum_requests import Kinds, accepted, respond
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 _KINDS = Kinds(EndQuorumEpochResponse, TopicData, PartitionData, NodeEndpoint)
 
 
-@handles(ApiKey.END_QUORUM_EPOCH)
-async def end_quorum_epoch(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """The core decides how soon this voter stands for election."""
     asked: EndQuorumEpochRequest = request.decode()
     part = accepted(node, request, asked, _KINDS)

@@ -1,24 +1,26 @@
-"""AlterPartition, versions 2 and 3: a leader changes the in-sync replicas of its partitions; since 3 each with its epoch (KIP-903)."""
+"""AlterPartition: a leader changes the in-sync replicas of its partitions; since 3 each with its epoch (KIP-903)."""
 
 from typing import Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.messages import decode_entity
 from kio.schema.alter_partition.v2 import request as without_epochs
 from kio.schema.alter_partition.v3 import request as newest
 
-from isthmus_broker.edge.requests.ask_controller import decide_here
-from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.partitions import alter_partition
+from isthmus_broker.core.metadata.refusals import partition_not_altered
+from isthmus_broker.edge.requests.controller_requests import decide_here
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 EPOCHS_SINCE: Final = 3
 ANY_EPOCH: Final = -1
 
+OPERATION = ControllerOperation(alter_partition, partition_not_altered)
 
-@handles(ApiKey.ALTER_PARTITION)
-async def alter_partition(node: NodeServices, request: Request) -> None:
+
+async def handle(node: NodeServices, request: Request) -> None:
     """What the old version does not say of its replicas is any epoch."""
     header = request.header
     if header.api_version >= EPOCHS_SINCE:

@@ -1,8 +1,9 @@
-"""UpdateFeatures, versions 0 to 2: the levels of features go up or down, all of them or none."""
+"""UpdateFeatures: the levels of features go up or down, all of them or none."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.features import update_features
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import features_not_updated
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.UPDATE_FEATURES)(ask_controller)
+OPERATION = ControllerOperation(update_features, features_not_updated)
+handle = answer_by_controller

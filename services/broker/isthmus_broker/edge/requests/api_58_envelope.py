@@ -1,65 +1,67 @@
-"""Envelope, version 0: a broker passes on a request of one of its clients, as it came (KIP-590).
+"""Envelope: a broker passes on a request of one of its clients, as it came (KIP-590).
 
 Apache Kafka's brokers do so; Isthmus' own ask the controller themselves. The answer is that of the request inside, with its header.
 """
 
-from typing import Final
+from ipaddress import ip_address
 
-from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
+from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import DecodeError, ErrorCode
-from isthmus_wire.headers import FRAME_LENGTH, decode_request_header, encode_response_prefix
+from isthmus_wire.extensions import FIRST_OWN_KEY
+from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
 from isthmus_wire.messages import decode_request, encode_response
 from kio.schema.envelope.v0.request import EnvelopeRequest
 from kio.schema.envelope.v0.response import EnvelopeResponse
 
-from isthmus_broker.edge.requests.ask_controller import decide_here
-from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.core.security.authorizer import Attempt
+from isthmus_broker.edge.requests.controller_requests import decide_here, refusal
+from isthmus_broker.edge.requests.principal_data import PrincipalMalformed, decode_principal
 from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.requests.table import TABLE, AnsweredBy, Side, served
 from isthmus_broker.edge.transport.connection import Request
 
-FORWARDABLE: Final = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
-"""What a broker may pass on: what it would ask the controller itself."""
 
-
-@handles(ApiKey.ENVELOPE)
-async def envelope(node: NodeServices, request: Request) -> None:
-    """Every node may do everything so far, so the principal inside is not looked at."""
-    asked: EnvelopeRequest = request.decode()
+async def handle(node: NodeServices, request: Request) -> None:
+    """Decide the request inside in the name of its own principal."""
+    envelope: EnvelopeRequest = request.decode()
     if not node.quorum.active.is_ready:
         request.respond(EnvelopeResponse(error_code=ErrorCode.not_controller))
         return
     try:
-        data = await _answer(node, asked.request_data)
-    except DecodeError:
+        attempt, header = _attempt(envelope)
+        data = await _response(node, attempt, header, envelope.request_data)
+    except PrincipalMalformed:
+        request.respond(EnvelopeResponse(error_code=ErrorCode.principal_deserialization_failure))
+        return
+    except (DecodeError, ValueError):
         request.respond(EnvelopeResponse(error_code=ErrorCode.invalid_request))
         return
     request.respond(EnvelopeResponse(response_data=data, error_code=ErrorCode.none))
 
 
-async def _answer(node: NodeServices, data: bytes) -> bytes:
-    header = decode_request_header(data)
+def is_forwardable(key: int) -> bool:
+    """Whether Kafka's brokers may forward a request: what they would ask the active controller for a client."""
+    api = TABLE.get(key)
+    forwarded = api is not None and api.answered_by is AnsweredBy.CONTROLLER and api.brokers is not None
+    return forwarded and key < FIRST_OWN_KEY
+
+
+def _attempt(envelope: EnvelopeRequest) -> tuple[Attempt, RequestHeader]:
+    header = decode_request_header(envelope.request_data)
+    if not is_forwardable(header.api_key):
+        raise DecodeError(f"API key {header.api_key} may not be forwarded")
+    principal = decode_principal(envelope.request_principal)
+    host = str(ip_address(envelope.client_host_address))
+    return Attempt(principal, host, ApiKey(header.api_key)), header
+
+
+async def _response(node: NodeServices, attempt: Attempt, header: RequestHeader, data: bytes) -> bytes:
     key, version = header.api_key, header.api_version
-    if key not in FORWARDABLE:
-        raise DecodeError(f"API key {key} is not passed on")
-    lowest, highest = CONTROLLER_VERSIONS[ApiKey(key)]
+    lowest, highest = served(Side.CONTROLLER)[key]
     if not lowest <= version <= highest:
-        raise DecodeError(f"{ApiKey(key).name} version {version} is not served")
-    response = await decide_here(node, decode_request(key, version, data, header.size))
-    body = encode_response(key, version, response)
-    return encode_response_prefix(key, version, header.correlation_id, len(body))[FRAME_LENGTH.size :] + body
+        raise DecodeError(f"{attempt.api.name} version {version} is not served")
+    body = decode_request(key, version, data, header.size)
+    allowed = node.authorizer.allows(attempt)
+    response = await decide_here(node, body) if allowed else refusal(body, ErrorCode.cluster_authorization_failed)
+    encoded = encode_response(key, version, response)
+    return encode_response_prefix(key, version, header.correlation_id, len(encoded))[FRAME_LENGTH.size :] + encoded

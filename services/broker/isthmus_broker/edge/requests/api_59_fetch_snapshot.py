@@ -1,7 +1,6 @@
-"""FetchSnapshot, versions 0 and 1: a part of a snapshot of the metadata, for a replica whose place is gone from the log."""
+"""FetchSnapshot: a part of a snapshot of the metadata, for a replica whose place is gone from the log."""
 
 from isthmus_model.internal_topics import METADATA_TOPIC
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -11,13 +10,11 @@ from kio.schema.fetch_snapshot.v1.request import FetchSnapshotRequest
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
 from isthmus_broker.edge.requests.quorum_requests import leader_endpoints, node_id_or_none, refusal
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.FETCH_SNAPSHOT)
-async def fetch_snapshot(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """The parts need not begin or end where a batch does."""
     asked: FetchSnapshotRequest = request.decode()
     topics = [(topic.name, [part.partition for part in topic.partitions]) for topic in asked.topics]

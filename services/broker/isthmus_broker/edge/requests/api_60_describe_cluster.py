@@ -1,15 +1,11 @@
-"""DescribeCluster, versions 0 to 2: the brokers as clients of this listener reach them; of a controller, the controllers (KIP-919)."""
-
-from isthmus_wire.apis import ApiKey
+"""DescribeCluster: the brokers as clients of this listener reach them; of a controller, the controllers (KIP-919)."""
 
 from isthmus_broker.core.metadata.queries import View, describe_cluster, describe_controllers
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER)
-def answer_cluster(node: NodeServices, request: Request) -> None:
+def handle(node: NodeServices, request: Request) -> None:
     """Answer from the image."""
     view = View(node.image, request.connection.listener_name, node.cluster_id)
     asked, version = request.decode(), request.header.api_version

@@ -1,8 +1,7 @@
-"""DescribeProducers, version 0: the producers that a partition's log remembers."""
+"""DescribeProducers: the producers that a partition's log remembers."""
 
 from typing import Any, Final
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
@@ -15,15 +14,13 @@ from kio.schema.describe_producers.v0.response import (
 
 from isthmus_broker.core.log.producer_state import Producer
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 _NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
-@handles(ApiKey.DESCRIBE_PRODUCERS)
-def describe_producers(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer in the request's order."""
     asked: DescribeProducersRequest = request.decode()
     topics = tuple(

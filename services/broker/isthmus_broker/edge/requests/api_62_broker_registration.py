@@ -1,8 +1,9 @@
-"""BrokerRegistration, versions 0 to 4: a broker's process announces itself, and learns its epoch."""
+"""BrokerRegistration: a broker's process announces itself, and learns its epoch."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.brokers import register_broker
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import broker_not_registered
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.BROKER_REGISTRATION)(ask_controller)
+OPERATION = ControllerOperation(register_broker, broker_not_registered)
+handle = answer_by_controller

@@ -1,16 +1,18 @@
-"""BrokerHeartbeat, versions 0 to 2: a broker lives, and says what it wants; its connection is watched from then on."""
+"""BrokerHeartbeat: a broker lives, and says what it wants; its connection is watched from then on."""
 
-from isthmus_wire.apis import ApiKey
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
-from isthmus_broker.edge.requests.ask_controller import decide_here
-from isthmus_broker.edge.requests.registry import handles
+from isthmus_broker.core.metadata.brokers import broker_heartbeat
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import heartbeat_refused
+from isthmus_broker.edge.requests.controller_requests import decide_here
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
+OPERATION = ControllerOperation(broker_heartbeat, heartbeat_refused)
 
-@handles(ApiKey.BROKER_HEARTBEAT)
-async def broker_heartbeat(node: NodeServices, request: Request) -> None:
+
+async def handle(node: NodeServices, request: Request) -> None:
     """A heartbeat that is refused says nothing about the broker it names."""
     asked: BrokerHeartbeatRequest = request.decode()
     response = await decide_here(node, asked)

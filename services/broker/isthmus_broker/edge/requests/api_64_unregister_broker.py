@@ -1,8 +1,9 @@
-"""UnregisterBroker, version 0: a broker is gone for good."""
+"""UnregisterBroker: a broker is gone for good."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.brokers import unregister_broker
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import broker_not_unregistered
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.UNREGISTER_BROKER)(ask_controller)
+OPERATION = ControllerOperation(unregister_broker, broker_not_unregistered)
+handle = answer_by_controller

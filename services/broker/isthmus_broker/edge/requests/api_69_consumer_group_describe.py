@@ -1,8 +1,7 @@
-"""ConsumerGroupDescribe, versions 0 and 1: consumer groups, their members, assignments and targets."""
+"""ConsumerGroupDescribe: consumer groups, their members, assignments and targets."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
 
-from isthmus_broker.edge.requests.ask_groups import ask_groups
-from isthmus_broker.edge.requests.registry import handles
+__all__ = ["handle", "refuse"]
 
-handles(ApiKey.CONSUMER_GROUP_DESCRIBE)(ask_groups)
+handle = answer_by_group_shards

@@ -1,8 +1,9 @@
-"""ControllerRegistration, version 0: a controller tells where it listens and what it supports (KIP-919)."""
+"""ControllerRegistration: a controller tells where it listens and what it supports (KIP-919)."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.brokers import register_controller
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import controller_not_registered
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.CONTROLLER_REGISTRATION)(ask_controller)
+OPERATION = ControllerOperation(register_controller, controller_not_registered)
+handle = answer_by_controller

@@ -1,8 +1,9 @@
-"""AssignReplicasToDirs, version 0: a broker tells which of its directories hold which replicas (KIP-858)."""
+"""AssignReplicasToDirs: a broker tells which of its directories hold which replicas (KIP-858)."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.core.metadata.directories import assign_replicas_to_dirs
+from isthmus_broker.core.metadata.operation import ControllerOperation
+from isthmus_broker.core.metadata.refusals import replicas_not_assigned
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ASSIGN_REPLICAS_TO_DIRS)(ask_controller)
+OPERATION = ControllerOperation(assign_replicas_to_dirs, replicas_not_assigned)
+handle = answer_by_controller

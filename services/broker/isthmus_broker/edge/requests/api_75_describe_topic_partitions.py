@@ -1,16 +1,12 @@
-"""DescribeTopicPartitions, version 0: partitions page by page, with eligible leaders."""
-
-from isthmus_wire.apis import ApiKey
+"""DescribeTopicPartitions: partitions page by page, with eligible leaders."""
 
 from isthmus_broker.core.metadata.queries import View, describe_topic_partitions
 from isthmus_broker.core.metadata.result import Refused
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
 
-@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-def answer_partitions(node: Services, request: Request) -> None:
+def handle(node: Services, request: Request) -> None:
     """Answer one page from the image."""
     view = View(node.image, request.connection.listener_name, node.cluster_id)
     limit = node.config.settings.max_request_partition_size_limit

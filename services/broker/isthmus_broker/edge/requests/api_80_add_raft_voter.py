@@ -1,8 +1,8 @@
-"""AddRaftVoter, versions 0 and 1: an observer that has caught up becomes a voter (KIP-853)."""
+"""AddRaftVoter: an observer that has caught up becomes a voter (KIP-853)."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.controller.active_controller import QuorumOperation
+from isthmus_broker.edge.controller.quorum_admin import add_voter, voter_not_added
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.ADD_RAFT_VOTER)(ask_controller)
+OPERATION = QuorumOperation(add_voter, voter_not_added)
+handle = answer_by_controller

@@ -1,8 +1,8 @@
-"""RemoveRaftVoter, version 0: a voter becomes an observer, or has left for good (KIP-853)."""
+"""RemoveRaftVoter: a voter becomes an observer, or has left for good (KIP-853)."""
 
-from isthmus_wire.apis import ApiKey
+from isthmus_broker.edge.controller.active_controller import QuorumOperation
+from isthmus_broker.edge.controller.quorum_admin import remove_voter, voter_not_removed
+from isthmus_broker.edge.requests.controller_requests import answer_by_controller
 
-from isthmus_broker.edge.requests.ask_controller import ask_controller
-from isthmus_broker.edge.requests.registry import handles
-
-handles(ApiKey.REMOVE_RAFT_VOTER)(ask_controller)
+OPERATION = QuorumOperation(remove_voter, voter_not_removed)
+handle = answer_by_controller

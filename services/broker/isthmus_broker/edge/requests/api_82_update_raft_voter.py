@@ -1,6 +1,5 @@
-"""UpdateRaftVoter, version 0: a voter tells the leader its endpoints and the versions it supports (KIP-853)."""
+"""UpdateRaftVoter: a voter tells the leader its endpoints and the versions it supports (KIP-853)."""
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -10,13 +9,11 @@ from kio.schema.update_raft_voter.v0.response import CurrentLeader, UpdateRaftVo
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter
 from isthmus_broker.edge.requests.quorum_requests import node_id_or_none
-from isthmus_broker.edge.requests.registry import handles
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles(ApiKey.UPDATE_RAFT_VOTER)
-async def update_raft_voter(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """Only the leader writes it down."""
     asked: UpdateRaftVoterRequest = request.decode()
     if asked.cluster_id is not None and asked.cluster_id != node.cluster_id:

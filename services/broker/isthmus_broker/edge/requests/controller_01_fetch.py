@@ -1,11 +1,10 @@
-"""Fetch on a controller listener, versions 4 to 18: another replica of the metadata log fetches from this one.
+"""Fetch on a controller listener: another replica of the metadata log fetches from this one.
 
 There are no sessions, and one partition. The answer may be held for a while, until there is something new.
 """
 
 from uuid import UUID
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import (
@@ -19,13 +18,11 @@ from isthmus_wire.fetch import (
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import ReplicaKey
 from isthmus_broker.edge.requests.quorum_requests import node_id_or_none, refusal
-from isthmus_broker.edge.requests.registry import handles_on_controllers
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 
-@handles_on_controllers(ApiKey.FETCH)
-async def fetch_metadata(node: NodeServices, request: Request) -> None:
+async def handle(node: NodeServices, request: Request) -> None:
     """The fetched offset says how far the replica has the log durably."""
     version = request.header.api_version
     asked = decode_fetch_request(version, bytes(request.frame), request.header.size)

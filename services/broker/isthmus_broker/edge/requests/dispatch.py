@@ -1,66 +1,69 @@
-"""From a request to its handler: unknown APIs and versions, handlers that take their time, and faults."""
+"""From a request to its handler: unknown APIs and versions, middleware, asynchronous handlers, and faults."""
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.headers import encode_response_prefix
 from isthmus_wire.messages import encode_response
 
 from isthmus_broker.edge.quorum.raft_driver import RaftStopped
-from isthmus_broker.edge.requests.registry import VERSIONS, Side, handler_of
+from isthmus_broker.edge.requests.middleware import Middleware, authorizing, counting, wrapped
 from isthmus_broker.edge.requests.services import NodeServices
+from isthmus_broker.edge.requests.table import TABLE, Api, Handler, Side, handler_of, refusal_of
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
 logger = logging.getLogger(__name__)
 
-# The answer in version 0 to a version of ApiVersions that nobody knows: the versions of ApiVersions itself.
+_API_VERSIONS: Final = TABLE[ApiKey.API_VERSIONS].versions(Side.BROKER) or (0, 0)
+# The response, in version 0, to an unknown version of ApiVersions: the versions of ApiVersions itself.
 _UNSUPPORTED: Final = SimpleNamespace(
     error_code=ErrorCode.unsupported_version,
     api_keys=(
         SimpleNamespace(
             api_key=ApiKey.API_VERSIONS,
-            min_version=KAFKA_VERSIONS[ApiKey.API_VERSIONS][0],
-            max_version=KAFKA_VERSIONS[ApiKey.API_VERSIONS][1],
+            min_version=_API_VERSIONS[0],
+            max_version=_API_VERSIONS[1],
         ),
     ),
 )
 
 
+class _Route(NamedTuple):
+    """An API that has been asked for."""
+
+    lowest: int
+    highest: int
+    handler: Handler
+
+
 class Dispatcher:
     """Serves every request of the listeners of one side; a broker's handlers need `Services`."""
 
-    def __init__(self, services: NodeServices, side: Side) -> None:
+    def __init__(self, services: NodeServices, side: Side, middleware: Sequence[Middleware] = ()) -> None:
+        """`middleware` comes before counting and authorisation."""
         self._services = services
         self._side = side
-        self._versions: dict[int, tuple[int, int]] = {int(key): found for key, found in VERSIONS[side].items()}
+        self._routes: dict[int, _Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.served: Counter[int] = Counter()
         """Requests by API key."""
+        authorization = authorizing(services.authorizer, self._refuse)
+        self._middleware = (*middleware, counting(self.served), authorization)
 
     def serve(self, request: Request) -> None:
-        """Call the handler. An API nobody serves closes the connection, as Kafka does it."""
+        """Call the handler. An API that is not served closes the connection, as in Kafka."""
         key, version = request.header.api_key, request.header.api_version
-        handler = handler_of(key, self._side)
-        if handler is None:
-            raise ConnectionRefused(f"API key {key} is not served")
-        lowest, highest = self._versions[key]
-        if not lowest <= version <= highest:
-            if key != ApiKey.API_VERSIONS:
-                raise ConnectionRefused(
-                    f"{ApiKey(key).name} version {version} is not served, {lowest} to {highest} are"
-                )
-            body = encode_response(key, 0, _UNSUPPORTED)
-            prefix = encode_response_prefix(key, 0, request.header.correlation_id, len(body))
-            request.connection.send(prefix, (body,))
+        route = self._routes.get(key) or self._new_route(key)
+        if not route.lowest <= version <= route.highest:
+            self._refuse_version(request, route)
             return
-        self.served[key] += 1
-        work = handler(self._services, request)
+        work = route.handler(self._services, request)
         if work is not None:
             # Its first step comes later, and by then what the client sent next may lie where the frame is now.
             request.frame = memoryview(bytes(request.frame))
@@ -68,13 +71,38 @@ class Dispatcher:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def _new_route(self, key: int) -> _Route:
+        api = TABLE.get(key)
+        versions = None if api is None else api.versions(self._side)
+        if api is None or versions is None:
+            raise ConnectionRefused(f"API key {key} is not served")
+        handler = wrapped(api, handler_of(key, self._side), self._middleware)
+        route = self._routes[key] = _Route(*versions, handler)
+        return route
+
+    def _refuse_version(self, request: Request, route: _Route) -> None:
+        key, version = request.header.api_key, request.header.api_version
+        if key != ApiKey.API_VERSIONS:
+            name = ApiKey(key).name
+            raise ConnectionRefused(f"{name} version {version} is not served, {route.lowest} to {route.highest} are")
+        body = encode_response(key, 0, _UNSUPPORTED)
+        prefix = encode_response_prefix(key, 0, request.header.correlation_id, len(body))
+        request.connection.send(prefix, (body,))
+
+    def _refuse(self, api: Api, request: Request, error: ErrorCode) -> None:
+        """Respond with the error in the shape of the API; where it has none for all of a request, close the connection."""
+        refuse = refusal_of(api, self._side)
+        if refuse is None:
+            raise ConnectionRefused(f"{request.principal} may not send {api.key.name}")
+        refuse(request, error)
+
     async def _finish(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except (ConnectionRefused, WireError) as refusal:
-            request.connection.close(f"it sent what is no request: {refusal}")
+            request.connection.close(f"malformed request: {refusal}")
         except RaftStopped:
-            request.connection.close("this node stops")
+            request.connection.close("the node is shutting down")
         except Exception:
             logger.exception("%s of %s failed", ApiKey(request.header.api_key).name, request.connection.peer)
-            request.connection.close("of a fault of this node")
+            request.connection.close("internal error")

@@ -7,6 +7,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import Endpoint
+from isthmus_broker.core.security.authorizer import Authorizer
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 
@@ -32,6 +33,7 @@ class NodeServices:
     features_epoch: int
     quorum: "Quorum"
     controller: ControllerChannel
+    authorizer: Authorizer
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from isthmus_wire.errors import DecodeError
 from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
 from isthmus_wire.messages import decode_request, encode_response
 
+from isthmus_broker.core.security.principal import ANONYMOUS
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.segment import SegmentGone
 from isthmus_broker.edge.transport.budget import Budget
@@ -64,12 +65,15 @@ class Owner(Protocol):
 class Request:
     """One request, until it is answered."""
 
-    __slots__ = ("_deferred", "connection", "frame", "header")
+    __slots__ = ("_deferred", "connection", "frame", "header", "on_response", "principal")
 
     def __init__(self, connection: "Connection", header: RequestHeader, frame: memoryview) -> None:
         self.connection = connection
         self.header = header
         self.frame = frame
+        self.principal = connection.principal
+        self.on_response: Callable[[], None] | None = None
+        """Called when the response has been handed over, for middleware that measures."""
         self._deferred: _Deferred | None = None
 
     def defer(self, on_abandoned: Callable[[], None]) -> None:
@@ -85,6 +89,8 @@ class Request:
             self.connection.send(prefix, chunks)
         else:
             self.connection.send_deferred(self._deferred, (prefix, *chunks))
+        if self.on_response is not None:
+            self.on_response()
 
     def decode(self) -> Any:
         """The body as the highest version's class; raises DecodeError."""
@@ -95,8 +101,10 @@ class Request:
         self.reply(encode_response(self.header.api_key, self.header.api_version, response))
 
     def finish(self) -> None:
-        """The request wants no response."""
+        """Complete a request that wants no response."""
         self.connection.send(b"", ())
+        if self.on_response is not None:
+            self.on_response()
 
 
 class _Deferred:
@@ -132,6 +140,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = "unknown"
         self.peer = "unknown"
         self.software: tuple[str, str] | None = None
+        self.principal = ANONYMOUS
 
     @property
     def listener_name(self) -> str:

@@ -1,0 +1,56 @@
+"""One operation of the active controller: the function that decides a request, and the one that refuses it.
+
+A decision takes the latest image and a request in the class of its highest version, and returns records and a response. The caller
+appends the records to the metadata log as one batch, applies them to `ImageHistory`, and sends the response once they are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionContext(ControllerContext):
+    """What a single decision needs besides the controller's settings: both clocks, the brokers' sessions, and where the log ends."""
+
+    wall_ms: int
+    monotonic_ms: int
+    sessions: Sessions
+    next_offset: int
+
+    @classmethod
+    def of(
+        cls, context: ControllerContext, *, wall_ms: int, monotonic_ms: int, sessions: Sessions, next_offset: int
+    ) -> DecisionContext:
+        """The controller's context with the facts of this moment."""
+        return cls(
+            context.node,
+            context.cluster_id,
+            context.random,
+            context.new_id,
+            wall_ms=wall_ms,
+            monotonic_ms=monotonic_ms,
+            sessions=sessions,
+            next_offset=next_offset,
+        )
+
+
+class ControllerOperation(NamedTuple):
+    """Declared by the request's file in `edge/requests`."""
+
+    decide: Callable[[ClusterImage, Any, DecisionContext], Result[Any]]
+    refuse: Callable[[Any, Refused], Any]
+    """The response that refuses the request as a whole."""
+
+    def perform(self, image: ClusterImage, request: Any, context: DecisionContext) -> Result[Any]:
+        """The decision; a request that is refused as a whole makes no records."""
+        try:
+            return self.decide(image, request, context)
+        except Refused as refusal:
+            return Result((), self.refuse(request, refusal))

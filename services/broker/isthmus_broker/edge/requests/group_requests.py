@@ -1,0 +1,54 @@
+"""Requests about groups: each part goes to the shard that its group lives in, and the responses of the parts become one."""
+
+from functools import partial
+
+from isthmus_wire.errors import ErrorCode
+
+from isthmus_broker.core.coordinator.result import RequestContext
+from isthmus_broker.core.group import responses
+from isthmus_broker.core.group.fanout import gather, scatter
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.transport.connection import Request
+
+
+def answer_by_group_shards(node: Services, request: Request) -> None:
+    """Serve a request about one group or several, by the shards they live in."""
+    body = request.decode()
+    _submit(node, request, body, scatter(body, request.header.api_version, node.groups.topic_partitions()))
+
+
+def answer_by_every_shard(node: Services, request: Request) -> None:
+    """Serve a request that is not about particular groups, by all shards of this node."""
+    body = request.decode()
+    _submit(node, request, body, [(partition, body) for partition in node.groups.led()])
+
+
+def refuse(request: Request, error: ErrorCode) -> None:
+    """Respond with the error for all of the request."""
+    request.respond(responses.refuse(request.decode(), _context(request), error))
+
+
+def _submit(node: Services, request: Request, body: object, parts: list[tuple[int, object]]) -> None:
+    context = _context(request)
+    if not parts:
+        request.respond(responses.refuse(body, context, ErrorCode.none))
+        return
+    finished: dict[int, object] = {}
+
+    def finish(number: int, response: object) -> None:
+        finished[number] = response
+        if len(finished) == len(parts):
+            request.respond(gather(body, [finished[position] for position in range(len(parts))]))
+
+    for number, (partition, part) in enumerate(parts):
+        if not node.groups.submit(partition, part, context, partial(finish, number)):
+            finish(number, responses.refuse(part, context, ErrorCode.not_coordinator))
+
+
+def _context(request: Request) -> RequestContext:
+    header = request.header
+    return RequestContext(
+        api_version=header.api_version,
+        client_id=header.client_id or "",
+        client_host=f"/{request.connection.peer_host}",
+    )
