@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from isthmus_client.clock import wall_ms
 from isthmus_model.addresses import Address
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
@@ -84,26 +84,21 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
                 await engine.dispose()
 
 
-def now_ms() -> int:
-    """The time that everything here goes by."""
-    return time.time_ns() // 1_000_000
-
-
 def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
-    inventory, work, hub, probes = Inventory(engine), Work(engine), Hub(), Probes(now_ms)
+    inventory, work, hub, probes = Inventory(engine), Work(engine), Hub(), Probes(wall_ms)
     clusters = Clusters(inventory, probes)
-    lag = LagFeed(inventory, clusters, now_ms)
+    lag = LagFeed(inventory, clusters, wall_ms)
     return Parts(
         inventory=inventory,
         audit=Audit(engine),
         work=work,
         clusters=clusters,
-        door=Door(Access(engine), key.digest, now_ms),
+        door=Door(Access(engine), key.digest, wall_ms),
         hub=hub,
         lag=lag,
-        watch=Watch(inventory, clusters, probes, lag.ring, hub, now_ms),
-        runner=Runner(work, clusters, hub, now_ms),
-        now_ms=now_ms,
+        watch=Watch(inventory, clusters, probes, lag.ring, hub, wall_ms),
+        runner=Runner(work, clusters, hub, wall_ms),
+        now_ms=wall_ms,
         document=document(routes, version("isthmus")),
     )
 

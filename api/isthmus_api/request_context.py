@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from aiohttp import web
+from isthmus_model.clocks import WallClock
 
 from isthmus_api.clusters.clients import Clusters
 from isthmus_api.clusters.lag_feed import LagFeed
@@ -35,7 +36,7 @@ class Parts:
     lag: LagFeed
     watch: Watch
     runner: Runner
-    now_ms: Callable[[], int]
+    now_ms: WallClock
     document: Mapping[str, Any]
 
 

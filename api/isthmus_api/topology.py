@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.clocks import WallMs
 from isthmus_model.regions import region_of
 
 from isthmus_api.core.cluster_state import ClusterSeen, ClusterState
@@ -85,7 +86,7 @@ class TopologyDocument(Shape):
 
 
 def topology(
-    now_ms: int,
+    now_ms: WallMs,
     regions: Iterable[Region],
     clusters: Sequence[RegisteredCluster],
     seen: Mapping[str, ClusterSeen],

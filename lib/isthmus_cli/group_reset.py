@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -93,6 +92,8 @@ def _target(
     shift_by: int | None,
     from_file: Path | None,
 ) -> Target:
+    from isthmus_client.clock import wall_ms
+
     from isthmus_cli.reset_plan import parse_datetime, parse_duration, read_plan
 
     given: list[Target] = []
@@ -103,7 +104,7 @@ def _target(
         given += [Target("offset", to_offset)] if to_offset is not None else []
         given += [Target("time", parse_datetime(to_datetime))] if to_datetime is not None else []
         if by_duration is not None:
-            given.append(Target("time", int(time.time() * 1000) - parse_duration(by_duration)))
+            given.append(Target("time", wall_ms() - parse_duration(by_duration)))
         given += [Target("shift", shift_by)] if shift_by is not None else []
         if from_file is not None:
             given.append(Target("file", offsets=read_plan(from_file.read_text())))

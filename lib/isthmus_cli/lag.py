@@ -1,7 +1,6 @@
 """`isthmus lag`: reports about samples of lag, and their history as Parquet, by Spark. `spark-submit` runs the same commands."""
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,11 +62,12 @@ def report(
 ) -> None:
     """Lag, what would have been lost, and missed objectives, of links, topics, regions and copies."""
     _check_installed()
+    from isthmus_client.clock import wall_ms
     from isthmus_lag.history import read_history
     from isthmus_lag.jobs.objectives import parse_objective
     from isthmus_lag.report import NothingToReport, ReportOptions, make_report, read_samples
 
-    now_ms = int(time.time() * 1000)
+    now_ms = wall_ms()
     try:
         rules = [parse_objective(text) for text in objective or ()]
     except ValueError as error:

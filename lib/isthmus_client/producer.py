@@ -10,7 +10,6 @@ producer id: whoever needs them not to must stop at the first failure.
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self
@@ -24,6 +23,7 @@ from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_seque
 
 from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_raw
 from isthmus_client.client import Client
+from isthmus_client.clock import wall_ms
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import BATCH_BYTES, BATCH_RECORDS_MAX, IN_FLIGHT_BYTES_MAX
 from isthmus_client.metadata import Topic, TopicPartition
@@ -141,7 +141,7 @@ class Producer:
         if self._bytes and self._bytes + size > IN_FLIGHT_BYTES_MAX:
             async with self._room:
                 await self._room.wait_for(lambda: not self._bytes or self._bytes + size <= IN_FLIGHT_BYTES_MAX)
-        record = NewRecord(key, value, int(time.time() * 1000) if timestamp is None else timestamp, headers)
+        record = NewRecord(key, value, wall_ms() if timestamp is None else timestamp, headers)
         return self._enqueue(TopicPartition(topic, index), record, size)
 
     async def _find(self, topic: str) -> Topic:

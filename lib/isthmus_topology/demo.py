@@ -5,7 +5,6 @@ end the whole cluster, which a linked cluster takes over from, readers going on 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from isthmus_client.admin.replicas import replica_status
 from isthmus_client.append_mirrored import progress
 from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
@@ -68,7 +68,7 @@ class _Story:
     def __init__(self, site: Site, tell: Tell) -> None:
         self._site = site
         self._tell = tell
-        self._began_ms = time.time_ns() // 1_000_000
+        self._began_ms = wall_ms()
         self._written = 0
 
     async def write_and_read_near_by(self) -> None:
@@ -117,11 +117,11 @@ class _Story:
         tell("", f"the link has brought its offsets to {COPY}")
         self._cut(HOME, NEIGHBOUR)
         self._cut(HOME, AWAY)
-        began = time.monotonic()
+        began = monotonic_ms()
         async with self._client(SOURCE, NEIGHBOUR) as client:
             await _until(f"nothing is led in {HOME}", lambda: self._is_led_elsewhere(client))
             await self._write(client, LATER)
-            took = time.monotonic() - began
+            took = (monotonic_ms() - began) / 1000
             view = (await topics.describe(client, [TOPIC]))[TOPIC]
             leaders = sorted({self._region(partition.leader) for partition in view.partitions.values()})
             in_sync = sorted({self._region(broker) for p in view.partitions.values() for broker in p.in_sync})
@@ -136,12 +136,12 @@ class _Story:
         async with self._client(COPY, AWAY) as copy:
             await _until("the link has copied everything", lambda: self._is_copied(copy))
             self._cut(NEIGHBOUR, AWAY)
-            began = time.monotonic()
+            began = monotonic_ms()
             why = refusal((await alter_mirrors(copy, MirrorAction.FAILOVER, [TOPIC]))[TOPIC])
             if why is not None:
                 raise why
             await self._write(copy, LATER)
-            took = time.monotonic() - began
+            took = (monotonic_ms() - began) / 1000
             tell(
                 "Cut Europe off altogether, and fail over",
                 f"`isthmus link mirror failover {TOPIC}`: written in {COPY} after {took:.2f} s; nothing of Europe was asked",
@@ -190,7 +190,7 @@ class _Story:
             yield client
 
     async def _write(self, client: Client, count: int) -> float:
-        began = time.monotonic()
+        began = monotonic_ms()
         async with Producer(client) as producer:
             sent = [
                 await producer.send(TOPIC, _VALUE, partition=number % PARTITIONS)
@@ -199,7 +199,7 @@ class _Story:
             for delivery in sent:
                 await delivery.place()
         self._written += count
-        return time.monotonic() - began
+        return (monotonic_ms() - began) / 1000
 
     async def _is_copied(self, copy: Client) -> bool:
         told = await progress(copy, _partitions())

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from isthmus_client.clock import monotonic_ms
+
 from isthmus_topology.description import Topology, read_topology
 from isthmus_topology.plan import NodePlan, Plan, make_plan
 from isthmus_topology.reading import TopologyRefused
@@ -176,7 +178,7 @@ def start_again(site: Site, part: NodePlan | ServicePlan) -> None:
 def await_ready(site: Site, names: Iterable[str], seconds: float, on_ready: Callable[[str], None]) -> None:
     """Wait until each has said that it is ready; TopologyRefused, with the end of its log, for one that ends or takes too long."""
     waiting = list(names)
-    deadline = time.monotonic() + seconds
+    deadline = monotonic_ms() + 1000 * seconds
     while waiting:
         for name in list(waiting):
             if b"ready" in (site.directory / name / "out").read_bytes():
@@ -184,7 +186,7 @@ def await_ready(site: Site, names: Iterable[str], seconds: float, on_ready: Call
                 on_ready(name)
             elif site.state_of(name) == "dead":
                 raise TopologyRefused(f"{name} has ended:\n{log_tail(site, name)}")
-        if time.monotonic() > deadline:
+        if monotonic_ms() > deadline:
             late = ", ".join(waiting)
             raise TopologyRefused(f"{late} not ready after {seconds:.0f} s:\n{log_tail(site, waiting[0])}")
         _reap(site)
@@ -200,9 +202,9 @@ def stop(site: Site, names: Sequence[str]) -> None:
     for name in names:
         site.processes[name].signal(signal.SIGCONT)
         site.processes[name].signal(signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_SECONDS
+    deadline = monotonic_ms() + 1000 * _STOP_SECONDS
     left = list(names)
-    while left and time.monotonic() < deadline:
+    while left and monotonic_ms() < deadline:
         _reap(site)
         left = [name for name in left if site.state_of(name) != "dead"]
         time.sleep(_POLL_SECONDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 
 from isthmus_client.admin import topics as topic_admin
@@ -13,6 +12,7 @@ from isthmus_client.consumer import Consumer
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
+from isthmus_model.clocks import WallClock
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_model.lag_samples import LagSample
 from isthmus_wire.errors import WireError
@@ -31,7 +31,7 @@ _POLL_SECONDS = 1.0
 class LagFeed:
     """One reader for each cluster; a cluster that is away, or has no samples, is asked again."""
 
-    def __init__(self, inventory: Inventory, clusters: Clusters, now_ms: Callable[[], int]) -> None:
+    def __init__(self, inventory: Inventory, clusters: Clusters, now_ms: WallClock) -> None:
         self.ring = Ring()
         self._inventory = inventory
         self._clusters = clusters

@@ -13,6 +13,7 @@ from typing import Final
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import WallClock
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
@@ -27,7 +28,7 @@ _CLIENT_ID: Final = "isthmus-api-probe"
 class Probes:
     """`watch` says which addresses a cluster has, `away` which of them do not answer. `on_change` hears of each that goes or comes back."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: WallClock) -> None:
         self.on_change: list[Callable[[Address], None]] = []
         self._now_ms = now_ms
         self._wanted: dict[str, frozenset[Address]] = {}

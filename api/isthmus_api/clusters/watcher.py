@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.clocks import WallClock
 from isthmus_model.regions import region_of
 
 from isthmus_api.clusters.clients import Clusters
@@ -42,7 +42,7 @@ class Watch:
         probes: Probes,
         ring: Ring,
         hub: Hub,
-        now_ms: Callable[[], int],
+        now_ms: WallClock,
     ) -> None:
         self._inventory = inventory
         self._clusters = clusters

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import WallMs
 from isthmus_model.lag_samples import CopyKind
 from isthmus_model.regions import region_of
 
@@ -63,7 +64,7 @@ class _Sight(NamedTuple):
 
 
 def flows(
-    now_ms: int,
+    now_ms: WallMs,
     clusters: Sequence[RegisteredCluster],
     seen: Mapping[str, ClusterSeen],
     latest: Iterable[Latest],
@@ -115,7 +116,7 @@ def _observers(looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]) 
 
 
 def _samples(
-    now_ms: int, latest: Iterable[Latest], looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
+    now_ms: WallMs, latest: Iterable[Latest], looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
 ) -> Iterator[Flow]:
     """Links and mirrors by the regions that they join."""
     newest: dict[Copy, Latest] = {}
@@ -136,7 +137,7 @@ def _samples(
 
 
 def _sampled(
-    now_ms: int, latest: Latest, looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
+    now_ms: WallMs, latest: Latest, looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
 ) -> _Sight | None:
     """None when its link does not copy it any more."""
     copy, point, pace_ms = latest

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from isthmus_model.clocks import WallMs
+
 from isthmus_api.limits import PROBE_AGAIN_SECONDS, PROBE_ANSWER_SECONDS, PROBE_SECONDS
 
 MISSES: Final = 2
@@ -34,7 +36,7 @@ class Reach:
         """Seconds until the next question: a doubt is settled soon."""
         return PROBE_AGAIN_SECONDS if 0 < self.misses < MISSES else PROBE_SECONDS
 
-    def answered(self, now_ms: int) -> Reach:
+    def answered(self, now_ms: WallMs) -> Reach:
         """It is there."""
         return Reach(now_ms)
 

@@ -2,6 +2,8 @@
 
 from collections import OrderedDict, deque
 
+from isthmus_model.clocks import WallMs
+
 from isthmus_api.limits import FAILING_ADDRESSES_MAX, FAILURES_MAX, FAILURES_SECONDS
 
 
@@ -11,7 +13,7 @@ class Attempts:
     def __init__(self) -> None:
         self._failures: OrderedDict[str, deque[int]] = OrderedDict()
 
-    def wait_seconds(self, address: str, now_ms: int) -> int:
+    def wait_seconds(self, address: str, now_ms: WallMs) -> int:
         """How long this address has to wait; 0 when it may try."""
         failures = self._failures.get(address)
         if failures is None:
@@ -23,7 +25,7 @@ class Attempts:
             return 0
         return -(-(failures[0] + window - now_ms) // 1000)
 
-    def failed(self, address: str, now_ms: int) -> None:
+    def failed(self, address: str, now_ms: WallMs) -> None:
         """One more."""
         self._failures.setdefault(address, deque(maxlen=FAILURES_MAX)).append(now_ms)
         self._failures.move_to_end(address)

@@ -6,11 +6,11 @@ import hmac
 import secrets
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from isthmus_model.clocks import WallClock
 
 from isthmus_api.limits import SESSION_SECONDS
 from isthmus_api.problems import UNAUTHENTICATED, Problem
@@ -43,7 +43,7 @@ class TooManyFailures(Problem):
 class Door:
     """Knows the digest of the admin key; sessions are in the database, so that every process knows them."""
 
-    def __init__(self, access: Access, admin_digest: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, access: Access, admin_digest: str, now_ms: WallClock) -> None:
         self._access = access
         self._admin_digest = admin_digest
         self._now_ms = now_ms

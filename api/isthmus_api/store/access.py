@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isthmus_model.clocks import WallMs
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -33,7 +34,7 @@ class Access:
             query = select(secrets.c.digest).where(secrets.c.name == _ADMIN_KEY)
             return (await connection.execute(query)).scalar_one_or_none()
 
-    async def add_session(self, digest: str, actor: str, now_ms: int, expires_ms: int) -> None:
+    async def add_session(self, digest: str, actor: str, now_ms: WallMs, expires_ms: int) -> None:
         """Expired ones go, and the oldest when there are too many."""
         async with self._engine.begin() as connection:
             await connection.execute(delete(sessions).where(sessions.c.expires_ms <= now_ms))
@@ -44,7 +45,7 @@ class Access:
             values = {"digest": digest, "actor": actor, "created_ms": now_ms, "expires_ms": expires_ms}
             await connection.execute(insert(sessions).values(**values))
 
-    async def session_actor(self, digest: str, now_ms: int) -> str | None:
+    async def session_actor(self, digest: str, now_ms: WallMs) -> str | None:
         """Whose session it is, when it is one."""
         where = (sessions.c.digest == digest) & (sessions.c.expires_ms > now_ms)
         async with self._engine.connect() as connection:

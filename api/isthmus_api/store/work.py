@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from isthmus_model.clocks import WallMs
 from sqlalchemy import Select, case, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -66,7 +67,7 @@ class Work:
         self._engine = engine
 
     async def add(
-        self, task_id: str, kind: str, actor: str, settings: Mapping[str, Any], items: Sequence[Any], now_ms: int
+        self, task_id: str, kind: str, actor: str, settings: Mapping[str, Any], items: Sequence[Any], now_ms: WallMs
     ) -> None:
         """Raises Problem when too many are open. The oldest finished ones are forgotten."""
         async with self._engine.begin() as connection:
@@ -130,7 +131,7 @@ class Work:
             rows = (await connection.execute(query)).mappings().all()
         return [Item(row["position"], row["item"], ItemState(row["state"]), row["message"]) for row in rows]
 
-    async def claim(self, task_id: str, owner: str, now_ms: int, until_ms: int) -> bool:
+    async def claim(self, task_id: str, owner: str, now_ms: WallMs, until_ms: int) -> bool:
         """Take an open task that nobody holds, or hold on to one's own."""
         free = (tasks.c.owner == owner) | (tasks.c.owned_until_ms <= now_ms)
         where = (tasks.c.task_id == task_id) & (tasks.c.state == TaskState.OPEN) & free
@@ -139,7 +140,7 @@ class Work:
             return (await connection.execute(update(tasks).where(where).values(**values))).rowcount == 1
 
     async def note(
-        self, task_id: str, outcomes: Mapping[int, tuple[ItemState, str]], message: str, now_ms: int
+        self, task_id: str, outcomes: Mapping[int, tuple[ItemState, str]], message: str, now_ms: WallMs
     ) -> None:
         """What has become of items, and a word about the whole."""
         async with self._engine.begin() as connection:
@@ -149,7 +150,7 @@ class Work:
             still = (tasks.c.task_id == task_id) & (tasks.c.state == TaskState.OPEN)
             await connection.execute(update(tasks).where(still).values(message=message, updated_ms=now_ms))
 
-    async def finish(self, task_id: str, state: TaskState, message: str, now_ms: int) -> bool:
+    async def finish(self, task_id: str, state: TaskState, message: str, now_ms: WallMs) -> bool:
         """Whether it was open until now."""
         where = (tasks.c.task_id == task_id) & (tasks.c.state == TaskState.OPEN)
         values = {"state": state, "message": message, "updated_ms": now_ms, "owner": None}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
+from isthmus_model.clocks import WallClock
 from pydantic import ValidationError
 
 from isthmus_api.clusters.clients import Clusters
@@ -31,7 +32,7 @@ class _Settled:
 class Runner:
     """The tasks that this process works on."""
 
-    def __init__(self, work: Work, clusters: Clusters, hub: Hub, now_ms: Callable[[], int]) -> None:
+    def __init__(self, work: Work, clusters: Clusters, hub: Hub, now_ms: WallClock) -> None:
         self._work = work
         self._clusters = clusters
         self._hub = hub

@@ -13,6 +13,7 @@ from isthmus_api.store.audit import Audit, Entry
 from isthmus_api.store.database import StoreRefused, open_database
 from isthmus_api.store.inventory import ClusterKind, Inventory, Region, RegisteredCluster, Service, ServiceKind
 from isthmus_api.store.work import Item, ItemState, TaskState, Work
+from isthmus_model.clocks import WallMs
 from sqlalchemy import inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -120,15 +121,15 @@ def test_sessions_end_by_themselves_and_are_bounded(tell: Callable[[Story], None
         access = Access(engine)
         assert await access.admin_digest("a") == "a"
         assert await access.admin_digest("b") == "a"
-        await access.add_session("s", "admin", 100, 200)
-        assert await access.session_actor("s", 199) == "admin"
-        assert await access.session_actor("s", 200) is None
+        await access.add_session("s", "admin", WallMs(100), 200)
+        assert await access.session_actor("s", WallMs(199)) == "admin"
+        assert await access.session_actor("s", WallMs(200)) is None
         for number in range(SESSIONS_MAX + 1):
-            await access.add_session(f"n{number}", "admin", 300 + number, 10**12)
-        assert await access.session_actor("n0", 400) is None
-        assert await access.session_actor("n1", 400) == "admin"
+            await access.add_session(f"n{number}", "admin", WallMs(300 + number), 10**12)
+        assert await access.session_actor("n0", WallMs(400)) is None
+        assert await access.session_actor("n1", WallMs(400)) == "admin"
         await access.end_session("n1")
-        assert await access.session_actor("n1", 400) is None
+        assert await access.session_actor("n1", WallMs(400)) is None
 
     tell(story)
 
@@ -136,21 +137,21 @@ def test_sessions_end_by_themselves_and_are_bounded(tell: Callable[[Story], None
 def test_a_task_is_held_by_one_process_until_its_lease_is_over(tell: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         work = Work(engine)
-        await work.add("t1", "kind", "admin", {"cluster_id": "c"}, [{"n": 0}, {"n": 1}, {"n": 2}], 10)
-        assert await work.claim("t1", "p1", 100, 200) is True
-        assert await work.claim("t1", "p2", 199, 300) is False
-        assert await work.claim("t1", "p1", 150, 250) is True
-        assert await work.claim("t1", "p2", 250, 350) is True
-        await work.note("t1", {0: (ItemState.DONE, ""), 2: (ItemState.FAILED, "no")}, "waiting", 20)
+        await work.add("t1", "kind", "admin", {"cluster_id": "c"}, [{"n": 0}, {"n": 1}, {"n": 2}], WallMs(10))
+        assert await work.claim("t1", "p1", WallMs(100), 200) is True
+        assert await work.claim("t1", "p2", WallMs(199), 300) is False
+        assert await work.claim("t1", "p1", WallMs(150), 250) is True
+        assert await work.claim("t1", "p2", WallMs(250), 350) is True
+        await work.note("t1", {0: (ItemState.DONE, ""), 2: (ItemState.FAILED, "no")}, "waiting", WallMs(20))
         task = await work.task("t1")
         assert task is not None
         assert (task.total, task.done, task.failed, task.message, task.updated_ms) == (3, 1, 1, "waiting", 20)
         assert await work.items("t1", ItemState.PENDING) == [Item(1, {"n": 1}, ItemState.PENDING, "")]
         assert [item.position for item in await work.items("t1", after=0, most=1)] == [1]
         assert [task.task_id for task in await work.open_tasks()] == ["t1"]
-        assert await work.finish("t1", TaskState.FAILED, "end", 30) is True
-        assert await work.finish("t1", TaskState.DONE, "", 31) is False
-        assert await work.claim("t1", "p2", 1000, 2000) is False
+        assert await work.finish("t1", TaskState.FAILED, "end", WallMs(30)) is True
+        assert await work.finish("t1", TaskState.DONE, "", WallMs(31)) is False
+        assert await work.claim("t1", "p2", WallMs(1000), 2000) is False
         assert await work.open_tasks() == []
 
     tell(story)
@@ -160,16 +161,16 @@ def test_tasks_are_paged_and_bounded(tell: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         work = Work(engine)
         for number in range(TASKS_OPEN_MAX):
-            await work.add(f"t{number:03}", "kind", "admin", {"cluster_id": "c"}, [{}], number // 2)
+            await work.add(f"t{number:03}", "kind", "admin", {"cluster_id": "c"}, [{}], WallMs(number // 2))
         with pytest.raises(Problem, match="100 tasks are not finished yet"):
-            await work.add("more", "kind", "admin", {"cluster_id": "c"}, [{}], 1)
+            await work.add("more", "kind", "admin", {"cluster_id": "c"}, [{}], WallMs(1))
         first = await work.page(None, 3)
         assert [task.task_id for task in first] == ["t099", "t098", "t097"]
         assert [task.task_id for task in await work.page("t097", 2)] == ["t096", "t095"]
         with pytest.raises(Problem, match="there is no task x"):
             await work.page("x", 2)
         for number in range(TASKS_OPEN_MAX):
-            await work.finish(f"t{number:03}", TaskState.DONE, "", 1)
+            await work.finish(f"t{number:03}", TaskState.DONE, "", WallMs(1))
         async with engine.begin() as connection:
             await connection.execute(
                 tables.tasks.insert(),
@@ -185,7 +186,7 @@ def test_tasks_are_paged_and_bounded(tell: Callable[[Story], None]) -> None:
                     for number in range(TASKS_KEPT)
                 ],
             )
-        await work.add("last", "kind", "admin", {"cluster_id": "c"}, [{}], 1)
+        await work.add("last", "kind", "admin", {"cluster_id": "c"}, [{}], WallMs(1))
         async with engine.connect() as connection:
             left = (await connection.execute(text("SELECT count(*) FROM tasks"))).scalar_one()
             oldest = (await connection.execute(text("SELECT min(created_ms) FROM tasks"))).scalar_one()

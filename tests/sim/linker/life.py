@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.partition import Append, EndOfLog, FetchAt, News, PartitionCopy, SourceRange, Stage
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
@@ -81,14 +82,14 @@ class Worker:
             self._hear_of_elections(life.destination.elections)
         was = self.copy.stage
         for stage, ask in ((Stage.ASK_DESTINATION, self._ask_destination), (Stage.ASK_SOURCE, self._ask_source)):
-            if not self._asking and self.copy.asks(stage, now):
+            if not self._asking and self.copy.asks(stage, MonotonicMs(now)):
                 self._asking = True
                 ask()
-        at = None if self._fetching else self.copy.fetch_at(now)
+        at = None if self._fetching else self.copy.fetch_at(MonotonicMs(now))
         if at is not None:
             self._fetching = True
             self._fetch(at)
-        append = self.copy.next_append(now)
+        append = self.copy.next_append(MonotonicMs(now))
         if append is not None:
             self._append(append)
         floor = epoch_floor(max(self.copy.source_epoch, self.copy.needs_epoch_above), life.destination.leader_epoch)
@@ -101,16 +102,16 @@ class Worker:
     def _hear_of_elections(self, elections: int) -> None:
         if elections != self._known_elections:
             self._known_elections = elections
-            self.copy.leader_moved(self._life.world.now)
+            self.copy.leader_moved(MonotonicMs(self._life.world.now))
 
     def _ask_destination(self) -> None:
         def answered(told: tuple[EndOfLog, int]) -> None:
             self._asking = False
-            self.copy.destination_ends(*told, self._life.world.now)
+            self.copy.destination_ends(*told, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._asking = False
-            self.copy.asking_failed(self._life.world.now)
+            self.copy.asking_failed(MonotonicMs(self._life.world.now))
 
         self._life.exchange(self, lambda: self._life.destination.progress, answered, lost)
 
@@ -118,13 +119,13 @@ class Worker:
         def answered(answer: SourceRange | ErrorCode) -> None:
             self._asking = False
             if isinstance(answer, ErrorCode):
-                self.copy.asking_failed(self._life.world.now)
+                self.copy.asking_failed(MonotonicMs(self._life.world.now))
             else:
-                self.copy.source_has(answer, self._life.world.now)
+                self.copy.source_has(answer, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._asking = False
-            self.copy.asking_failed(self._life.world.now)
+            self.copy.asking_failed(MonotonicMs(self._life.world.now))
 
         epoch = self._known_epoch
         self._life.exchange(self, lambda: self._life.source.range(epoch), answered, lost)
@@ -133,9 +134,9 @@ class Worker:
         def answered(answer: News | ErrorCode) -> None:
             self._fetching = False
             if isinstance(answer, ErrorCode):
-                self.copy.fetch_refused(at, answer, epoch, self._life.world.now)
+                self.copy.fetch_refused(at, answer, epoch, MonotonicMs(self._life.world.now))
             else:
-                self.copy.fetched(at, answer, self._life.world.now)
+                self.copy.fetched(at, answer, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._fetching = False
@@ -148,9 +149,11 @@ class Worker:
             if code is ErrorCode.none:
                 self.copy.appended(append, ends)
             else:
-                self.copy.append_refused(append, code, ends, self._life.world.now)
+                self.copy.append_refused(append, code, ends, MonotonicMs(self._life.world.now))
 
-        self._life.append(self, append, answered, lambda: self.copy.append_lost(append, self._life.world.now))
+        self._life.append(
+            self, append, answered, lambda: self.copy.append_lost(append, MonotonicMs(self._life.world.now))
+        )
 
 
 class LinkLife:

@@ -22,6 +22,7 @@ from isthmus_mirror.core.progress import (
     encode_value,
     settle,
 )
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from tests.sim.mirror.source import SimSource
@@ -73,9 +74,9 @@ class TrustingCopy(PartitionCopy):
     """The planted defect: whatever the target answers without an error, the batch there is its own."""
 
     def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
-        super().appended(sent, sent.base, -1, now_ms)
+        super().appended(sent, sent.base, -1, MonotonicMs(now_ms))
         if self.to_check is sent:
-            self.checked(sent, sent.batches[0].crc, now_ms)
+            self.checked(sent, sent.batches[0].crc, MonotonicMs(now_ms))
 
 
 class Worker:
@@ -99,15 +100,18 @@ class Worker:
         for stage, ask in (
             (Stage.PLACE, self._place), (Stage.ASK_SOURCE, self._ask_source), (Stage.CHECK, self._check),
         ):  # fmt: skip
-            if not self._asking and self.copy.asks(stage, now):
+            if not self._asking and self.copy.asks(stage, MonotonicMs(now)):
                 self._asking = True
                 ask()
         if self.copy.has_all and self._life.world.chance(0.05):
             life = self._life
             life.exchange(
-                self, lambda: life.target.committed, lambda end: self.copy.found_end(end, life.world.now), lambda: None
+                self,
+                lambda: life.target.committed,
+                lambda end: self.copy.found_end(end, MonotonicMs(life.world.now)),
+                lambda: None,
             )
-        at = None if self._fetching else self.copy.fetch_at(now)
+        at = None if self._fetching else self.copy.fetch_at(MonotonicMs(now))
         if at is not None:
             self._fetching = True
             self._fetch(at[0])
@@ -115,13 +119,13 @@ class Worker:
         if (proposed or certain) and not self._recording:
             self._recording = True
             self._record(proposed, certain)
-        while (sent := self.copy.next_append(now, chained=self._is_chained)) is not None:
+        while (sent := self.copy.next_append(MonotonicMs(now), chained=self._is_chained)) is not None:
             self._append(sent)
         self._life.world.after(self._life.world.random.randrange(1, 40), self.turn)
 
     def _lost(self) -> None:
         self._asking = False
-        self.copy.asking_failed(self._life.world.now)
+        self.copy.asking_failed(MonotonicMs(self._life.world.now))
 
     def _place(self) -> None:
         """The end first and the jumps after it, each over the network, and the jumps once more after every look at the copy."""
@@ -155,7 +159,7 @@ class Worker:
     def _ask_source(self) -> None:
         def answered(found: SourceRange) -> None:
             self._asking = False
-            self.copy.source_has(found, self._life.world.now)
+            self.copy.source_has(found, MonotonicMs(self._life.world.now))
 
         self._life.exchange(self, self._life.source.range, answered, self._lost)
 
@@ -165,7 +169,7 @@ class Worker:
 
         def answered(crc: int | None) -> None:
             self._asking = False
-            self.copy.checked(sent, crc, self._life.world.now)
+            self.copy.checked(sent, crc, MonotonicMs(self._life.world.now))
 
         self._life.exchange(self, lambda: self._life.target.crc_at(sent.base), answered, self._lost)
 
@@ -176,7 +180,7 @@ class Worker:
         def answered(answer: object) -> None:
             self._fetching = False
             if isinstance(answer, ErrorCode):
-                self.copy.fetch_refused(at, answer, life.world.now)
+                self.copy.fetch_refused(at, answer, MonotonicMs(life.world.now))
             else:
                 self.copy.fetched(at, answer, life.world.now)  # type: ignore[arg-type]
 
@@ -201,13 +205,13 @@ class Worker:
 
         def answered(answer: Taken | ErrorCode) -> None:
             if isinstance(answer, Taken):
-                self.copy.appended(sent, answer.base_offset, answer.append_time, life.world.now)
+                self.copy.appended(sent, answer.base_offset, answer.append_time, MonotonicMs(life.world.now))
             elif answer is ErrorCode.none:
-                self.copy.followed(sent, life.world.now)
+                self.copy.followed(sent, MonotonicMs(life.world.now))
             else:
-                self.copy.append_refused(sent, life.world.now)
+                self.copy.append_refused(sent, MonotonicMs(life.world.now))
 
-        life.append(self, sent, answered, lambda: self.copy.append_refused(sent, life.world.now))
+        life.append(self, sent, answered, lambda: self.copy.append_refused(sent, MonotonicMs(life.world.now)))
 
 
 class MirrorLife:

@@ -11,6 +11,7 @@ from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import WallMs
 from isthmus_model.lag_samples import CopyKind
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import PartitionProgress
@@ -33,7 +34,7 @@ def _observed(fetch_lag_ms: int, *, observer_end: int = 10) -> ReplicasSeen:
 def _observers(*told: ReplicasSeen, away: tuple[Address, ...] = ()) -> Flow:
     replicas = {TopicPartition("t", number): one for number, one in enumerate(told)}
     seen = ClusterSeen(state=ClusterState.UP, described=DESCRIBED, replicas=replicas)
-    (flow,) = flows(NOW, [TWO], {"two": seen}, [], away)
+    (flow,) = flows(WallMs(NOW), [TWO], {"two": seen}, [], away)
     return flow
 
 
@@ -95,7 +96,7 @@ def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
         _sample(CopyKind.MIRROR, "slow", 0, SAMPLES_SILENT_MS + 1, 7, pace_ms=5_000),
         _sample(CopyKind.FOLLOWER, "", 0, 0, 1),
     ]
-    mirror, old, slow = flows(NOW, [FAR, TWO], {}, latest, ())
+    mirror, old, slow = flows(WallMs(NOW), [FAR, TWO], {}, latest, ())
     assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 14)
     assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "SILENT", 7, NOW - SAMPLES_SILENT_MS - 1)
     assert (slow.name, slow.state, slow.lag_ms) == ("slow", "ACTIVE", 7)
@@ -103,9 +104,9 @@ def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
 
 def test_a_link_is_silent_when_its_destination_hears_nothing_of_the_source() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
-    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS)}), latest, ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS)}), latest, ())
     assert (flow.state, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 5, NOW - SILENT_MS)
-    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS - 1)}), latest, ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS - 1)}), latest, ())
     assert (flow.state, flow.heard_ms) == ("SILENT", NOW - SILENT_MS - 1)
 
 
@@ -113,8 +114,8 @@ def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
     told = _linked({FIRST: NewsSeen(NOW - 6_000, 2, NOW - 6_200)})
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
     # A look that takes its time makes nobody silent.
-    assert [flow.state for flow in flows(NOW, [FAR, TWO], told, latest, ())] == ["ACTIVE"]
-    (flow,) = flows(NOW, [FAR, TWO], told, latest, {Address("h", 9002)})
+    assert [flow.state for flow in flows(WallMs(NOW), [FAR, TWO], told, latest, ())] == ["ACTIVE"]
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], told, latest, {Address("h", 9002)})
     assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 6_200)
 
 
@@ -122,32 +123,32 @@ def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_i
     told = _linked({FIRST: NewsSeen(NOW, 2, NOW)})
     moved = [_sample(CopyKind.LINK, "l", 0, 4_000, 9, source="asia"), _sample(CopyKind.LINK, "l", 0, 0, 5, source="us")]
     stopped = _sample(CopyKind.LINK, "l", 1, 3_000, 7)
-    (flow,) = flows(NOW, [FAR, TWO], told, [*moved, stopped], ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], told, [*moved, stopped], ())
     assert (flow.source_region, flow.copies, flow.lag_ms) == ("us", 1, 5)
 
 
 def test_of_a_link_without_new_samples_the_lag_is_not_known() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, SAMPLES_SILENT_MS + 1, 5)]
-    (flow,) = flows(NOW, [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW)}), latest, ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW)}), latest, ())
     assert (flow.state, flow.lag_ms, flow.lag_records) == ("ACTIVE", -1, -1)
 
 
 def test_a_link_that_is_gone_leaves_no_flow() -> None:
-    assert flows(NOW, [FAR, TWO], _linked({}), [_sample(CopyKind.LINK, "deleted", 0, 0, 5)], ())[0].name == "l"
+    assert flows(WallMs(NOW), [FAR, TWO], _linked({}), [_sample(CopyKind.LINK, "deleted", 0, 0, 5)], ())[0].name == "l"
 
 
 def test_a_link_that_is_not_active_says_so_itself() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
     news = {FIRST: NewsSeen(NOW, 2, NOW - 60_000)}
-    (flow,) = flows(NOW, [FAR, TWO], _linked(news, "UNAVAILABLE", "refused"), latest, ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked(news, "UNAVAILABLE", "refused"), latest, ())
     assert (flow.state, flow.message, flow.lag_ms) == ("UNAVAILABLE", "refused", 5)
 
 
 def test_a_link_without_samples_is_a_flow_all_the_same() -> None:
-    (flow,) = flows(NOW, [FAR, TWO], _linked({}), [], ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({}), [], ())
     assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 0, -1, None)
     assert (flow.source_region, flow.target_region) == ("asia", "eu")
-    (flow,) = flows(NOW, [FAR, TWO], _linked({SECOND: NewsSeen(NOW, 2, NOW - 9_000)}), [], ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({SECOND: NewsSeen(NOW, 2, NOW - 9_000)}), [], ())
     assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("SILENT", 1, -1, NOW - 9_000)
 
 

@@ -7,6 +7,7 @@ from isthmus_api.clusters.probes import Probes
 from isthmus_api.clusters.reachable_client import WaryClient
 from isthmus_client.errors import ConnectionFailed
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import WallMs
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -35,7 +36,7 @@ async def changed(probes: Probes) -> Address:
 
 def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
     async def life() -> None:
-        probes = Probes(lambda: 7)
+        probes = Probes(lambda: WallMs(7))
         broker = FakeBroker(lambda header, frame: None)
         server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
         address: Address = server.sockets[0].getsockname()[:2]
@@ -56,7 +57,7 @@ def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
 
 def test_what_no_cluster_has_any_more_is_forgotten() -> None:
     async def life() -> None:
-        probes = Probes(lambda: 0)
+        probes = Probes(lambda: WallMs(0))
         for cluster in ("one", "two"):
             probes.watch(cluster, [NOBODY])
         assert await changed(probes) == NOBODY

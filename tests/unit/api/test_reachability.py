@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from isthmus_api.core.reachability import LATE_SECONDS, Reach
 from isthmus_api.limits import PROBE_ANSWER_SECONDS
+from isthmus_model.clocks import WallMs
 
 START_MS = 1_000_000
 SOON_SECONDS = 8.0
@@ -22,7 +23,7 @@ class World:
 
     def ask(self) -> None:
         if self._answers(self.now):
-            self.reach = self.reach.answered(START_MS + round(self.now * 1000))
+            self.reach = self.reach.answered(WallMs(START_MS + round(self.now * 1000)))
         else:
             seconds = PROBE_ANSWER_SECONDS + self._late(self.now)
             self.now += seconds
@@ -58,7 +59,7 @@ def test_one_question_without_an_answer_is_no_cut() -> None:
     for turn in range(100):
         reach = reach.missed("no answer", PROBE_ANSWER_SECONDS)
         assert not reach.is_away
-        reach = reach.answered(START_MS + turn)
+        reach = reach.answered(WallMs(START_MS + turn))
     assert reach == Reach(START_MS + 99)
 
 

@@ -8,6 +8,7 @@ from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import Partition, Topic, TopicPartition
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import WallMs
 
 NOW = 1_000_000
 TWO = RegisteredCluster("two", "second", "x:1", ClusterKind.ISTHMUS, ("eu", "us"), 0)
@@ -36,7 +37,7 @@ def _seen() -> ClusterSeen:
 
 
 def test_a_cluster_is_told_of_by_region() -> None:
-    told = topology(NOW, [Region("eu", "Europe", 50.0, 8.0)], [TWO], {"two": _seen()}, [], {})
+    told = topology(WallMs(NOW), [Region("eu", "Europe", 50.0, 8.0)], [TWO], {"two": _seen()}, [], {})
     (cluster,) = told.clusters
     assert (cluster.state, cluster.controller_id, cluster.topics, cluster.partitions) == ("UP", 1, 1, 2)
     assert (cluster.under_replicated, cluster.leaderless, cluster.partial) == (1, 1, True)  # an observer is not missed
@@ -50,13 +51,13 @@ def test_a_cluster_is_told_of_by_region() -> None:
 
 
 def test_observers_are_a_flow_from_the_leaders_region() -> None:
-    (flow,) = topology(NOW, [], [TWO], {"two": _seen()}, [], {}).flows
+    (flow,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], {}).flows
     assert flow.flow_id == "observer//two/two/eu/us"
     assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records) == ("BEHIND", 1, 400, 3)
 
 
 def test_a_cluster_that_never_answered_has_its_regions() -> None:
-    (cluster,) = topology(NOW, [], [FAR], {}, [], {}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [FAR], {}, [], {}).clusters
     assert (cluster.state, cluster.brokers, [share.region for share in cluster.regions]) == ("UNKNOWN", [], ["asia"])
 
 
@@ -64,7 +65,7 @@ GONE = Reach(NOW - 7_000, 2, "no answer within 2.5 s")
 
 
 def test_brokers_that_do_not_answer_are_told_with_the_time_of_their_last_answer() -> None:
-    (cluster,) = topology(NOW, [], [TWO], {"two": _seen()}, [], {Address("h", 9002): GONE}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], {Address("h", 9002): GONE}).clusters
     assert [(broker.broker_id, broker.away_since_ms) for broker in cluster.brokers] == [
         (1, None),
         (2, NOW - 7_000),
@@ -75,17 +76,17 @@ def test_brokers_that_do_not_answer_are_told_with_the_time_of_their_last_answer(
 
 def test_a_cluster_is_away_when_none_of_its_brokers_answers_whatever_the_last_look_found() -> None:
     away = {Address("h", 9001): GONE, Address("h", 9002): Reach(NOW - 6_000, 2, "refused"), Address("h", 9003): GONE}
-    (cluster,) = topology(NOW, [], [TWO], {"two": _seen()}, [], away).clusters
+    (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], away).clusters
     assert (cluster.state, cluster.away_since_ms, cluster.seen_ms) == ("AWAY", NOW - 6_000, NOW)
     assert cluster.message == "None of its brokers answers: refused"
 
 
 def test_of_a_cluster_that_was_never_seen_the_bootstrap_addresses_decide() -> None:
-    (cluster,) = topology(NOW, [], [FAR], {}, [], {Address("y", 1): GONE}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [FAR], {}, [], {Address("y", 1): GONE}).clusters
     assert (cluster.state, cluster.away_since_ms) == ("AWAY", NOW - 7_000)
 
 
 def test_a_look_that_fails_for_good_is_told_with_the_time_of_the_last_good_one() -> None:
     seen = ClusterSeen(state=ClusterState.AWAY, message="Another cluster answers", seen_ms=NOW - 9_000, failed=2)
-    (cluster,) = topology(NOW, [], [TWO], {"two": seen}, [], {}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": seen}, [], {}).clusters
     assert (cluster.state, cluster.message, cluster.away_since_ms) == ("AWAY", "Another cluster answers", NOW - 9_000)

@@ -12,6 +12,7 @@ from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch, Verdict
 from isthmus_linker.core.topic_configs import config_changes
+from isthmus_model.clocks import MonotonicMs
 from isthmus_model.filters import GROUP_FILTERS, TOPIC_FILTERS, parse_filters
 from isthmus_wire.extensions.links import LinkError, LinkState
 from isthmus_wire.extensions.mirrors import MirrorError
@@ -77,10 +78,10 @@ def test_a_star_means_all_names_and_malformed_filters_are_refused() -> None:
 def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> None:
     watch, mirrored = SourceWatch(), SourceTopic(ONE, 4)
     failure = Failure(MirrorError.SOURCE_TOPIC_MAY_BE_DELETED, "the source does not know the topic")
-    assert watch.seen(None, mirrored, 0, 1_000) == Verdict()
-    assert watch.seen(mirrored, mirrored, 900, 1_000) == Verdict()
-    assert watch.seen(None, mirrored, 1_000, 1_000) == Verdict()
-    assert watch.seen(None, mirrored, 2_000, 1_000) == Verdict(failure)
+    assert watch.seen(None, mirrored, MonotonicMs(0), 1_000) == Verdict()
+    assert watch.seen(mirrored, mirrored, MonotonicMs(900), 1_000) == Verdict()
+    assert watch.seen(None, mirrored, MonotonicMs(1_000), 1_000) == Verdict()
+    assert watch.seen(None, mirrored, MonotonicMs(2_000), 1_000) == Verdict(failure)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +93,14 @@ def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> 
     ],
 )
 def test_what_is_wrong_has_a_name(found: SourceTopic | None, error: MirrorError) -> None:
-    verdict = SourceWatch().seen(found, SourceTopic(ONE, 4), 0, 0)
+    verdict = SourceWatch().seen(found, SourceTopic(ONE, 4), MonotonicMs(0), 0)
     assert verdict.failure is not None
     assert verdict.failure.error is error
 
 
 def test_growth_is_followed_and_sources_without_ids_are_believed() -> None:
-    assert SourceWatch().seen(SourceTopic(ONE, 6), SourceTopic(ONE, 4), 0, 0) == Verdict(grow_to=6)
-    assert SourceWatch().seen(SourceTopic(None, 4), SourceTopic(ONE, 4), 0, 0) == Verdict()
+    assert SourceWatch().seen(SourceTopic(ONE, 6), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict(grow_to=6)
+    assert SourceWatch().seen(SourceTopic(None, 4), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict()
 
 
 def test_a_link_is_unavailable_after_some_failures_in_a_row_and_back_at_once() -> None:

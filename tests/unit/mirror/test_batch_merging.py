@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_mirror.core.batch_merging import join
 from isthmus_mirror.core.partition import News, PartitionCopy
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
     HEADER_SIZE,
@@ -60,7 +61,7 @@ def test_what_cannot_be_read_cannot_be_joined() -> None:
 def waiting(*batches_of: memoryview) -> PartitionCopy:
     copy = placed()
     data = b"".join(map(bytes, batches_of))
-    copy.fetched(120, News(memoryview(data), 200, NOW), NOW)
+    copy.fetched(120, News(memoryview(data), 200, NOW), MonotonicMs(NOW))
     return copy
 
 
@@ -68,7 +69,7 @@ def test_small_batches_that_wait_go_as_one_to_a_broker_that_takes_one() -> None:
     copy = waiting(*(batch(120 + 2 * number, values=2) for number in range(5)))
     sent = send(copy)
     assert [(out.base, out.count, out.first, out.next) for out in sent.batches] == [(20, 10, 120, 130)]
-    copy.appended(sent, 20, -1, NOW)
+    copy.appended(sent, 20, -1, MonotonicMs(NOW))
     assert (copy.map.end, copy.map.to_downstream(129), copy.held) == (30, 29, 0)
 
 
@@ -85,10 +86,10 @@ def test_few_batches_and_those_of_another_codec_stay_as_they_are() -> None:
 
 def test_what_was_too_large_is_sent_as_it_came() -> None:
     copy = waiting(*(batch(120 + number) for number in range(5)))
-    copy.append_refused(send(copy), NOW, is_too_large=True)
+    copy.append_refused(send(copy), MonotonicMs(NOW), is_too_large=True)
     at_the_same_place(copy)
     later = NOW + 10_000
-    copy.fetched(120, News(memoryview(b"".join(bytes(batch(120 + n)) for n in range(5))), 200, NOW), later)
-    sent = copy.next_append(later, chained=False)
+    copy.fetched(120, News(memoryview(b"".join(bytes(batch(120 + n)) for n in range(5))), 200, NOW), MonotonicMs(later))
+    sent = copy.next_append(MonotonicMs(later), chained=False)
     assert sent is not None
     assert sent.batches[0].count == 1

@@ -6,6 +6,7 @@ from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import News, PartitionCopy, Placed, SourceRange, Stage, Tail
 from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Jump, Jumps, Kind, Mark, Settled, settle, still_needed
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch
 
@@ -31,39 +32,39 @@ def batch(base: int, producer_id: int = -1, values: int = 1) -> memoryview:
 
 
 def send(copy: PartitionCopy, *, chained: bool = False) -> Stretch:
-    sent = copy.next_append(NOW, chained=chained)
+    sent = copy.next_append(MonotonicMs(NOW), chained=chained)
     assert sent is not None
     return sent
 
 
 def fetched(copy: PartitionCopy, *bases: int) -> None:
     data = b"".join(bytes(batch(base)) for base in bases)
-    copy.fetched(copy.map.next_upstream, News(memoryview(data), bases[-1] + 1, NOW), NOW)
+    copy.fetched(copy.map.next_upstream, News(memoryview(data), bases[-1] + 1, NOW), MonotonicMs(NOW))
 
 
 def test_a_copy_goes_on_where_its_log_and_its_jumps_say() -> None:
     copy = placed()
-    assert copy.fetch_at(NOW) == (120, -1)
+    assert copy.fetch_at(MonotonicMs(NOW)) == (120, -1)
     fetched(copy, 120, 121)
     assert copy.jumps_to_record() == []
     sent = send(copy)
-    assert (sent.base, len(sent.batches), copy.next_append(NOW, chained=False)) == (20, 1, None)
-    copy.appended(sent, 20, -1, NOW)
-    copy.appended(send(copy), 21, -1, NOW)
+    assert (sent.base, len(sent.batches), copy.next_append(MonotonicMs(NOW), chained=False)) == (20, 1, None)
+    copy.appended(sent, 20, -1, MonotonicMs(NOW))
+    copy.appended(send(copy), 21, -1, MonotonicMs(NOW))
     assert (copy.map.end, copy.has_all, copy.map.to_downstream(121)) == (22, True, 21)
 
 
 def test_a_gap_is_recorded_before_its_batch_is_sent_and_certain_when_it_came() -> None:
     copy = placed()
     fetched(copy, 125)
-    assert copy.next_append(NOW, chained=False) is None
+    assert copy.next_append(MonotonicMs(NOW), chained=False) is None
     (jump,) = copy.jumps_to_record()
     assert (jump.mark.base, jump.runs, copy.jumps_to_confirm()) == (20, (Run(125, 20),), [])
     copy.recorded([jump])
     sent = send(copy)
-    copy.appended(sent, 20, 999, NOW)
+    copy.appended(sent, 20, 999, MonotonicMs(NOW))
     assert copy.stage is Stage.CHECK
-    copy.checked(sent, sent.batches[0].crc, NOW)
+    copy.checked(sent, sent.batches[0].crc, MonotonicMs(NOW))
     assert (copy.map.to_downstream(121), copy.map.to_upstream(20)) == (20, 125)
     assert copy.jumps_to_confirm() == [jump]
     copy.confirmed([jump])
@@ -75,34 +76,34 @@ def test_batches_behind_batches_go_together_up_to_what_is_not_recorded() -> None
     fetched(copy, 120, 121, 125)
     sent = send(copy, chained=True)
     assert (sent.base, sent.after_crc, len(sent.batches)) == (20, 99, 2)
-    assert copy.next_append(NOW, chained=True) is None
+    assert copy.next_append(MonotonicMs(NOW), chained=True) is None
     copy.recorded(copy.jumps_to_record())
     more = send(copy, chained=True)
     assert (more.base, more.after_crc) == (22, sent.batches[-1].crc)
-    assert copy.next_append(NOW, chained=False) is None
+    assert copy.next_append(MonotonicMs(NOW), chained=False) is None
 
 
 def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
     copy = placed()
     fetched(copy, 120)
     first = send(copy, chained=True)
-    fetched_at = copy.fetch_at(NOW)
+    fetched_at = copy.fetch_at(MonotonicMs(NOW))
     assert fetched_at == (121, -1)
-    copy.fetched(121, News(batch(121), 122, NOW), NOW)
+    copy.fetched(121, News(batch(121), 122, NOW), MonotonicMs(NOW))
     second = send(copy, chained=True)
-    copy.followed(second, NOW)
+    copy.followed(second, MonotonicMs(NOW))
     assert copy.map.end == 20
-    copy.followed(first, NOW)
+    copy.followed(first, MonotonicMs(NOW))
     assert copy.map.end == 22
 
 
 def test_an_append_that_is_not_answered_is_given_up_when_another_leads() -> None:
     copy = placed()
     fetched(copy, 120)
-    assert not copy.is_overdue(NOW + 10_000)
+    assert not copy.is_overdue(MonotonicMs(NOW + 10_000))
     send(copy, chained=True)
-    assert (copy.is_overdue(NOW + 1_000), copy.is_overdue(NOW + 10_000)) == (False, True)
-    copy.leader_moved(NOW)
+    assert (copy.is_overdue(MonotonicMs(NOW + 1_000)), copy.is_overdue(MonotonicMs(NOW + 10_000))) == (False, True)
+    copy.leader_moved(MonotonicMs(NOW))
     assert copy.stage is Stage.PLACE
 
 
@@ -110,10 +111,10 @@ def test_one_refused_stretch_puts_all_in_doubt() -> None:
     copy = placed()
     fetched(copy, 120)
     first = send(copy, chained=True)
-    copy.fetched(121, News(batch(121), 122, NOW), NOW)
+    copy.fetched(121, News(batch(121), 122, NOW), MonotonicMs(NOW))
     second = send(copy, chained=True)
-    copy.append_refused(first, NOW)
-    copy.followed(second, NOW)
+    copy.append_refused(first, MonotonicMs(NOW))
+    copy.followed(second, MonotonicMs(NOW))
     assert (copy.stage, copy.map.end, copy.held) == (Stage.PLACE, 20, 0)
 
 
@@ -125,14 +126,14 @@ def test_a_copy_that_somebody_else_writes_to_is_refused(tail: Tail) -> None:
 def test_an_append_that_came_elsewhere_ends_the_copy() -> None:
     copy = placed()
     fetched(copy, 120)
-    copy.appended(send(copy), 21, -1, NOW)
+    copy.appended(send(copy), 21, -1, MonotonicMs(NOW))
     assert copy.failure == "a batch for offset 20 of the copy came to 21: somebody else writes to it"
 
 
 def test_batches_that_came_from_the_target_never_go_back() -> None:
     copy = placed(end=0)
-    copy.source_has(SourceRange(0, 0, 1), NOW)
-    copy.fetched(0, News(batch(0, BACK), 1, NOW), NOW)
+    copy.source_has(SourceRange(0, 0, 1), MonotonicMs(NOW))
+    copy.fetched(0, News(batch(0, BACK), 1, NOW), MonotonicMs(NOW))
     assert copy.failure == "the source's topic is itself a copy of the target's: it is not sent back"
 
 
@@ -140,18 +141,18 @@ def test_a_source_that_lost_what_was_copied_ends_the_copy() -> None:
     for news in (News(memoryview(b""), 110, NOW, (), (3, 110)), None):
         copy = placed()
         if news is not None:
-            copy.fetched(120, news, NOW)
+            copy.fetched(120, news, MonotonicMs(NOW))
         else:
-            copy.fetch_refused(120, ErrorCode.offset_out_of_range, NOW)
-            copy.source_has(SourceRange(0, 0, 110), NOW)
+            copy.fetch_refused(120, ErrorCode.offset_out_of_range, MonotonicMs(NOW))
+            copy.source_has(SourceRange(0, 0, 110), MonotonicMs(NOW))
         assert "110" in copy.failure
 
 
 def test_a_gap_of_retention_is_counted_and_crossed() -> None:
     copy = placed()
-    copy.fetch_refused(120, ErrorCode.offset_out_of_range, NOW)
-    copy.source_has(SourceRange(150, 150, 160), NOW)
-    assert (copy.counters.gap_offsets, copy.fetch_at(NOW)) == (30, (150, -1))
+    copy.fetch_refused(120, ErrorCode.offset_out_of_range, MonotonicMs(NOW))
+    copy.source_has(SourceRange(150, 150, 160), MonotonicMs(NOW))
+    assert (copy.counters.gap_offsets, copy.fetch_at(MonotonicMs(NOW))) == (30, (150, -1))
 
 
 def kept(proposed: tuple[Jump, ...] = (), certain: tuple[Jump, ...] = ()) -> Jumps:

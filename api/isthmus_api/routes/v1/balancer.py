@@ -7,6 +7,7 @@ import asyncio
 from isthmus_balancer.core.plan import Goal, Plan
 from isthmus_balancer.core.planner import make_plan
 from isthmus_balancer.edge.monitor import observe
+from isthmus_model.clocks import WallMs
 from pydantic import BaseModel, Field
 
 from isthmus_api.models import Shape, Wanted
@@ -104,7 +105,7 @@ async def make_balancer_plan(call: Call, path: ClusterPath, body: PlanWanted) ->
     return _told(path.cluster_id, call.parts.now_ms(), plan)
 
 
-def _told(cluster_id: str, now_ms: int, plan: Plan) -> PlanData:
+def _told(cluster_id: str, now_ms: WallMs, plan: Plan) -> PlanData:
     before, after = (
         [
             BrokerLoadData(

@@ -10,6 +10,7 @@ from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replic
 from isthmus_client.client import Client
 from isthmus_client.errors import NotSupported
 from isthmus_client.metadata import Partition, Topic, TopicPartition
+from isthmus_model.clocks import WallMs
 
 from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.problems import Problem
@@ -106,7 +107,9 @@ def _silent(broker: int) -> ReplicaStatus:
     return ReplicaStatus(broker, False, False, False, False, False, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN)
 
 
-def _data(call: Call, cluster_id: str, partition: TopicPartition, one: ReplicaStatus, now_ms: int) -> ReplicaStatusData:
+def _data(
+    call: Call, cluster_id: str, partition: TopicPartition, one: ReplicaStatus, now_ms: WallMs
+) -> ReplicaStatusData:
     topic, index = partition
     here = ("clusters", cluster_id, "topics", topic, "partitions", index, "replica-status")
     crn = ("kafka", cluster_id, "topic", topic, "partition", index, "replica", one.broker)
@@ -129,5 +132,5 @@ def _data(call: Call, cluster_id: str, partition: TopicPartition, one: ReplicaSt
     )
 
 
-def _time(now_ms: int, ago_ms: int) -> int:
+def _time(now_ms: WallMs, ago_ms: int) -> int:
     return _UNKNOWN if ago_ms < 0 else now_ms - ago_ms

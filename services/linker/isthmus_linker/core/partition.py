@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
@@ -155,11 +156,11 @@ class PartitionCopy:
 
     # -- what to do ----------------------------------------------------------------------------------------------------------
 
-    def asks(self, stage: Stage, now_ms: int) -> bool:
+    def asks(self, stage: Stage, now_ms: MonotonicMs) -> bool:
         """Whether it wants to know now what this stage needs."""
         return self.stage is stage and now_ms >= self._retry_ms
 
-    def fetch_at(self, now_ms: int) -> FetchAt | None:
+    def fetch_at(self, now_ms: MonotonicMs) -> FetchAt | None:
         """Where to fetch from now; None while it has enough to append or pauses."""
         if self.stage is not Stage.COPY or self.is_full or now_ms < self._retry_ms:
             return None
@@ -180,7 +181,7 @@ class PartitionCopy:
         """The source's offset before which the copy has all that the source still has: beyond its own end where retention took the rest."""
         return self.end if self._chunks or self.stage is not Stage.COPY else max(self.end, self._position)
 
-    def next_append(self, now_ms: int) -> Append | None:
+    def next_append(self, now_ms: MonotonicMs) -> Append | None:
         """What to send now; it is taken as sent until `appended`, `append_refused` or `append_lost`."""
         if self.stage is not Stage.COPY or self._appending is not None:
             return None
@@ -194,14 +195,14 @@ class PartitionCopy:
         self._appending = Append(chunk, self.end, start, self.source_epoch, owed_to)
         return self._appending
 
-    def _owes_telling(self, now_ms: int) -> bool:
+    def _owes_telling(self, now_ms: MonotonicMs) -> bool:
         if self.heard_ms == self._told_of_ms:
             return False  # nothing new was heard: the destination shall not believe otherwise
         return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + TELL_MS
 
     # -- the destination -----------------------------------------------------------------------------------------------------
 
-    def destination_ends(self, log: EndOfLog, committed: int, now_ms: int) -> None:
+    def destination_ends(self, log: EndOfLog, committed: int, now_ms: MonotonicMs) -> None:
         """The destination said where its log ends, and up to where every in-sync replica has it."""
         if self.stage is not Stage.ASK_DESTINATION:
             return
@@ -244,7 +245,7 @@ class PartitionCopy:
         self._chunks.popleft().release()
         self.end, self._begin = chunk.next, UNKNOWN
 
-    def append_refused(self, append: Append, code: ErrorCode, log: EndOfLog, now_ms: int) -> None:
+    def append_refused(self, append: Append, code: ErrorCode, log: EndOfLog, now_ms: MonotonicMs) -> None:
         """The destination did not take it, and said why."""
         if not self._answers(append):
             return
@@ -256,16 +257,16 @@ class PartitionCopy:
             self.needs_epoch_above = max(append.source_epoch, epoch)
         self._in_doubt(now_ms)
 
-    def append_lost(self, append: Append, now_ms: int) -> None:
+    def append_lost(self, append: Append, now_ms: MonotonicMs) -> None:
         """Nobody knows whether the destination has it."""
         if self._answers(append):
             self._in_doubt(now_ms)
 
-    def is_overdue(self, now_ms: int) -> bool:
+    def is_overdue(self, now_ms: MonotonicMs) -> bool:
         """Whether the append under way should have been answered: who leads may hang, and another may lead."""
         return self._appending is not None and now_ms > self._told_ms + APPEND_OVERDUE_MS
 
-    def leader_moved(self, now_ms: int) -> None:
+    def leader_moved(self, now_ms: MonotonicMs) -> None:
         """Another leads at the destination: what the one before answers to an append is not worth waiting for."""
         if self.stage is Stage.COPY and self._appending is not None:
             self._in_doubt(now_ms)
@@ -277,14 +278,14 @@ class PartitionCopy:
         self._appending = None
         return self.stage is Stage.COPY
 
-    def _in_doubt(self, now_ms: int) -> None:
+    def _in_doubt(self, now_ms: MonotonicMs) -> None:
         self._drop_chunks()
         self.stage = Stage.ASK_DESTINATION
         self._pause(now_ms)
 
     # -- the source ----------------------------------------------------------------------------------------------------------
 
-    def source_has(self, found: SourceRange, now_ms: int) -> None:
+    def source_has(self, found: SourceRange, now_ms: MonotonicMs) -> None:
         """The source said which offsets it has: for a new copy, or because a fetch was out of its range."""
         if self.stage is not Stage.ASK_SOURCE:
             return
@@ -301,7 +302,7 @@ class PartitionCopy:
             message = f"the source's log does not hold offset {self._position} after epoch {self._last_epoch} any more"
             self._suspect_truncation(found.leader_epoch, message, now_ms)
 
-    def _suspect_truncation(self, leader_epoch: int, message: str, now_ms: int) -> None:
+    def _suspect_truncation(self, leader_epoch: int, message: str, now_ms: MonotonicMs) -> None:
         """A leader that was deposed long ago does not know better: asked again, another one will answer."""
         if not UNKNOWN < leader_epoch < self._last_epoch:
             self.fail(MirrorError.UNEXPECTED_TRUNCATION, message)
@@ -315,7 +316,7 @@ class PartitionCopy:
         self.stage = Stage.COPY
         self._pause(now_ms)
 
-    def fetched(self, asked: FetchAt, news: News, now_ms: int) -> Chunk | None:
+    def fetched(self, asked: FetchAt, news: News, now_ms: MonotonicMs) -> Chunk | None:
         """The source's answer; the chunk that it made, if any."""
         if not self._asks_now(asked) or self.is_full:
             return None
@@ -353,12 +354,12 @@ class PartitionCopy:
     def _begins_here(self) -> bool:
         return self._begin != UNKNOWN and not self._chunks
 
-    def _heard(self, news: News, now_ms: int) -> None:
+    def _heard(self, news: News, now_ms: MonotonicMs) -> None:
         self.high_watermark = news.high_watermark
         self.source_epoch = max(self.source_epoch, news.leader_epoch)
         self.no_news(now_ms)
 
-    def no_news(self, now_ms: int) -> None:
+    def no_news(self, now_ms: MonotonicMs) -> None:
         """The source has told that it is as it was."""
         self.heard_ms = now_ms
         if self.high_watermark > self.reached and self._mark is None:
@@ -371,7 +372,7 @@ class PartitionCopy:
         if self.has_all:
             self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)
 
-    def fetch_refused(self, asked: FetchAt, code: ErrorCode, leader_epoch: int, now_ms: int) -> None:
+    def fetch_refused(self, asked: FetchAt, code: ErrorCode, leader_epoch: int, now_ms: MonotonicMs) -> None:
         """The source, in the epoch that the fetch named, did not answer with records."""
         if not self._asks_now(asked):
             return
@@ -383,7 +384,7 @@ class PartitionCopy:
             return
         self._pause(now_ms)
 
-    def asking_failed(self, now_ms: int) -> None:
+    def asking_failed(self, now_ms: MonotonicMs) -> None:
         """What it asked for was not answered."""
         self._pause(now_ms)
 
@@ -405,14 +406,14 @@ class PartitionCopy:
             chunk.release()
         self._chunks.clear()
 
-    def _pause(self, now_ms: int) -> None:
+    def _pause(self, now_ms: MonotonicMs) -> None:
         self.counters.errors += 1
         self._failures += 1
         self._retry_ms = now_ms + min(
             BACKOFF_FIRST_MS << min(self._failures - 1, 16), max(self.backoff_max_ms, BACKOFF_FIRST_MS)
         )
 
-    def lag_ms(self, now_ms: int) -> int:
+    def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
         if self.has_all and now_ms - self.heard_ms <= CONTACT_MS:
             return 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.extensions.mirrors import MirrorError
 
 from isthmus_linker.core.partition import Failure
@@ -31,7 +32,9 @@ class SourceWatch:
 
     _wrong_since_ms: int = _FINE
 
-    def seen(self, found: SourceTopic | None, mirrored: SourceTopic, now_ms: int, retry_timeout_ms: int) -> Verdict:
+    def seen(
+        self, found: SourceTopic | None, mirrored: SourceTopic, now_ms: MonotonicMs, retry_timeout_ms: int
+    ) -> Verdict:
         """`found` is what the source has under the name now, `mirrored` what the destination knows of it."""
         failure = _wrong(found, mirrored)
         if failure is None:

@@ -16,9 +16,11 @@ from isthmus_client.admin.mirrors import raise_leader_epochs
 from isthmus_client.append_mirrored import Batches, LogEnd, append_to, progress
 from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
+from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 
 from isthmus_linker.core.epochs import epoch_floor
@@ -124,7 +126,7 @@ class LinkCopier:
 
     async def _find_leaders(self) -> None:
         sources = [target.wanted.source for target in self.targets.values()]
-        now, led_before = now_ms(), self._leads_destination
+        now, led_before = monotonic_ms(), self._leads_destination
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
             self._destination.suspect(RequestTimedOut("an append is not answered"))
         self._leads_source, self._leads_destination = await asyncio.gather(
@@ -134,7 +136,7 @@ class LinkCopier:
         for partition, leader in led_before.items():
             target = self.targets.get(partition)
             if target is not None and self._leads_destination.get(partition) != leader:
-                target.copy.leader_moved(now_ms())
+                target.copy.leader_moved(monotonic_ms())
 
     async def _leaders(
         self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int], side: str
@@ -204,7 +206,7 @@ class LinkCopier:
         return known is None or None in (known.topic_id, wanted.source_id) or known.topic_id == wanted.source_id
 
     def _fetchable(self, targets: Sequence[Target]) -> list[tuple[Target, FetchAt]]:
-        now = now_ms()
+        now = monotonic_ms()
         return [(target, at) for target in targets if (at := target.copy.fetch_at(now)) is not None]
 
     def _limits(self, targets: Sequence[Target]) -> FetchLimits:
@@ -235,7 +237,7 @@ class LinkCopier:
         answer = await fetch_from(
             self._source, broker, at, limits, session=session, lane=f"fetch for link {self._name}"
         )
-        now = now_ms()
+        now = monotonic_ms()
         chunks = [
             chunk
             for target, place in wanted
@@ -254,7 +256,7 @@ class LinkCopier:
         place: FetchAt,
         asked: FetchFrom,
         answer: Mapping[TopicPartition, Fetched | Refused],
-        now: int,
+        now: MonotonicMs,
     ) -> Chunk | None:
         got = answer.get(target.wanted.source)
         if got is None:
@@ -288,7 +290,7 @@ class LinkCopier:
 
     def _appendable(self, broker: int) -> list[tuple[Target, Append]]:
         """What can be sent now; what would make the request too long waits for the next."""
-        now, size = now_ms(), 0
+        now, size = monotonic_ms(), 0
         batch: list[tuple[Target, Append]] = []
         for partition, target in self.targets.items():
             if self._leads_destination.get(partition) != broker:
@@ -323,7 +325,7 @@ class LinkCopier:
             self._changed.ring()
         else:
             self._failing.discard(broker)
-        now = now_ms()
+        now = monotonic_ms()
         for target, sent in batch:
             answer = answers.get(target.wanted.destination)
             if answer is None:
@@ -338,7 +340,7 @@ class LinkCopier:
         known = self._destination.view.topics.get(wanted.destination.topic)
         return known is not None and known.topic_id == wanted.topic_id
 
-    def _answered(self, target: Target, sent: Append, answer: LogEnd, now: int) -> None:
+    def _answered(self, target: Target, sent: Append, answer: LogEnd, now: MonotonicMs) -> None:
         log = EndOfLog(answer.log_end, answer.last_epoch)
         if answer.refused is None:
             target.copy.appended(sent, log)
@@ -360,7 +362,7 @@ class LinkCopier:
             group.create_task(self._ask_source(targets))
 
     def _claim(self, stage: Stage, leader: Callable[[Target], int | None]) -> Iterable[list[Target]]:
-        now = now_ms()
+        now = monotonic_ms()
         claimed: dict[int | None, list[Target]] = {}
         for target in self.targets.values():
             if not target.is_asking and target.copy.asks(stage, now):
@@ -370,7 +372,7 @@ class LinkCopier:
 
     async def _ask_destination(self, targets: Sequence[Target]) -> None:
         answers = await progress(self._destination, [target.wanted.destination for target in targets])
-        now = now_ms()
+        now = monotonic_ms()
         for target in targets:
             target.is_asking = False
             answer = answers[target.wanted.destination]
@@ -387,7 +389,7 @@ class LinkCopier:
         assert self._settings is not None
         wanted = [target.wanted.source for target in targets]
         answers = await source_ranges(self._source, wanted, self._settings.start)
-        now = now_ms()
+        now = monotonic_ms()
         for target in targets:
             target.is_asking = False
             answer = answers[target.wanted.source]
@@ -438,11 +440,6 @@ class LinkCopier:
         for refused in outcomes.values():
             if refused is not None:
                 logger.warning("link %s: %s", self._name, refused)
-
-
-def now_ms() -> int:
-    """A clock that never goes back."""
-    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:

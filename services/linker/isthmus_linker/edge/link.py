@@ -15,6 +15,7 @@ from isthmus_client.admin.links import report_link
 from isthmus_client.admin.mirrors import alter_mirrors, refusal
 from isthmus_client.append_mirrored import progress
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, RequestTimedOut
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.work_sharing import Share
@@ -29,7 +30,7 @@ from isthmus_linker.core.link_health import Health, LinkHealth
 from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
 from isthmus_linker.edge.budget import Budget
-from isthmus_linker.edge.copier import LinkCopier, now_ms
+from isthmus_linker.edge.copier import LinkCopier
 from isthmus_linker.edge.offset_sync import extents, sync_group_offsets
 from isthmus_linker.edge.outcome import FINE, INTERNAL_ERROR, Outcome
 from isthmus_linker.edge.plan import LinkPlan
@@ -110,8 +111,8 @@ class LinkRunner:
             if failed is None:
                 await asyncio.sleep(period / 1000)
                 continue
-            if now_ms() - counted_ms >= period:
-                counted_ms = now_ms()
+            if monotonic_ms() - counted_ms >= period:
+                counted_ms = monotonic_ms()
                 self.health.missed(*failed, self.plan.settings.availability_failures)
                 logger.warning("link %s: the source does not answer: %s", self.plan.name, failed[1])
             await asyncio.sleep(min(period, _RECHECK_MS) / 1000)
@@ -243,7 +244,9 @@ class LinkRunner:
             known = view.topics.get(mirror.source_topic)
             found = None if known is None else SourceTopic(known.topic_id, len(known.partitions))
             mirrored = SourceTopic(mirror.source_topic_id, mirror.partitions)
-            verdict = self._watches[mirror.topic].seen(found, mirrored, now_ms(), self.plan.settings.retry_timeout_ms)
+            verdict = self._watches[mirror.topic].seen(
+                found, mirrored, monotonic_ms(), self.plan.settings.retry_timeout_ms
+            )
             if verdict.failure is not None:
                 await self._fail(mirror.topic, verdict.failure)
             elif verdict.grow_to is not None:

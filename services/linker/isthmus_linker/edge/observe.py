@@ -1,17 +1,17 @@
 """What a worker tells of its work: metrics as they are when asked, and samples of lag."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_model.lag_samples import CopyKind, LagSample
 from isthmus_wire.extensions.links import LinkState
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from isthmus_linker.edge.copier import Target, now_ms
+from isthmus_linker.edge.copier import Target
 from isthmus_linker.edge.link import LinkRunner
 
 _BY_PARTITION: Final = ("link", "topic", "partition")
@@ -53,7 +53,7 @@ def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
     seconds = GaugeMetricFamily(
         "isthmus_link_lag_seconds", "How long ago the copy had all that its source had", labels=_BY_PARTITION
     )
-    now = now_ms()
+    now = monotonic_ms()
     for link, target in targets:
         labels, copy = _labels(link, target), target.copy
         if copy.end >= 0 and copy.high_watermark >= 0:
@@ -87,7 +87,7 @@ def _labels(link: str, target: Target) -> tuple[str, str, str]:
 
 def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
     """One for each partition of which both ends are known."""
-    now, at = now_ms(), int(time.time() * 1000)
+    now, at = monotonic_ms(), wall_ms()
     for partition, target in runner.copier.targets.items():
         copy, source = target.copy, target.wanted.source
         if copy.end < 0 or copy.high_watermark < 0:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
@@ -124,11 +125,11 @@ class PartitionCopy:
 
     # -- what to do ----------------------------------------------------------------------------------------------------------
 
-    def asks(self, stage: Stage, now_ms: int) -> bool:
+    def asks(self, stage: Stage, now_ms: MonotonicMs) -> bool:
         """Whether it wants to know now what this stage needs."""
         return self.stage is stage and now_ms >= self._retry_ms
 
-    def fetch_at(self, now_ms: int) -> tuple[int, int] | None:
+    def fetch_at(self, now_ms: MonotonicMs) -> tuple[int, int] | None:
         """The offset to fetch from now, and the epoch of the batch before it; None while it has enough or pauses."""
         if self.stage is not Stage.COPY or self.is_full or now_ms < self._retry_ms:
             return None
@@ -184,7 +185,7 @@ class PartitionCopy:
         done = set(jumps)
         self._landed = [jump for jump in self._landed if jump not in done]
 
-    def next_append(self, now_ms: int, *, chained: bool) -> Stretch | None:
+    def next_append(self, now_ms: MonotonicMs, *, chained: bool) -> Stretch | None:
         """What to send now to a broker that takes batches behind a batch, or does not; under way until it is answered or lost."""
         if self.stage is not Stage.COPY or now_ms < self._retry_ms:
             return None
@@ -192,7 +193,7 @@ class PartitionCopy:
             self._waits_ms = now_ms
         return self._outbox.next(self._end_crc, chained=chained)
 
-    def is_overdue(self, now_ms: int) -> bool:
+    def is_overdue(self, now_ms: MonotonicMs) -> bool:
         """Whether an append should have been answered: who leads may hang, and another may lead."""
         return self._outbox.is_waiting and now_ms > self._waits_ms + APPEND_OVERDUE_MS
 
@@ -223,7 +224,7 @@ class PartitionCopy:
             self._position, self.stage = UNKNOWN, Stage.ASK_SOURCE
         self._caught_up()
 
-    def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
+    def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: MonotonicMs) -> None:
         """An ordinary broker took the batch, or has it already.
 
         A repeat is answered with the timestamp of the batch that is there, which may be another mirror's of the same length.
@@ -242,7 +243,7 @@ class PartitionCopy:
         """The batch whose place in the copy is to be looked at."""
         return self._checking if self.stage is Stage.CHECK else None
 
-    def checked(self, sent: Stretch, crc: int | None, now_ms: int) -> None:
+    def checked(self, sent: Stretch, crc: int | None, now_ms: MonotonicMs) -> None:
         """The checksum of the batch that begins where it was sent to; None when none does."""
         if self.stage is not Stage.CHECK or self._checking is not sent:
             return
@@ -252,7 +253,7 @@ class PartitionCopy:
         else:
             self._in_doubt(now_ms)
 
-    def followed(self, sent: Stretch, now_ms: int) -> None:
+    def followed(self, sent: Stretch, now_ms: MonotonicMs) -> None:
         """A broker that takes batches behind a batch took them."""
         if self._awaits(sent):
             self._waits_ms = now_ms
@@ -273,13 +274,13 @@ class PartitionCopy:
             self.counters.records += out.count
         self._caught_up()
 
-    def append_refused(self, sent: Stretch, now_ms: int, *, is_too_large: bool = False) -> None:
+    def append_refused(self, sent: Stretch, now_ms: MonotonicMs, *, is_too_large: bool = False) -> None:
         """The target did not take it, or nobody knows whether it did."""
         if self._awaits(sent):
             self._outbox.joins = self._outbox.joins and not is_too_large
             self._in_doubt(now_ms)
 
-    def leader_moved(self, now_ms: int) -> None:
+    def leader_moved(self, now_ms: MonotonicMs) -> None:
         """Another leads at the target: what the one before answers to an append is not worth waiting for."""
         if self.stage is Stage.COPY and self._outbox.is_waiting:
             self._in_doubt(now_ms)
@@ -288,19 +289,19 @@ class PartitionCopy:
         """Whether an answer is about what is under way, and not about what was given up since."""
         return self.stage is Stage.COPY and self._outbox.is_under_way(sent)
 
-    def found_end(self, end: int, now_ms: int) -> None:
+    def found_end(self, end: int, now_ms: MonotonicMs) -> None:
         """Where the copy ends, asked while there was nothing to append: a mirror that should be gone may have had requests under way."""
         if self.stage is Stage.COPY and not self._outbox and end > self.map.end:
             self._in_doubt(now_ms)
 
-    def _in_doubt(self, now_ms: int) -> None:
+    def _in_doubt(self, now_ms: MonotonicMs) -> None:
         self._drop()
         self.stage = Stage.PLACE
         self._pause(now_ms)
 
     # -- the source ----------------------------------------------------------------------------------------------------------
 
-    def source_has(self, found: SourceRange, now_ms: int) -> None:
+    def source_has(self, found: SourceRange, now_ms: MonotonicMs) -> None:
         """The source said which offsets it has: for a new copy, or because a fetch was out of its range."""
         if self.stage is not Stage.ASK_SOURCE:
             return
@@ -318,7 +319,7 @@ class PartitionCopy:
             self._pause(now_ms)
         self.stage = Stage.COPY
 
-    def fetched(self, asked: int, news: News, now_ms: int) -> int:
+    def fetched(self, asked: int, news: News, now_ms: MonotonicMs) -> int:
         """The source's answer; how many bytes of it are held."""
         if self.stage is not Stage.COPY or asked != self._position or self.is_full:
             return 0
@@ -369,7 +370,7 @@ class PartitionCopy:
             )
         )  # fmt: skip
 
-    def no_news(self, now_ms: int) -> None:
+    def no_news(self, now_ms: MonotonicMs) -> None:
         """The source has told that it is as it was."""
         self.heard_ms = now_ms
         if self.source_end > self.reached and self._mark is None:
@@ -382,7 +383,7 @@ class PartitionCopy:
         if self.has_all:
             self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)
 
-    def fetch_refused(self, asked: int, code: ErrorCode, now_ms: int) -> None:
+    def fetch_refused(self, asked: int, code: ErrorCode, now_ms: MonotonicMs) -> None:
         """The source did not answer with records."""
         if self.stage is not Stage.COPY or asked != self._position:
             return
@@ -391,7 +392,7 @@ class PartitionCopy:
         else:
             self._pause(now_ms)
 
-    def asking_failed(self, now_ms: int) -> None:
+    def asking_failed(self, now_ms: MonotonicMs) -> None:
         """What it asked for was not answered."""
         self._pause(now_ms)
 
@@ -411,12 +412,12 @@ class PartitionCopy:
         self._checking = None
         self._outbox.drop()
 
-    def _pause(self, now_ms: int) -> None:
+    def _pause(self, now_ms: MonotonicMs) -> None:
         self.counters.errors += 1
         self._failures += 1
         self._retry_ms = now_ms + min(BACKOFF_FIRST_MS << min(self._failures - 1, 16), BACKOFF_MAX_MS)
 
-    def lag_ms(self, now_ms: int) -> int:
+    def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
         if self.has_all and now_ms - self.heard_ms <= CONTACT_MS:
             return 0

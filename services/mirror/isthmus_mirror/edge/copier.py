@@ -6,16 +6,17 @@ appended or asked is decided by each partition's copy (`core/partition.py`); her
 
 import asyncio
 import logging
-import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from isthmus_client.append_after import Followers, append_after, takes_followers
 from isthmus_client.batch_io import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import Broker, TopicPartition
+from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 from isthmus_wire.errors import ErrorCode
 
@@ -34,7 +35,7 @@ from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import News, PartitionCopy, Stage
 from isthmus_mirror.edge.lookups import Questions
 from isthmus_mirror.edge.progress_log import ProgressLog
-from isthmus_mirror.edge.targets import Target, Wanted, is_same_source, now_ms
+from isthmus_mirror.edge.targets import Target, Wanted, is_same_source
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class FlowCopier:
     # -- who leads -----------------------------------------------------------------------------------------------------------
 
     async def _find_leaders(self) -> None:
-        now, led_before = now_ms(), self._leads_target
+        now, led_before = monotonic_ms(), self._leads_target
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
             self._target.suspect(RequestTimedOut("an append is not answered"))
         copies = {target.wanted.target: target.copy for target in self.targets.values()}
@@ -132,7 +133,7 @@ class FlowCopier:
         )
         for partition, leader in self._leads_target.items():
             if leader != led_before.get(partition, leader) and partition in copies:
-                copies[partition].leader_moved(now_ms())
+                copies[partition].leader_moved(monotonic_ms())
 
     async def _leaders(
         self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int]
@@ -164,7 +165,9 @@ class FlowCopier:
         failures = 0
         try:
             while targets := self._led_by(broker):
-                wanted = [(target, at) for target in targets if (at := target.copy.fetch_at(now_ms())) is not None]
+                wanted = [
+                    (target, at) for target in targets if (at := target.copy.fetch_at(monotonic_ms())) is not None
+                ]
                 limits = self._limits(targets)
                 if not wanted or sum(target.copy.held for target in targets) > limits.max_bytes:
                     await self._room.wait(_PAUSE_SECONDS)
@@ -209,7 +212,7 @@ class FlowCopier:
             for target, (offset, last_epoch) in wanted
         }
         answer = await fetch_from(self._source, broker, at, limits, session=session, lane=f"fetch for {self._name}")
-        now = now_ms()
+        now = monotonic_ms()
         for target, (offset, _) in wanted:
             # Looked at once more: ids are read from the metadata anew for every request.
             if not is_same_source(self._source, target.wanted):
@@ -219,7 +222,7 @@ class FlowCopier:
             self._changed.ring()
         self._work.ring()
 
-    def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: int) -> None:
+    def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: MonotonicMs) -> None:
         copy = target.copy
         if got is None:
             copy.no_news(now)
@@ -229,7 +232,7 @@ class FlowCopier:
             self._changed.ring()
             return
         end = got.last_stable_offset if self._read_committed else got.high_watermark
-        at = int(time.time() * 1000)
+        at = wall_ms()
         news = News(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
         taken = copy.fetched(offset, news, now)
         if taken:
@@ -296,7 +299,7 @@ class FlowCopier:
 
     def _appendable(self, broker: int, chained: bool | None) -> list[tuple[Target, Stretch]]:
         """What can be sent now; what would make the request too long waits for the next."""
-        now, size = now_ms(), 0
+        now, size = monotonic_ms(), 0
         wanted: list[tuple[Target, Stretch]] = []
         for target in self.targets.values() if chained is not None else ():
             if self._leads_target.get(target.wanted.target) != broker or not self._is_same_target(target.wanted):
@@ -323,7 +326,7 @@ class FlowCopier:
         except ClientError as error:
             self._broker_fails(broker, error)
             for target, sent in wanted:
-                target.copy.append_refused(sent, now_ms())
+                target.copy.append_refused(sent, monotonic_ms())
         else:
             self._failing.discard(broker)
         if any(target.copy.stage is not Stage.COPY for target, _ in wanted):
@@ -346,8 +349,8 @@ class FlowCopier:
             if refused is not None:
                 self._refused(target, sent, refused)
                 continue
-            target.copy.followed(sent, now_ms())
-            target.latency.appended(sent.newest_timestamp, int(time.time() * 1000))
+            target.copy.followed(sent, monotonic_ms())
+            target.latency.appended(sent.newest_timestamp, wall_ms())
 
     async def _append_singly(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
         batches = {target.wanted.target: sent.batches[0].data for target, sent in wanted}
@@ -357,13 +360,13 @@ class FlowCopier:
             if not isinstance(answer, Appended):
                 self._refused(target, sent, answer)
                 continue
-            target.copy.appended(sent, answer.base_offset, answer.log_append_time, now_ms())
-            target.latency.appended(sent.newest_timestamp, int(time.time() * 1000))
+            target.copy.appended(sent, answer.base_offset, answer.log_append_time, monotonic_ms())
+            target.latency.appended(sent.newest_timestamp, wall_ms())
 
     def _refused(self, target: Target, sent: Stretch, why: ClientError) -> None:
         logger.debug("%s: append at %d of %s: %s", self._name, sent.base, target.wanted.target, why)
         is_too_large = isinstance(why, Refused) and why.code in _TOO_LARGE
-        target.copy.append_refused(sent, now_ms(), is_too_large=is_too_large)
+        target.copy.append_refused(sent, monotonic_ms(), is_too_large=is_too_large)
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:

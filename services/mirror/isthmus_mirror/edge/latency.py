@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from isthmus_model.clocks import WallMs
+
 _NO_TIME: Final = -1
 
 
@@ -38,12 +40,12 @@ class Latency:
     byte_rate: float = 0.0
     _before: tuple[int, int] = (0, 0)
 
-    def fetched(self, timestamp: int, now_ms: int) -> None:
+    def fetched(self, timestamp: int, now_ms: WallMs) -> None:
         """A batch was read."""
         if timestamp != _NO_TIME:
             self.age.add(max(now_ms - timestamp, 0))
 
-    def appended(self, timestamp: int, now_ms: int) -> None:
+    def appended(self, timestamp: int, now_ms: WallMs) -> None:
         """A batch is in the copy."""
         if timestamp != _NO_TIME:
             self.replication.add(max(now_ms - timestamp, 0))

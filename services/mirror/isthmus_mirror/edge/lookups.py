@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 
@@ -14,7 +15,7 @@ from isthmus_mirror.core.partition import Placed, SourceRange, Stage, Tail
 from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Kind, settle, still_needed
 from isthmus_mirror.edge.destination_reads import batch_at, crc_at, extents
 from isthmus_mirror.edge.progress_log import ProgressLog
-from isthmus_mirror.edge.targets import Target, is_same_source, now_ms
+from isthmus_mirror.edge.targets import Target, is_same_source
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Questions:
                 logger.debug("%s: the target does not say where copies end: %s", self._name, error)
                 continue
             for partition, (_, end) in found.items():
-                idle[partition].copy.found_end(end, now_ms())
+                idle[partition].copy.found_end(end, monotonic_ms())
             self._answered()
 
     async def _place(self, targets: Sequence[Target]) -> None:
@@ -91,12 +92,12 @@ class Questions:
         try:
             async with self._looks:
                 if extent is None:
-                    target.copy.asking_failed(now_ms())
+                    target.copy.asking_failed(monotonic_ms())
                 else:
                     await self._settle_within(target, *extent)
         except ClientError as error:
             logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(now_ms())
+            target.copy.asking_failed(monotonic_ms())
         finally:
             target.is_asking = False
 
@@ -114,11 +115,11 @@ class Questions:
         if isinstance(settled, Behind):
             told = "%s: %s ends at %d, and progress tells of a record at %d: it is asked again, or has lost records"
             logger.warning(told, self._name, partition, end, settled.base)
-            target.copy.asking_failed(now_ms())
+            target.copy.asking_failed(monotonic_ms())
             return
         tail = await self._tail(target, start, end)
         if tail is None and end > start:
-            target.copy.asking_failed(now_ms())  # it has grown since
+            target.copy.asking_failed(monotonic_ms())  # it has grown since
             return
         await self._log.confirm([(copy, jump) for jump in settled.proven])
         await self._log.delete([(copy, jump) for jump in settled.void], Kind.PROPOSED)
@@ -142,7 +143,7 @@ class Questions:
             logger.warning("%s: the source does not say what it has: %s", self._name, error)
             _failed(targets)
             return
-        now = now_ms()
+        now = monotonic_ms()
         for target in targets:
             target.is_asking = False
             extent = found.get(target.wanted.source)
@@ -165,10 +166,10 @@ class Questions:
         try:
             if sent is not None:
                 crc = await crc_at(self._target, target.wanted.target, sent.base)
-                target.copy.checked(sent, crc, now_ms())
+                target.copy.checked(sent, crc, monotonic_ms())
         except ClientError as error:
             logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(now_ms())
+            target.copy.asking_failed(monotonic_ms())
         finally:
             target.is_asking = False
             self._answered()
@@ -176,7 +177,7 @@ class Questions:
 
 def _claim(targets: Iterable[Target], stage: Stage, key: Callable[[Target], object]) -> Iterable[list[Target]]:
     """Those that have a question now, together by their key."""
-    now = now_ms()
+    now = monotonic_ms()
     claimed: dict[object, list[Target]] = {}
     for target in targets:
         if not target.is_asking and target.copy.asks(stage, now):
@@ -188,4 +189,4 @@ def _claim(targets: Iterable[Target], stage: Stage, key: Callable[[Target], obje
 def _failed(targets: Sequence[Target]) -> None:
     for target in targets:
         target.is_asking = False
-        target.copy.asking_failed(now_ms())
+        target.copy.asking_failed(monotonic_ms())

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
+from isthmus_client.clock import monotonic_ms
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from isthmus_mirror.edge.flow import FlowRunner
 from isthmus_mirror.edge.latency import Spread
-from isthmus_mirror.edge.targets import Target, now_ms
+from isthmus_mirror.edge.targets import Target
 
 _BY_PARTITION: Final = ("flow", "topic", "partition")
 _THEIRS: Final = ("source", "target", "topic", "partition")
@@ -46,7 +47,7 @@ def _lags(rows: Rows) -> Iterator[Metric]:
     )
     failed = GaugeMetricFamily("isthmus_mirror_failed", "1 for a partition that is not copied", labels=_BY_PARTITION)
     runs = GaugeMetricFamily("isthmus_mirror_map_runs", "Contiguous runs of the offset map", labels=_BY_PARTITION)
-    now = now_ms()
+    now = monotonic_ms()
     for runner, target in rows:
         labels, copy = _labels(runner, target), target.copy
         if copy.source_end >= 0 and copy.is_placed:

@@ -1,19 +1,18 @@
 """Samples of lag of the partitions that a mirror copies."""
 
-import time
 from collections.abc import Iterator
 
 from isthmus_client.client import Client
+from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_model.lag_samples import CopyKind, LagSample
 
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
-from isthmus_mirror.edge.targets import now_ms
 
 
 def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: FlowCopier) -> Iterator[LagSample]:
     """One for each partition of which both ends are known."""
-    now, at = now_ms(), int(time.time() * 1000)
+    now, at = monotonic_ms(), wall_ms()
     for partition, one in copier.targets.items():
         copy, remote = one.copy, one.wanted.target
         if copy.source_end < 0 or not copy.is_placed:

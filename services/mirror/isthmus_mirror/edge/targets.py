@@ -1,6 +1,5 @@
 """What a mirror is to copy, partition by partition."""
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -49,8 +48,3 @@ def is_same_source(source: Client, wanted: Wanted) -> bool:
     """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
     known = source.view.topics.get(wanted.source.topic)
     return known is None or known.topic_id == wanted.source_id
-
-
-def now_ms() -> int:
-    """A clock that never goes back."""
-    return int(asyncio.get_running_loop().time() * 1000)
