@@ -2,7 +2,7 @@
 
 import time
 
-from isthmus_model.clocks import MonotonicMs, WallMs
+from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 
 
 def wall_ms() -> WallMs:
@@ -13,3 +13,6 @@ def wall_ms() -> WallMs:
 def monotonic_ms() -> MonotonicMs:
     """Milliseconds that never run backwards, for deadlines and intervals."""
     return MonotonicMs(time.monotonic_ns() // 1_000_000)
+
+
+CLOCKS = Clocks(wall_ms, monotonic_ms)

@@ -37,6 +37,7 @@ from isthmus_broker.edge.storage.log_dir import (
     read_meta,
     write_meta,
 )
+from isthmus_model.clocks import MonotonicMs, WallMs
 from isthmus_wire.errors import WireError
 
 from tests.edge.storage.logs import append, new_log, reopened
@@ -63,7 +64,7 @@ def test_a_log_opens_or_says_what_is_wrong(tmp_path: Path) -> None:
     whole = new_log(tmp_path / "whole", segment_bytes=2000, internal_segment_bytes=2000, index_interval_bytes=200)
     for number in range(60):
         append(whole, [b"value %d" % number] * 3, producer_id=7, producer_epoch=0, base_sequence=3 * number)
-    whole.close(0)
+    whole.close(MonotonicMs(0))
     source = whole.directory
     draw = random.Random(SEED)
     for number in range(LOG_ROUNDS):
@@ -75,7 +76,7 @@ def test_a_log_opens_or_says_what_is_wrong(tmp_path: Path) -> None:
             log, _ = reopened(whole, clean=False)
             append(log, [b"after"])
             assert log.end_offset > log.log_start_offset
-            log.close(0)
+            log.close(MonotonicMs(0))
         except (DiskFailure, WireError):
             pass
         except Exception as error:
@@ -138,9 +139,9 @@ def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
 
 def test_damaged_snapshots_of_the_metadata_are_refused(tmp_path: Path) -> None:
     files, snapshot = SnapshotFiles(tmp_path), SnapshotId(10, 2)
-    records = RaftRecords(lambda: 0)
+    records = RaftRecords(lambda: WallMs(0))
     topics = [TopicRecord(name=f"topic-{number}", topic_id=UUID(int=number + 1)) for number in range(20)]
-    files.write(snapshot, records.snapshot_header(0, None), [batch_of(topics)], records.snapshot_footer())
+    files.write(snapshot, records.snapshot_header(0, None), [batch_of(topics, WallMs(0))], records.snapshot_footer())
 
     def read() -> None:
         files.last_timestamp(snapshot)

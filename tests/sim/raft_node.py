@@ -31,6 +31,7 @@ from isthmus_broker.core.raft.events import (
 from isthmus_broker.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from isthmus_broker.core.raft.node import Raft
 from isthmus_broker.core.raft.types import Entry, SnapshotId, VoterSet
+from isthmus_model.clocks import MonotonicMs
 
 from tests.sim.disk import Disk
 from tests.sim.net import Net
@@ -107,8 +108,8 @@ class RaftNode:
         self.core = None
         self.disk.crash()
 
-    def clock(self) -> int:
-        return self._clock_base + self._world.now * self._clock_rate // 1000
+    def clock(self) -> MonotonicMs:
+        return MonotonicMs(self._clock_base + self._world.now * self._clock_rate // 1000)
 
     # Into the core
 

@@ -16,6 +16,8 @@ from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_client.clock import CLOCKS
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
 from tests.edge.storage.logs import NoFailures
@@ -42,13 +44,13 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     directory = LogDir(path)
     directory.acquire()
     directory.take_clean_marker()
-    logs = LogManager([directory], FilePool(), lambda _topic: config, NoFailures())
+    logs = LogManager([directory], FilePool(), lambda _topic: config, NoFailures(), CLOCKS)
     logs.load()
     batch = _batch()
     for (name, _), log in logs.logs.items():
         while name == topic and log.size < partition_bytes:
             fresh = bytearray(batch)
-            log.append_as_leader(fresh, header_at(fresh), 0, now_ms())
+            log.append_as_leader(fresh, header_at(fresh), 0, MonotonicMs(now_ms()))
         log.high_watermark = log.end_offset
     logs.close(directory.last_broker_epoch)
     return sum(log.size for log in logs.logs.values())

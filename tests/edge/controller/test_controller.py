@@ -10,6 +10,7 @@ from isthmus_broker.core.metadata.result import Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord
 from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
+from isthmus_client.clock import wall_ms
 
 RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
 
@@ -27,7 +28,7 @@ class Raft:
 
 
 def leading() -> Controller:
-    controller = Controller(1, lambda _published: None, lambda _leads: None)
+    controller = Controller(1, lambda _published: None, lambda _leads: None, wall_ms)
     controller.raft = cast(RaftDriver, Raft())
     controller.leader_changed(1, 1)
     return controller
@@ -56,7 +57,7 @@ def test_an_answer_from_what_is_not_committed_waits_for_it() -> None:
         controller = leading()
         assert await controller.run(read) == 0
         writing, reading = await both(controller)
-        controller.committed(batch_of(RECORDS), 0, 0, 1)
+        controller.committed(batch_of(RECORDS, wall_ms()), 0, 0, 1)
         assert await reading == 1
         cast(Raft, controller.raft).done.set_result(0)
         assert await writing == "written"

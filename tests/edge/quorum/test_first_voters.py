@@ -12,6 +12,7 @@ from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, SnapshotId, Vot
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_cli.first_voters import first_voters
+from isthmus_model.clocks import WallMs
 from isthmus_model.uuid_text import parse_uuid
 
 # Written by `kafka-storage format --standalone` of Apache Kafka 4.3.1 for the directory and the endpoint below.
@@ -29,7 +30,7 @@ OTHER: Final = "AAAAAAAAAAAAAAAAAAAAZQ"
 
 def test_the_bootstrap_snapshot_is_that_of_kafka(tmp_path: Path) -> None:
     times = iter((HEADER_MS, FOOTER_MS))
-    records, files = RaftRecords(lambda: next(times)), SnapshotFiles(tmp_path)
+    records, files = RaftRecords(lambda: WallMs(next(times))), SnapshotFiles(tmp_path)
     voters = VoterSet((Voter(ReplicaKey(1, DIRECTORY), (Endpoint("CONTROLLER", "127.0.0.1", 23093),)),))
     header = records.snapshot_header(LAST_MS, voters)
     files.write(SnapshotId(0, 0), header, (), records.snapshot_footer())

@@ -14,9 +14,12 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import ReadRules
 from isthmus_broker.edge.replication.replica_reader import ReplicaReader
 from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_client.clock import monotonic_ms
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_wire.records import NewRecord, build_batch
 
+from tests.clocks import at
 from tests.edge.storage.logs import NOW, new_log
 
 
@@ -54,7 +57,7 @@ def partition(directory: Path, node_id: int, reported: Reported | None = None, *
 
 
 def become(part: Partition, state: Leadership, *, min_isr: int = 1, now_ms: int = NOW) -> None:
-    part.take_leadership(state, IsrRules(10_000, min_isr), 1_000, now_ms)
+    part.take_leadership(state, IsrRules(10_000, min_isr), 1_000, at(now_ms))
 
 
 def batch(*values: bytes, **fields: Any) -> memoryview:
@@ -62,7 +65,7 @@ def batch(*values: bytes, **fields: Any) -> memoryview:
 
 
 def produce(part: Partition, *values: bytes) -> None:
-    assert part.produce(batch(*values), 12, 1, NOW).error_code == 0
+    assert part.produce(batch(*values), 12, 1, at(NOW)).error_code == 0
 
 
 def stored(part: Partition) -> bytes:
@@ -89,7 +92,7 @@ def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
     if isinstance(step, AskOffsets):
         assert leader.log is not None
         step = role.offsets(leader.log.log_start_offset, leader.log.end_offset, log, now_ms)
-    follower.follow(step, records, now_ms)
+    follower.follow(step, records, MonotonicMs(now_ms))
     return step
 
 
@@ -104,8 +107,8 @@ def ask(
     leader: Partition, wanted: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
 ) -> FetchedPartition:
     """What the leader answers node 2."""
-    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), is_incremental=False)
-    found = reader.read([("t", wanted)], lambda _topic, _index: leader, now_ms)
+    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config(), monotonic_ms), is_incremental=False)
+    found = reader.read([("t", wanted)], lambda _topic, _index: leader, MonotonicMs(now_ms))
     reader.told(found)
     ((_, answer),) = found.answers
     return answer

@@ -10,6 +10,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import NO_BATCH, Following
 from isthmus_wire.records import TRANSACTIONAL_BIT, BatchHeader, batches
 
+from tests.clocks import at
 from tests.edge.replication.nodes import batch, become, leadership, offsets, partition, produce, stored
 from tests.edge.replication.test_append_mirrored import COPYING, STOPPED
 from tests.edge.storage.logs import NOW
@@ -28,7 +29,7 @@ def ours(sequence: int, *values: bytes, **fields: Any) -> bytes:
 
 
 def told(part: Partition, after: tuple[int, int], *sent: bytes) -> ErrorCode:
-    refusal = append_after(part, Following(0, *after, (memoryview(bytearray(b"".join(sent))),)), NOW)
+    refusal = append_after(part, Following(0, *after, (memoryview(bytearray(b"".join(sent))),)), at(NOW))
     return ErrorCode.none if refusal is None else refusal.error
 
 

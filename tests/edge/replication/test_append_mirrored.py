@@ -10,11 +10,13 @@ from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.edge.replication.append_mirrored import append_mirrored, progress_of
 from isthmus_broker.edge.replication.partition import Partition
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
 from isthmus_wire.extensions.mirrors import MirrorState
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, iterate_records
 
+from tests.clocks import at
 from tests.edge.replication.nodes import (
     batch,
     become,
@@ -48,7 +50,7 @@ def told(part: Partition, expected: int, records: bytes | None, **given: Any) ->
     }
     link_id = fields.pop("link_id")
     asked = PartitionAppend(partition=0, expected_end_offset=expected, records=records, **fields)
-    refusal = append_mirrored(part, link_id, asked, NOW)
+    refusal = append_mirrored(part, link_id, asked, MonotonicMs(NOW))
     return ErrorCode.none if refusal is None else refusal.error
 
 
@@ -174,7 +176,7 @@ def test_a_new_leader_goes_on_in_the_sources_history(tmp_path: Path) -> None:
 def test_clients_write_only_after_the_source_is_left_and_then_in_an_epoch_of_their_own(tmp_path: Path) -> None:
     part = alone(tmp_path)
     told(part, 0, from_source(0, b"a"))
-    refused = part.produce(batch(b"x"), 12, -1, NOW)
+    refused = part.produce(batch(b"x"), 12, -1, at(NOW))
     assert ErrorCode(refused.error_code) is ErrorCode.policy_violation
     assert refused.error_message == "Topic t is a mirror topic of link 'west': it is read-only until it is promoted."
     part.mirror = STOPPED
@@ -222,12 +224,12 @@ def test_a_successor_aborts_what_a_lost_leader_was_to_abort(tmp_path: Path) -> N
 def test_later_transactions_and_later_partitions_are_nobodys_to_abort(tmp_path: Path) -> None:
     part = alone(tmp_path, role=STOPPED)
     become(part, leadership(1, 14, (1,), replicas=(1,)))
-    part.append(bytearray(open_transaction(0, 9)), NOW)
+    part.append(bytearray(open_transaction(0, 9)), MonotonicMs(NOW))
     become(part, leadership(1, 15, (1,), replicas=(1,)))
     assert part.log is not None
     assert [producer.producer_id for producer in part.log.producers.opened_before(99)] == [9]
     late = alone(tmp_path / "late", role=MirrorRole(LINK, "west", MirrorState.STOPPED, Stop(0, 14)))
-    late.append(bytearray(open_transaction(0, 9)), NOW)
+    late.append(bytearray(open_transaction(0, 9)), MonotonicMs(NOW))
     become(late, leadership(1, 20, (1,), replicas=(1,)))
     assert late.log is not None
     assert late.log.end_offset == 1
@@ -246,16 +248,19 @@ def test_a_start_after_a_crash_keeps_gaps_markers_and_epochs(tmp_path: Path) -> 
 
 def test_a_leader_tells_how_far_the_copy_is(tmp_path: Path) -> None:
     part = alone(tmp_path)
-    unknown = progress_of(part, 0, NOW)
+    unknown = progress_of(part, 0, MonotonicMs(NOW))
     assert (unknown.source_high_watermark, unknown.last_heard_lag_ms, unknown.caught_up_lag_ms) == (-1, -1, -1)
     told(part, 0, from_source(0, b"a"), source_high_watermark=3)
-    behind = progress_of(part, 0, NOW + 5)
+    behind = progress_of(part, 0, MonotonicMs(NOW + 5))
     assert (behind.log_end_offset, behind.source_high_watermark, behind.last_epoch) == (1, 3, 2)
     assert (behind.last_heard_lag_ms, behind.caught_up_lag_ms, behind.leader_epoch) == (5, -1, 4)
     told(part, 1, from_source(1, b"b", b"c"), source_high_watermark=3)
     assert told(part, 3, None, source_high_watermark=3) is ErrorCode.none
-    level = progress_of(part, 0, NOW + 7)
+    level = progress_of(part, 0, MonotonicMs(NOW + 7))
     assert (level.high_watermark, level.last_heard_lag_ms, level.caught_up_lag_ms) == (3, 7, 7)
     part.mirror = None
-    assert progress_of(part, 0, NOW).error_code is ErrorCode.invalid_request
-    assert progress_of(ErrorCode.unknown_topic_or_partition, 0, NOW).error_code is ErrorCode.unknown_topic_or_partition
+    assert progress_of(part, 0, MonotonicMs(NOW)).error_code is ErrorCode.invalid_request
+    assert (
+        progress_of(ErrorCode.unknown_topic_or_partition, 0, MonotonicMs(NOW)).error_code
+        is ErrorCode.unknown_topic_or_partition
+    )

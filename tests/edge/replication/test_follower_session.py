@@ -11,6 +11,8 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import ReadResult
 from isthmus_broker.edge.replication.replica_reader import ReplicaReader
 from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_client.clock import monotonic_ms
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchPartition, FetchRequest
@@ -51,12 +53,12 @@ class Leader:
         assert not isinstance(fetching, ErrorCode)
         followed = self.followers.of(2, "fetcher", fetching.session)
         assert followed is not None
-        followed.begins(request.topics, [], now_ms)
+        followed.begins(request.topics, [], MonotonicMs(now_ms))
         self.followed = followed
-        return self.look(now_ms)
+        return self.look(MonotonicMs(now_ms))
 
-    def look(self, fetched_ms: int | None = None) -> ReadResult:
-        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), is_incremental=True)
+    def look(self, fetched_ms: MonotonicMs | None = None) -> ReadResult:
+        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config(), monotonic_ms), is_incremental=True)
         found = reader.read(self.followed.wanted(), lambda _topic, index: self.parts[index], fetched_ms, self.followed)
         reader.told(found)
         return found
@@ -116,7 +118,7 @@ def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_look_at(le
 
 
 def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it(leader: Leader) -> None:
-    leader.followed.begins([], [("t", 0)], NOW)
+    leader.followed.begins([], [("t", 0)], MonotonicMs(NOW))
     leader.fetch(now_ms=NOW + 1_000)
     progress = [part.leader.progress[2] for part in leader.parts.values() if part.leader is not None]
     assert [one.last_fetch_ms for one in progress] == [NOW, NOW + 1_000]
@@ -129,7 +131,7 @@ def test_everything_is_looked_at_now_and_then(leader: Leader) -> None:
     assert log is not None
     log.raise_start(0)
     assert leader.marked() == []
-    leader.followed.begins([], [], NOW + LOOK_AT_ALL_MS)
+    leader.followed.begins([], [], MonotonicMs(NOW + LOOK_AT_ALL_MS))
     assert leader.marked() == [0, 1]
 
 

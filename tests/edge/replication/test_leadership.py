@@ -17,6 +17,8 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import ReadRules, read_partitions
 from isthmus_broker.edge.replication.replica_reader import ReplicaReader
 from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_client.clock import monotonic_ms
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
 from isthmus_wire.produce import ProduceResult
@@ -45,7 +47,7 @@ def led(directory: Path, isr: tuple[int, ...] = (1, 2), *, min_isr: int = 1, **c
 
 def say(part: Partition, offset: int) -> None:
     """Node 2 has everything below `offset`."""
-    part.replica_fetched(2, EPOCHS[2], offset, 0, NOW)
+    part.replica_fetched(2, EPOCHS[2], offset, 0, MonotonicMs(NOW))
 
 
 # -- acks=all ----------------------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def propose(part: Partition, reported: Reported, controller: Controller) -> list
     """Let node 2 catch up outside the ISR and the controller send all its responses; returns the requests it got."""
 
     async def run() -> None:
-        changes = IsrChanges(controller, 1, lambda: EPOCHS[1])
+        changes = IsrChanges(controller, 1, lambda: EPOCHS[1], monotonic_ms)
         reported.propose = changes.propose
         say(part, 1)
         async with asyncio.timeout(60):
@@ -213,13 +215,13 @@ def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path
 def test_a_high_watermark_that_moved_is_worth_an_answer_but_no_hurry_and_is_told_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
-    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), is_incremental=True)
+    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config(), monotonic_ms), is_incremental=True)
     wanted = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
-    first = reader.read(wanted, lambda _t, _i: part, NOW)
+    first = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW))
     assert (first.is_urgent, first.news) == (False, [part])
     assert [answer.high_watermark for _, answer in first.answers] == [1]
     reader.told(first)
-    second = reader.read(wanted, lambda _t, _i: part, NOW)
+    second = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW))
     assert (second.answers, second.news) == ([], [])
 
 
@@ -229,7 +231,7 @@ def test_a_throttle_holds_back_replicas_that_are_not_in_sync(
 ) -> None:
     part = led(tmp_path, isr, leader_replication_throttled_replicas=("0:1",))
     produce(part, b"x" * 1_000)
-    throttles = Throttles(node_config(leader_replication_throttled_rate="10"))
+    throttles = Throttles(node_config(leader_replication_throttled_rate="10"), monotonic_ms)
     wanted = FetchPartition(0, 0, 1_000_000, current_leader_epoch=4)
     assert ask(part, wanted, throttles=throttles).records, "the first answer goes, then the rate is exceeded"
     assert bool(ask(part, wanted, throttles=throttles).records) is records
@@ -269,14 +271,14 @@ def test_settings_of_a_topic_that_change_move_the_high_watermark(tmp_path: Path)
     produce(part, b"a")
     assert offsets(part) == (0, 0, 1)
     assert part.leader is not None
-    part.take_rules(part.leader.rules._replace(min_isr=1), NOW)
+    part.take_rules(part.leader.rules._replace(min_isr=1), MonotonicMs(NOW))
     assert offsets(part) == (0, 1, 1)
 
 
 def test_throttled_replicas_are_those_the_topic_names() -> None:
     settings = config(follower_replication_throttled_replicas=("*",))
     part: Any = SimpleNamespace(log=SimpleNamespace(config=settings), index=0, leadership=SimpleNamespace(isr=()))
-    throttles = Throttles(node_config(follower_replication_throttled_rate="1"))
+    throttles = Throttles(node_config(follower_replication_throttled_rate="1"), monotonic_ms)
     assert not throttles.holds_back_fetcher(part)
     throttles.fetched(1_000_000)
     assert throttles.holds_back_fetcher(part)

@@ -15,6 +15,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
 from isthmus_wire.records import NewRecord, batches, build_batch, checksum_matches, header_at, iterate_records
 
+from tests.clocks import at
 from tests.edge.replication.nodes import Reported
 from tests.edge.storage.logs import NOW, new_log
 
@@ -30,7 +31,7 @@ def partition(directory: Path, leadership: Leadership = LEADS, **settings: Any) 
 
 def lead(part: Partition, leadership: Leadership) -> None:
     min_isr = 1 if part.log is None else part.log.config.min_insync_replicas
-    part.take_leadership(leadership, IsrRules(min_isr=min_isr), 0, NOW)
+    part.take_leadership(leadership, IsrRules(min_isr=min_isr), 0, at(NOW))
 
 
 def batch(*values: bytes, key: bytes | None = b"k", timestamp: int = NOW, **fields: Any) -> memoryview:
@@ -38,7 +39,7 @@ def batch(*values: bytes, key: bytes | None = b"k", timestamp: int = NOW, **fiel
 
 
 def produce(part: Partition, records: memoryview | None, acks: int = -1, version: int = 12) -> ErrorCode:
-    return ErrorCode(part.produce(records, version, acks, NOW).error_code)
+    return ErrorCode(part.produce(records, version, acks, at(NOW)).error_code)
 
 
 def stored(part: Partition) -> list[bytes | None]:
@@ -54,7 +55,7 @@ def stored(part: Partition) -> list[bytes | None]:
 
 def test_a_batch_gets_the_next_offsets_and_moves_the_high_watermark(tmp_path: Path) -> None:
     part = partition(tmp_path)
-    assert [part.produce(batch(b"a", b"b"), 12, -1, NOW).base_offset for _ in range(3)] == [0, 2, 4]
+    assert [part.produce(batch(b"a", b"b"), 12, -1, at(NOW)).base_offset for _ in range(3)] == [0, 2, 4]
     assert part.log is not None
     assert part.log.high_watermark == 6
     assert stored(part) == [b"a", b"b"] * 3
@@ -108,7 +109,7 @@ def test_a_topics_own_compression_and_clock_rewrite_a_batch(tmp_path: Path) -> N
     assert header_at(packed.log.active.read(0, 61)).compression == Compression.ZSTD
     assert stored(packed) == [b"a", b"b"]
     clocked = partition(tmp_path / "2", message_timestamp_type="LogAppendTime")
-    result = clocked.produce(batch(b"a", timestamp=5), 12, -1, NOW)
+    result = clocked.produce(batch(b"a", timestamp=5), 12, -1, at(NOW))
     assert (result.error_code, result.log_append_time) == (0, NOW)
     assert clocked.log is not None
     (record,) = iterate_records(clocked.log.active.read(0, 10_000))
@@ -118,7 +119,7 @@ def test_a_topics_own_compression_and_clock_rewrite_a_batch(tmp_path: Path) -> N
 def test_records_of_a_compacted_topic_need_keys(tmp_path: Path) -> None:
     part = partition(tmp_path, cleanup_policy=("compact",))
     assert produce(part, batch(b"a")) is ErrorCode.none
-    result = part.produce(batch(b"a", b"b", key=None), 12, -1, NOW)
+    result = part.produce(batch(b"a", b"b", key=None), 12, -1, at(NOW))
     assert result.error_code == ErrorCode.invalid_record.value
     assert [number for number, _ in result.record_errors] == [0, 1]
 
@@ -126,8 +127,8 @@ def test_records_of_a_compacted_topic_need_keys(tmp_path: Path) -> None:
 def test_repeats_are_answered_with_the_old_offset(tmp_path: Path) -> None:
     part = partition(tmp_path)
     fields: dict[str, Any] = {"producer_id": 8, "producer_epoch": 0}
-    first = part.produce(batch(b"a", base_sequence=0, **fields), 12, -1, NOW)
-    again = part.produce(batch(b"a", base_sequence=0, **fields), 12, -1, NOW)
+    first = part.produce(batch(b"a", base_sequence=0, **fields), 12, -1, at(NOW))
+    again = part.produce(batch(b"a", base_sequence=0, **fields), 12, -1, at(NOW))
     assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, 0)
     assert produce(part, batch(b"c", base_sequence=2, **fields)) is ErrorCode.out_of_order_sequence_number
     assert stored(part) == [b"a"]

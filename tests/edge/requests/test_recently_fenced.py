@@ -5,6 +5,7 @@ from dataclasses import replace
 from isthmus_broker.core.metadata.delta import changes_between
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.requests.recently_fenced import LISTED_MS, Departed
+from isthmus_model.clocks import MonotonicMs
 
 from tests.unit.metadata.cluster import Cluster
 
@@ -15,7 +16,7 @@ class Watched:
     def __init__(self) -> None:
         self.now = 1_000
         self.image = Cluster((1, 2, 3)).image
-        self.departed = Departed(lambda: self.now)
+        self.departed = Departed(lambda: MonotonicMs(self.now))
 
     def change(self, **brokers: bool | None) -> None:
         """Fence, unfence, or with None unregister brokers, named like `b1`."""

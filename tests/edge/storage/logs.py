@@ -13,6 +13,7 @@ from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_manager import NoDirectoryLeft
 from isthmus_broker.edge.storage.recovery import Recovered, create_log, open_log
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
 NOW = 1_700_000_000_000
@@ -36,7 +37,7 @@ def config(**overrides: Any) -> TopicConfig:
 
 def new_log(directory: Path, **overrides: Any) -> Log:
     """An empty log of `t-0`."""
-    return create_log(FilePool(), directory / "t-0", "t", 0, config(**overrides), None, now_ms=NOW)
+    return create_log(FilePool(), directory / "t-0", "t", 0, config(**overrides), None, now_ms=MonotonicMs(NOW))
 
 
 def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> tuple[Log, Recovered]:
@@ -48,7 +49,7 @@ def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset
         log.topic,
         log.partition,
         log.config,
-        now_ms=NOW,
+        now_ms=MonotonicMs(NOW),
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
@@ -58,4 +59,4 @@ def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset
 def append(log: Log, values: list[bytes], *, epoch: int = 0, timestamp: int = NOW, **fields: Any) -> int:
     """One batch; returns its base offset."""
     batch = bytearray(build_batch([NewRecord(None, value, timestamp) for value in values], **fields))
-    return log.append_as_leader(batch, header_at(batch), epoch, timestamp)
+    return log.append_as_leader(batch, header_at(batch), epoch, MonotonicMs(timestamp))

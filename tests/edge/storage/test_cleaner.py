@@ -12,6 +12,8 @@ from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_client.clock import CLOCKS
+from isthmus_model.clocks import MonotonicMs, WallMs
 from isthmus_wire.records import NewRecord, build_batch, checksum_matches, header_at, iterate_records, records_to_keep
 
 from tests.edge.storage.logs import NOW, NoFailures, config, reopened
@@ -38,7 +40,7 @@ def filled(directory: Path) -> tuple[LogManager, Log]:
         cleanup_policy=("compact",), segment_bytes=900, min_cleanable_dirty_ratio=0.0, index_interval_bytes=200
     )
     home = LogDir(directory)
-    manager = LogManager([home], FilePool(), lambda _topic: settings, NoFailures())
+    manager = LogManager([home], FilePool(), lambda _topic: settings, NoFailures(), CLOCKS)
     log = manager.create("t", 0, UUID(int=9))
     rng = random.Random(5)
     for number in range(120):
@@ -50,7 +52,7 @@ def filled(directory: Path) -> tuple[LogManager, Log]:
             for part in range(rng.randrange(1, 4))
         ]
         batch = bytearray(build_batch(records, compression=compression))
-        log.append_as_leader(batch, header_at(batch), number // 40, NOW)
+        log.append_as_leader(batch, header_at(batch), number // 40, MonotonicMs(NOW))
     log.high_watermark = log.end_offset
     return manager, log
 
@@ -114,13 +116,15 @@ def test_a_tombstone_goes_after_its_time_and_an_empty_batch_keeps_a_producers_se
     newest = NewestOffsets(100)
     data = build_batch([NewRecord(b"k", None, NOW)], producer_id=7, producer_epoch=0, base_sequence=3)
     header = header_at(data)
-    first = clean_batch(header, records_to_keep(data), newest, CleaningRules(1000, NOW), data, last_of_producer=True)
+    first = clean_batch(
+        header, records_to_keep(data), newest, CleaningRules(1000, WallMs(NOW)), data, last_of_producer=True
+    )
     assert first.batch is not None
     again = header_at(first.batch)
     assert again.base_timestamp == NOW + 1000
     (record,) = iterate_records(first.batch)
     assert (record.key, record.value, record.timestamp) == (b"k", None, NOW)
-    later = CleaningRules(1000, NOW + 1001)
+    later = CleaningRules(1000, WallMs(NOW + 1001))
     emptied = clean_batch(again, records_to_keep(first.batch), newest, later, first.batch, last_of_producer=True)
     assert emptied.batch is not None
     kept = header_at(emptied.batch)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from isthmus_model.clocks import MonotonicMs
 
 from tests.edge.storage.logs import NOW, append, new_log, reopened
 
@@ -21,9 +22,9 @@ def test_reading_producers_again_leaves_the_history_as_it_is(tmp_path: Path, sna
     log.active.seal()
     again, _ = reopened(log, clean=clean)
     assert list(again.epochs.entries) == HISTORY
-    again.truncate_to(6, NOW)
+    again.truncate_to(6, MonotonicMs(NOW))
     assert list(again.epochs.entries) == HISTORY
-    again.truncate_to(5, NOW)
+    again.truncate_to(5, MonotonicMs(NOW))
     assert list(again.epochs.entries) == HISTORY[:2]
     third, _ = reopened(again, clean=False)
     assert list(third.epochs.entries) == HISTORY[:2]
@@ -34,6 +35,6 @@ def test_an_epoch_in_which_nothing_was_written_is_forgotten_by_a_cut_at_the_end(
     append(log, [b"v"], epoch=1)
     log.begin_epoch(3)
     assert list(log.epochs.entries) == [(1, 0), (3, 1)]
-    log.truncate_to(1, NOW)
+    log.truncate_to(1, MonotonicMs(NOW))
     assert list(log.epochs.entries) == [(1, 0)]
     assert list(reopened(log, clean=False)[0].epochs.entries) == [(1, 0)]

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from isthmus_broker.core.log.producer_state import Refusal, Remembered
 from isthmus_broker.edge.storage.log import OffsetOutOfRange
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, header_at, iterate_records
 
+from tests.clocks import at
 from tests.edge.storage.logs import NOW, append, new_log, reopened
 
 
@@ -70,13 +72,13 @@ def test_truncation_forgets_offsets_epochs_and_producers(tmp_path: Path) -> None
     log = new_log(tmp_path, segment_bytes=300, index_interval_bytes=1)
     for number in range(10):
         append(log, [b"x" * 60], epoch=number // 4, producer_id=7, producer_epoch=0, base_sequence=number)
-    log.truncate_to(5, NOW)
+    log.truncate_to(5, MonotonicMs(NOW))
     assert log.end_offset == 5
     assert list(log.epochs.entries) == [(0, 0), (1, 4)]
     assert log.producers.producers[7].last_sequence == 4
     append(log, [b"new"], epoch=3)
     assert values_from(log.read(4, 10_000, 6, at_least_one=True).records()) == [b"x" * 60, b"new"]
-    log.truncate_to(0, NOW)
+    log.truncate_to(0, MonotonicMs(NOW))
     assert (log.end_offset, log.log_start_offset, len(log.segments)) == (0, 0, 1)
 
 
@@ -90,14 +92,14 @@ def test_retention_by_size_by_age_and_by_deleted_records(tmp_path: Path) -> None
         log.high_watermark = log.end_offset
     deleted.raise_start(3)
     for log, start in ((by_size, 2), (by_age, 4), (deleted, 3)):
-        marked, reason = log.delete_expired(NOW + 5500)
+        marked, reason = log.delete_expired(at(NOW + 5500))
         assert marked
         assert reason
         assert log.log_start_offset == start, log.directory
         assert all(path.name.endswith(".deleted") for path in marked)
-    by_age.delete_expired(NOW + 60_000)
+    by_age.delete_expired(at(NOW + 60_000))
     assert (by_age.log_start_offset, by_age.end_offset, by_age.size) == (6, 6, 0)
-    assert by_age.delete_expired(NOW + 120_000) == ([], ""), "an empty log has no file yet, and nothing to delete"
+    assert by_age.delete_expired(at(NOW + 120_000)) == ([], ""), "an empty log has no file yet, and nothing to delete"
 
 
 def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     for _ in range(6):
         append(log, [b"x" * 50])
     log.high_watermark = 2
-    log.delete_expired(NOW + 10_000)
+    log.delete_expired(at(NOW + 10_000))
     assert log.log_start_offset == 2
 
 
@@ -150,7 +152,7 @@ def test_open_transactions_bound_the_last_stable_offset_and_aborts_are_indexed(t
     log.high_watermark = log.end_offset
     assert log.last_stable_offset == 1
     marker = bytearray(build_control_batch(0, bytes(6), timestamp=NOW, producer_id=5, producer_epoch=0))
-    log.append_as_leader(marker, header_at(marker), 0, NOW)
+    log.append_as_leader(marker, header_at(marker), 0, MonotonicMs(NOW))
     log.high_watermark = log.end_offset
     assert log.last_stable_offset == 5
     assert [tuple(row) for row in log.aborted_between(0, 5)] == [(5, 1, 4, 5)]
@@ -165,5 +167,5 @@ def test_a_log_that_is_cut_below_its_start_begins_at_its_end(tmp_path: Path) -> 
     for _ in range(3):
         append(log, [b"x"])
     log.raise_start(2)
-    log.truncate_to(1, NOW)
+    log.truncate_to(1, MonotonicMs(NOW))
     assert (log.log_start_offset, log.end_offset) == (1, 1)

@@ -8,6 +8,7 @@ from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_client.clock import CLOCKS
 
 from tests.edge.storage.logs import NoFailures, append, config
 
@@ -16,7 +17,7 @@ KEY = ("t", 0)
 
 def opened(directory: Path) -> LogManager:
     settings: TopicConfig = config()
-    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings, NoFailures())
+    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings, NoFailures(), CLOCKS)
     manager.load()
     return manager
 

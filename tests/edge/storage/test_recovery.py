@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from isthmus_broker.edge.storage.log import Log
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.records import batches, iterate_records
 
 from tests.edge.storage.logs import NOW, append, new_log, reopened
@@ -72,7 +73,7 @@ def test_any_torn_tail_leaves_a_prefix(tmp_path: Path, data: st.DataObject) -> N
 def test_a_clean_log_is_opened_without_reading_its_batches(tmp_path: Path) -> None:
     log = written_log(tmp_path)
     before = content(log)
-    log.close(0)
+    log.close(MonotonicMs(0))
     again, recovered = reopened(log, clean=True)
     assert recovered == (0, 0)
     assert content(again) == before
@@ -93,7 +94,7 @@ def test_a_crashed_log_is_checked_only_above_the_recovery_point(tmp_path: Path) 
 def test_lost_indexes_are_made_again(tmp_path: Path) -> None:
     log = written_log(tmp_path)
     before = content(log)
-    log.close(0)
+    log.close(MonotonicMs(0))
     for path in [*log.directory.glob("*index"), *log.directory.glob("*.snapshot")]:
         path.unlink()
     again, _ = reopened(log, clean=True)
@@ -106,7 +107,7 @@ def test_lost_indexes_are_made_again(tmp_path: Path) -> None:
 
 def test_what_deletion_left_behind_is_removed(tmp_path: Path) -> None:
     log = written_log(tmp_path)
-    log.close(0)
+    log.close(MonotonicMs(0))
     (log.directory / "00000000000000000000.log.deleted").write_bytes(b"x")
     (log.directory / "leader-epoch-checkpoint.tmp").write_bytes(b"x")
     again, _ = reopened(log, clean=True)
@@ -127,7 +128,7 @@ def test_preallocated_segments_are_cut_when_they_are_full_when_they_are_closed_a
     assert crashed.active.path.stat().st_size == crashed.active.size < 400
     append(crashed, [b"z" * 300])
     assert crashed.active.path.stat().st_size == 400
-    crashed.close(NOW)
+    crashed.close(MonotonicMs(NOW))
     closed, _ = reopened(crashed, clean=True)
     assert closed.active.path.stat().st_size == closed.active.size
     assert content(closed)[:-1] == before

@@ -21,6 +21,7 @@ from isthmus_broker.edge.transport.limits import (
     SWEEP_SECONDS,
 )
 from isthmus_broker.edge.transport.listener import Listener, ListenerSettings
+from isthmus_client.clock import monotonic_ms
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.headers import encode_request_header
 
@@ -64,7 +65,7 @@ def serve(
     limits: ConnectionLimits | None = None,
 ) -> None:
     async def run() -> None:
-        admission = Admission(limits or ConnectionLimits())
+        admission = Admission(limits or ConnectionLimits(), monotonic_ms)
         listener = Listener("TEST", settings, admission, budget or Budget(), handler)
         await listener.bind("127.0.0.1", 0)
         await listener.accept()

@@ -26,6 +26,7 @@ from isthmus_broker.edge.replication.manager import leadership_of
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC, Partition
 from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.log import Log
+from isthmus_model.clocks import Now
 from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -74,10 +75,10 @@ class SimPartition(Partition):
     def sim_log(self) -> SimLog:
         return cast(SimLog, self.log)
 
-    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now_ms: int, *, begins: bool) -> None:
+    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now: Now, *, begins: bool) -> None:
         if begins or self.leader is None:
             self.broker.watcher.leads(self, leadership)
-        super()._lead(log, leadership, rules, now_ms, begins=begins)
+        super()._lead(log, leadership, rules, now, begins=begins)
 
     def take_record(self, producer: int, sequence: int, acks: int, *, idempotent: bool) -> ErrorCode | int:
         """As `produce`, for one record: its offset, or why it is refused."""
@@ -110,7 +111,7 @@ class SimBroker(Endpoint):
         self.brokers = brokers
         self.watcher = watcher
         self.fetch_bytes = fetch_bytes
-        self.throttles = Throttles(NODE)
+        self.throttles = Throttles(NODE, self.clock)
         self.logs: dict[str, SimLog] = {}
         self.clean_epoch = -1
         """The broker epoch of the last life, if it ended in order."""
@@ -311,7 +312,7 @@ class SimBroker(Endpoint):
             if log is None:
                 log = self.logs[topic] = SimLog(self.id, topic, self.watcher)
             held = self.partitions[topic] = self.by_id[topic_id.bytes] = SimPartition(self, topic, topic_id, log)
-        held.take_leadership(leadership_of(state), self._rules(topic), BACKOFF_MS, self.clock())
+        held.take_leadership(leadership_of(state), self._rules(topic), BACKOFF_MS, self.now())
         self.log(f"{topic}: {held.leadership}, log ends at {held.sim_log.end_offset}")
         self._follow(held)
 

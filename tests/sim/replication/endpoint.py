@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from isthmus_model.clocks import MonotonicMs, Now, WallMs
+
 from tests.sim.net import Net
 from tests.sim.world import World
 
@@ -32,9 +34,17 @@ class Endpoint:
         # A clock of its own: it starts anywhere and runs up to a tenth too fast or too slow.
         self._clock_base = world.random.randrange(1_000_000)
         self._clock_rate = world.random.randrange(900, 1_101)
+        self._wall_offset_ms = 0
 
-    def clock(self) -> int:
-        return self._clock_base + self.world.now * self._clock_rate // 1_000
+    def clock(self) -> MonotonicMs:
+        return MonotonicMs(self._clock_base + self.world.now * self._clock_rate // 1_000)
+
+    def now(self) -> Now:
+        return Now(WallMs(self.clock() + self._wall_offset_ms), self.clock())
+
+    def step_wall_clock(self) -> None:
+        """Set the wall clock forward or back by up to an hour."""
+        self._wall_offset_ms += self.world.random.randint(-3_600_000, 3_600_000)
 
     def log(self, what: object) -> None:
         if self.world.trace is not None:

@@ -13,6 +13,7 @@ from isthmus_broker.edge.replication.reader import ReadResult, ReadRules
 from isthmus_broker.edge.replication.replica_reader import ReplicaReader
 from isthmus_broker.edge.replication.waiting import Watched
 from isthmus_client.fetch_session import FetchSession, grouped
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
@@ -278,7 +279,7 @@ class Serving:
         found = (self._broker.find(topic, part.partition) for topic, part in self._fetching.wanted)
         return [partition for partition in found if isinstance(partition, Partition)]
 
-    def _read(self, fetched_ms: int | None = None) -> ReadResult:
+    def _read(self, fetched_ms: MonotonicMs | None = None) -> ReadResult:
         wanted = self._fetching.wanted if self._followed is None else self._followed.wanted()
         return self._reader.read(wanted, self._broker.find, fetched_ms, self._followed)
 

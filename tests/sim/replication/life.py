@@ -72,6 +72,7 @@ class ReplicationLife:
             (rates.retire_every, self._operators.retire),
             (rates.roll_every, lambda: self._some_broker().leave()),
             (rates.sync_every, self._sync_one),
+            (rates.wall_clock_every, lambda: self._some_broker().step_wall_clock()),
         ):
             self._plan_often(every, action)
         self.world.run_until(self.world.now + FAULTS_MS)

@@ -39,6 +39,8 @@ class Rates:
     """Between deletions of old records."""
     roll_every: int | None
     """Between controlled shutdowns."""
+    wall_clock_every: int | None
+    """Between steps of a broker's wall clock."""
     balance_ms: int
     commit_max: int
     think_max: int
@@ -63,6 +65,7 @@ class Rates:
             elect_every=_sometimes(random, 300, 3_000),
             retire_every=_sometimes(random, 500, 3_000),
             roll_every=_sometimes(random, 600, 4_000),
+            wall_clock_every=_sometimes(random, 300, 3_000),
             balance_ms=random.choice((300, 1_000)),
             commit_max=random.choice((3, 30, 150)),
             think_max=random.choice((10, 60, 200)),

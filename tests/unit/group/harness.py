@@ -11,6 +11,7 @@ from isthmus_broker.core.coordinator.runtime import Ready, Runtime
 from isthmus_broker.core.group.config import GroupConfig, GroupConfigs
 from isthmus_broker.core.group.shard import GroupShard, refuse
 from isthmus_broker.core.group.view import ClusterView, Topics, TopicView
+from isthmus_model.clocks import MonotonicMs, Now, WallMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import encode_entity, millis
 from isthmus_wire.requests import LeaveGroupRequest, OffsetCommitRequestTopic, OffsetFetchRequest
@@ -64,6 +65,7 @@ class World:
     config: GroupConfig = field(default_factory=GroupConfig)
     view: ClusterView = field(default_factory=lambda: topics(a=4, b=2))
     now_ms: int = 1_000
+    wall_offset_ms: int = 0
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     replies: dict[int, Any] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
@@ -88,18 +90,29 @@ class World:
     def _new_id(self) -> UUID:
         return UUID(int=next(self._ids))
 
+    @property
+    def now(self) -> Now:
+        """This moment: the wall clock may be set forward or back by `wall_offset_ms`."""
+        return Now(WallMs(self.now_ms + self.wall_offset_ms), MonotonicMs(self.now_ms))
+
     def load(self) -> None:
         """Load the log as a new leader does."""
         self.runtime.load_begin(self.runtime.epoch + 1)
         for offset, (key, value) in enumerate(self.log):
-            self.runtime.load(offset, key, value)
-        self.runtime.load_end(self.now_ms)
-        self.runtime.committed(len(self.log), self.now_ms)
+            self.runtime.load(offset, key, value, self.now)
+        self.runtime.load_end(self.now)
+        self.runtime.committed(len(self.log), self.now)
         self.settle()
 
     def reloaded(self) -> GroupShard:
         """The state that another leader would have."""
-        other = World(config=self.config, view=self.view, now_ms=self.now_ms, log=list(self.log))
+        other = World(
+            config=self.config,
+            view=self.view,
+            now_ms=self.now_ms,
+            wall_offset_ms=self.wall_offset_ms,
+            log=list(self.log),
+        )
         return other.shard
 
     # Driving.
@@ -120,21 +133,21 @@ class World:
         """Let the waiting append succeed."""
         for seq, records in self.pending:
             self.log += records
-            self.runtime.appended(seq, len(self.log) - 1, self.now_ms)
+            self.runtime.appended(seq, len(self.log) - 1, self.now)
             if self.auto_commit:
-                self.runtime.committed(len(self.log), self.now_ms)
+                self.runtime.committed(len(self.log), self.now)
         self.pending.clear()
 
     def fail(self, error: ErrorCode) -> None:
         """Let it fail."""
         ((seq, _),) = self.pending
         self.pending.clear()
-        self.runtime.append_failed(seq, error, self.now_ms)
+        self.runtime.append_failed(seq, error, self.now)
         self.settle()
 
     def commit(self) -> None:
         """Commit all that is appended."""
-        self.runtime.committed(len(self.log), self.now_ms)
+        self.runtime.committed(len(self.log), self.now)
         self.settle()
 
     def submit(self, request: object, api_version: int | None = None, client_id: str = "client") -> int:
@@ -142,7 +155,7 @@ class World:
         token = next(self._tokens)
         version = HIGHEST.get(type(request), 0) if api_version is None else api_version
         context = RequestContext(api_version=version, client_id=client_id, client_host="/127.0.0.1")
-        self.runtime.submit(token, request, context, self.now_ms)
+        self.runtime.submit(token, request, context, self.now)
         self.settle()
         return token
 
@@ -158,14 +171,14 @@ class World:
         end = self.now_ms + ms
         while (deadline := self.runtime.deadline()) is not None and deadline <= end:
             self.now_ms = max(self.now_ms, deadline)
-            self.runtime.tick(self.now_ms)
+            self.runtime.tick(self.now)
             self.settle()
         self.now_ms = end
 
     def see(self, view: ClusterView) -> None:
         """Change the metadata."""
         self.view = view
-        self.runtime.metadata(view, self.now_ms)
+        self.runtime.metadata(view, self.now)
         self.settle()
 
     # The consumer protocol.

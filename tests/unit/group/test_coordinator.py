@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.runtime import HELD_REQUESTS_MAX, Append, Runtime
 from isthmus_broker.core.coordinator.timers import Timers
+from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import ErrorCode
+
+from tests.clocks import at
 
 CONTEXT = RequestContext(api_version=0)
 
@@ -30,10 +33,12 @@ class Toy:
     words: list[str] = field(default_factory=list)
     told: list[tuple[str, ErrorCode]] = field(default_factory=list)
 
-    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+    def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
         text = str(request)
         if text == "later":
-            self.timers.schedule(("later",), now_ms + 10, lambda at_ms: self._write(f"tick@{at_ms}"), retry_ms=5)
+            self.timers.schedule(
+                ("later",), now.monotonic + 10, lambda now: self._write(f"tick@{now.monotonic}"), retry_ms=5
+            )
             return Result(response="set")
         if text.endswith("!"):
             return self._write(text)
@@ -43,23 +48,23 @@ class Toy:
         return Result(
             records=(Record(Word(text)),),
             response=f"did {text}",
-            then=lambda error, now_ms: self.told.append((text, error)),
+            then=lambda error, now: self.told.append((text, error)),
         )
 
-    def replay(self, record: Record, offset: int) -> None:
+    def replay(self, record: Record, offset: int, now: Now) -> None:
         assert isinstance(record.key, Word)
         self.words.append(f"{record.key.text}{offset}")
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         return Record(Word(key[2:].decode())) if key[:2] == b"\0\7" else None
 
-    def loaded(self, view: str, now_ms: int) -> None:
+    def loaded(self, view: str, now: Now) -> None:
         self.words.append(f"loaded {view}")
 
     def unloaded(self) -> None:
         self.outbox.reply(99, "unloaded")
 
-    def metadata(self, view: str, now_ms: int) -> Result:
+    def metadata(self, view: str, now: Now) -> Result:
         return Result(records=(Record(Word(view)),))
 
 
@@ -70,7 +75,7 @@ class Bench:
         self.toy: Toy
         self.runtime: Runtime[str] = Runtime(self._new, lambda request, context, error: error.name, "v1")
         self.runtime.load_begin(1)
-        self.runtime.load_end(0)
+        self.runtime.load_end(at(0))
         self.runtime.take()
 
     def _new(self, timers: Timers, outbox: Outbox) -> Toy:
@@ -78,7 +83,7 @@ class Bench:
         return self.toy
 
     def submit(self, token: int, request: str, now_ms: int = 0) -> None:
-        self.runtime.submit(token, request, CONTEXT, now_ms)
+        self.runtime.submit(token, request, CONTEXT, at(now_ms))
 
     def replies(self) -> list[tuple[int, object]]:
         return list(self.runtime.take().replies)
@@ -91,12 +96,12 @@ def test_a_write_is_answered_when_it_is_committed() -> None:
     bench = Bench()
     bench.submit(1, "a!")
     assert bench.appends() == [Append(1, ((b"\0\7a!", None),))]
-    bench.runtime.appended(1, 4, 0)
+    bench.runtime.appended(1, 4, at(0))
     assert bench.toy.words == ["loaded v1", "a!4"]
     assert bench.replies() == []
-    bench.runtime.committed(4, 0)
+    bench.runtime.committed(4, at(0))
     assert bench.replies() == []
-    bench.runtime.committed(5, 0)
+    bench.runtime.committed(5, at(0))
     assert bench.replies() == [(1, "did a!")]
     assert bench.toy.told == [("a!", ErrorCode.none)]
 
@@ -106,10 +111,10 @@ def test_a_read_waits_for_what_it_shows() -> None:
     bench.submit(1, "?")
     assert bench.replies() == [(1, ["loaded v1"])]
     bench.submit(2, "a!")
-    bench.runtime.appended(1, 0, 0)
+    bench.runtime.appended(1, 0, at(0))
     bench.submit(3, "?")
     assert bench.replies() == []
-    bench.runtime.committed(1, 0)
+    bench.runtime.committed(1, at(0))
     assert bench.replies() == [(2, "did a!"), (3, ["loaded v1", "a!0"])]
 
 
@@ -119,9 +124,9 @@ def test_requests_wait_for_the_append_under_way_and_see_it() -> None:
     bench.submit(2, "?")
     bench.submit(3, "b!")
     assert [append.seq for append in bench.appends()] == [1]
-    bench.runtime.appended(1, 0, 0)
+    bench.runtime.appended(1, 0, at(0))
     assert [append.seq for append in bench.appends()] == [2]
-    bench.runtime.committed(1, 0)
+    bench.runtime.committed(1, at(0))
     assert bench.replies() == [(1, "did a!"), (2, ["loaded v1", "a!0"])]
 
 
@@ -129,7 +134,7 @@ def test_an_append_that_fails_never_happened() -> None:
     bench = Bench()
     bench.submit(1, "a!")
     bench.submit(2, "?")
-    bench.runtime.append_failed(1, ErrorCode.not_enough_replicas, 0)
+    bench.runtime.append_failed(1, ErrorCode.not_enough_replicas, at(0))
     assert bench.replies() == [(1, "coordinator_not_available"), (2, ["loaded v1"])]
     assert bench.toy.told == [("a!", ErrorCode.coordinator_not_available)]
 
@@ -144,13 +149,13 @@ def test_what_clients_are_told_of_the_logs_errors() -> None:
     }.items():
         bench = Bench()
         bench.submit(1, "a!")
-        bench.runtime.append_failed(1, error, 0)
+        bench.runtime.append_failed(1, error, at(0))
         assert bench.replies() == [(1, told)]
 
 
 def test_requests_before_and_during_the_load_are_refused() -> None:
     bench = Bench()
-    bench.runtime.unload()
+    bench.runtime.unload(at(0))
     bench.runtime.take()
     bench.submit(1, "?")
     bench.runtime.load_begin(2)
@@ -162,26 +167,26 @@ def test_requests_before_and_during_the_load_are_refused() -> None:
 
 def test_a_load_replays_the_log_and_skips_what_it_does_not_know() -> None:
     bench = Bench()
-    bench.runtime.unload()
+    bench.runtime.unload(at(0))
     bench.runtime.load_begin(2)
-    bench.runtime.load(3, b"\0\7x", None)
-    bench.runtime.load(4, b"\0\1y", b"z")
-    bench.runtime.metadata("v2", 0)
-    bench.runtime.load_end(0)
+    bench.runtime.load(3, b"\0\7x", None, at(0))
+    bench.runtime.load(4, b"\0\1y", b"z", at(0))
+    bench.runtime.metadata("v2", at(0))
+    bench.runtime.load_end(at(0))
     assert bench.toy.words == ["x3", "loaded v2"]
     bench.submit(1, "?")
     assert bench.replies() == [(99, "unloaded")]  # offset 4 is not known to be committed
-    bench.runtime.committed(5, 0)
+    bench.runtime.committed(5, at(0))
     assert bench.replies() == [(1, ["x3", "loaded v2"])]
 
 
 def test_unloading_sends_everyone_away() -> None:
     bench = Bench()
     bench.submit(1, "a!")
-    bench.runtime.appended(1, 0, 0)
+    bench.runtime.appended(1, 0, at(0))
     bench.submit(2, "b!")
     bench.submit(3, "?")
-    bench.runtime.unload()
+    bench.runtime.unload(at(0))
     ready = bench.runtime.take()
     assert ready.appends == ()
     assert ready.replies == (
@@ -191,7 +196,7 @@ def test_unloading_sends_everyone_away() -> None:
         (99, "unloaded"),
     )
     assert bench.toy.told == [("a!", ErrorCode.not_coordinator), ("b!", ErrorCode.not_coordinator)]
-    bench.runtime.unload()
+    bench.runtime.unload(at(0))
     assert bench.replies() == []
 
 
@@ -208,22 +213,22 @@ def test_a_timer_writes_when_it_is_due_and_again_when_that_failed() -> None:
     bench = Bench()
     bench.submit(1, "later", 100)
     assert bench.runtime.deadline() == 110
-    bench.runtime.tick(109)
+    bench.runtime.tick(at(109))
     assert bench.appends() == []
-    bench.runtime.tick(110)
+    bench.runtime.tick(at(110))
     assert bench.runtime.deadline() is None
     assert bench.appends() == [Append(1, ((b"\0\7tick@110", None),))]
-    bench.runtime.append_failed(1, ErrorCode.request_timed_out, 112)
+    bench.runtime.append_failed(1, ErrorCode.request_timed_out, at(112))
     assert bench.runtime.deadline() == 117
-    bench.runtime.tick(117)
-    bench.runtime.appended(2, 0, 117)
+    bench.runtime.tick(at(117))
+    bench.runtime.appended(2, 0, at(117))
     assert bench.toy.words[-1] == "tick@1170"
     assert bench.runtime.deadline() is None
 
 
 def test_a_metadata_change_may_write() -> None:
     bench = Bench()
-    bench.runtime.metadata("v2", 0)
+    bench.runtime.metadata("v2", at(0))
     assert bench.appends() == [Append(1, ((b"\0\7v2", None),))]
 
 
@@ -232,7 +237,7 @@ def test_a_metadata_change_may_write() -> None:
 
 def _due(timers: Timers, now_ms: int) -> list[str]:
     names = []
-    while (timer := timers.pop_due(now_ms)) is not None:
+    while (timer := timers.pop_due(MonotonicMs(now_ms))) is not None:
         names.append(timer.key[0])
     return names
 
@@ -240,7 +245,7 @@ def _due(timers: Timers, now_ms: int) -> list[str]:
 def test_timers_are_due_in_order_and_once() -> None:
     timers = Timers()
     for name, due_ms in (("c", 30), ("a", 10), ("b", 20), ("a2", 10)):
-        timers.schedule((name,), due_ms, lambda at_ms: Result())
+        timers.schedule((name,), due_ms, lambda now: Result())
     assert timers.deadline() == 10
     assert _due(timers, 9) == []
     assert _due(timers, 20) == ["a", "a2", "b"]
@@ -250,16 +255,16 @@ def test_timers_are_due_in_order_and_once() -> None:
 
 def test_a_timer_moves_later_and_earlier_and_away() -> None:
     timers = Timers()
-    timers.schedule(("a",), 10, lambda at_ms: Result())
-    timers.schedule(("a",), 50, lambda at_ms: Result())
+    timers.schedule(("a",), 10, lambda now: Result())
+    timers.schedule(("a",), 50, lambda now: Result())
     assert timers.deadline() == 50
-    timers.schedule(("a",), 20, lambda at_ms: Result())
+    timers.schedule(("a",), 20, lambda now: Result())
     assert timers.deadline() == 20
-    timers.schedule(("a",), 40, lambda at_ms: Result())
-    timers.schedule_if_absent(("a",), 5, lambda at_ms: Result())
+    timers.schedule(("a",), 40, lambda now: Result())
+    timers.schedule_if_absent(("a",), 5, lambda now: Result())
     assert _due(timers, 39) == []
     assert _due(timers, 40) == ["a"]
-    timers.schedule(("a",), 60, lambda at_ms: Result())
+    timers.schedule(("a",), 60, lambda now: Result())
     timers.cancel(("a",))
     timers.cancel(("a",))
     assert len(timers) == 0
@@ -269,5 +274,5 @@ def test_a_timer_moves_later_and_earlier_and_away() -> None:
 def test_moving_a_timer_later_costs_no_memory() -> None:
     timers = Timers()
     for due_ms in range(10_000):
-        timers.schedule(("a",), due_ms, lambda at_ms: Result())
+        timers.schedule(("a",), due_ms, lambda now: Result())
     assert len(timers._heap) == 1

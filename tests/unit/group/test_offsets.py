@@ -407,6 +407,6 @@ def test_a_shard_that_is_unloaded_sends_those_away_who_wait() -> None:
     waiting = world.replies.pop(joining).member_id
     assert waiting == first
     other = world.new_member()[1]
-    world.runtime.unload()
+    world.runtime.unload(world.now)
     world.settle()
     assert world.replies.pop(other).error_code == ErrorCode.not_coordinator

@@ -208,6 +208,11 @@ def _commit(world: World, rng: random.Random, member_id: str = "", epoch: int = 
     return lambda: void(world.commit_offsets(offsets, member_id=member_id, generation_id_or_member_epoch=epoch))
 
 
+def _set_the_wall_clock(world: World, rng: random.Random) -> Callable[[], None]:
+    offset_ms = rng.randint(-3_600_000, 3_600_000)
+    return lambda: setattr(world, "wall_offset_ms", offset_ms)
+
+
 def void(_: object) -> None:
     """Only the effect counts."""
 
@@ -224,8 +229,9 @@ def test_consumer_groups_never_share_a_partition_and_replay_to_the_same_state(se
             lambda: world.advance(rng.choice([100, 1_500, 7_000])),
             _metadata_change(world, rng),
             _commit(world, rng, client.member_id, client.epoch),
+            _set_the_wall_clock(world, rng),
         ]
-        rng.choices(actions, weights=[10, 1, 3, 0.5, 1])[0]()
+        rng.choices(actions, weights=[10, 1, 3, 0.5, 1, 0.5])[0]()
         _check_owners(world)
         _check_clients(world, clients)
         _check_replay(world)
@@ -246,8 +252,9 @@ def test_groups_of_both_protocols_migrate_and_replay_to_the_same_state(seed: int
             lambda: world.advance(rng.choice([100, 1_500, 7_000, 25_000])),
             _metadata_change(world, rng),
             _commit(world, rng),
+            _set_the_wall_clock(world, rng),
         ]
-        rng.choices(actions, weights=[12, 0.5, 4, 1.5, 3, 0.2, 0.5])[0]()
+        rng.choices(actions, weights=[12, 0.5, 4, 1.5, 3, 0.2, 0.5, 0.5])[0]()
         _check_owners(world)
         _check_replay(world)
 
@@ -263,7 +270,7 @@ def test_an_append_that_fails_changes_nothing(seed: int) -> None:
         before = snapshot(world.shard, classic=False)
         if rng.random() < 0.2:
             world.now_ms += rng.choice([100, 6_000])
-            world.runtime.tick(world.now_ms)
+            world.runtime.tick(world.now)
         else:
             world.submit(beat_request(member_id, epoch, topics=rng.choice([("a",), ("a", "b")]), owned={}))
         world.settle()
@@ -277,6 +284,26 @@ def test_an_append_that_fails_changes_nothing(seed: int) -> None:
             before = snapshot(world.shard, classic=False)
         _check_owners(world)
         _check_replay(world, classic=False)
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_wall_clock_that_is_set_evicts_nobody(seed: int, step_ms: int) -> None:
+    world, rng = _world(seed)
+    modern = [ConsumerClient(f"m{place}", None) for place in range(3)]
+    for client in modern:
+        client.beat(world, rng)
+        assert client.epoch > 0
+    for _ in range(STEPS):
+        if rng.random() < 0.2:
+            world.wall_offset_ms += rng.choice([0, step_ms])
+        world.advance(rng.choice([100, 1_000]))
+        for client in modern:
+            client.beat(world, rng)
+            assert client.epoch > 0, "a member that sends heartbeats was evicted"
+    group = world.shard.registry.groups[GROUP]
+    assert isinstance(group, ConsumerGroup)
+    assert group.members.keys() == {client.member_id for client in modern}
 
 
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

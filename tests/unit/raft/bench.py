@@ -17,6 +17,7 @@ from isthmus_broker.core.raft.events import (
 from isthmus_broker.core.raft.messages import FetchRequest, Request, Response, VoteRequest, VoteResponse
 from isthmus_broker.core.raft.node import Raft
 from isthmus_broker.core.raft.types import Entry, Recovered, ReplicaKey, SnapshotId, Voter, VoterSet
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -64,9 +65,9 @@ class Bench:
     """A node at time 0. All writes are durable at once; a test that wants otherwise calls the core itself."""
 
     def __init__(self, recovered: Recovered, node_id: int = 1, **settings: Any) -> None:
-        self.now = 0
+        self.now = MonotonicMs(0)
         self.config = replace(RaftConfig(local=voter(node_id)), **settings)
-        self.core = Raft(self.config, recovered, NoRandom(), NamedControl(), 0)
+        self.core = Raft(self.config, recovered, NoRandom(), NamedControl(), self.now)
         self.first = self.take()
         self.tokens = 0
 
@@ -87,7 +88,7 @@ class Bench:
         return self.take()
 
     def wait(self, milliseconds: int) -> RaftReady:
-        self.now += milliseconds
+        self.now = MonotonicMs(self.now + milliseconds)
         self.core.tick(self.now)
         return self.take()
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from isthmus_broker.core.contract import Ready
 from isthmus_broker.edge.quorum.driver import Driver
+from isthmus_model.clocks import MonotonicMs
 
 
 class EchoCore:
@@ -88,7 +89,7 @@ class Rig:
         self._changed = asyncio.Event()
         self.core.on_call = self._changed.set
         self.driver: Driver[str, str, str, str, str] = Driver(
-            self.core, self.host, clock=lambda: self.now, executor=executor, on_fault=self._fault
+            self.core, self.host, clock=lambda: MonotonicMs(self.now), executor=executor, on_fault=self._fault
         )
 
     def _fault(self, error: BaseException) -> None:

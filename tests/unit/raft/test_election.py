@@ -24,6 +24,7 @@ from isthmus_broker.core.raft.messages import (
 )
 from isthmus_broker.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from isthmus_broker.core.raft.types import QuorumState, Recovered, ReplicaKey
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter_set
@@ -154,7 +155,7 @@ def test_one_vote_per_epoch_and_the_same_again_to_the_same() -> None:
 
 def test_a_vote_waits_until_it_is_durable_and_survives_a_restart() -> None:
     bench = Bench(THREE)
-    bench.core.step(RequestReceived(1, vote(2)), 0)
+    bench.core.step(RequestReceived(1, vote(2)), MonotonicMs(0))
     ready = bench.core.take()
     assert ready.persist == (
         SaveQuorumState(QuorumState(1)),

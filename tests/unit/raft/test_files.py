@@ -14,6 +14,7 @@ from isthmus_broker.edge.quorum.quorum_state import (
 )
 from isthmus_broker.edge.quorum.raft_records import RaftRecords, entries, placed
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import NewRecord, build_batch
 
@@ -47,25 +48,25 @@ def timestamp(batch: bytes) -> int:
 
 
 def test_the_first_batch_of_a_static_quorum() -> None:
-    made = RaftRecords(lambda: timestamp(STATIC_FIRST)).leader_change(0, (0,), (0,), None)
+    made = RaftRecords(lambda: WallMs(timestamp(STATIC_FIRST))).leader_change(0, (0,), (0,), None)
     assert placed(Entry(0, 0, 1, made)) == STATIC_FIRST
 
 
 def test_the_first_batch_of_a_dynamic_quorum_and_back() -> None:
-    made = RaftRecords(lambda: timestamp(DYNAMIC_FIRST)).leader_change(0, (0,), (0,), DYNAMIC)
+    made = RaftRecords(lambda: WallMs(timestamp(DYNAMIC_FIRST))).leader_change(0, (0,), (0,), DYNAMIC)
     assert placed(Entry(0, 2, 1, made)) == DYNAMIC_FIRST
     assert list(entries(DYNAMIC_FIRST)) == [Entry(0, 2, 1, DYNAMIC_FIRST, DYNAMIC)]
 
 
 def test_a_change_of_voters_is_read_back() -> None:
-    batch = RaftRecords(lambda: 5).voters(DYNAMIC)
+    batch = RaftRecords(lambda: WallMs(5)).voters(DYNAMIC)
     assert [entry.voters for entry in entries(batch)] == [DYNAMIC]
 
 
 def test_a_snapshot_of_nothing_is_what_formatting_makes(tmp_path: Path) -> None:
     footer_at = 166
-    header = RaftRecords(lambda: timestamp(FORMATTED)).snapshot_header(1795002160589, DYNAMIC)
-    footer = RaftRecords(lambda: timestamp(FORMATTED[footer_at:])).snapshot_footer()
+    header = RaftRecords(lambda: WallMs(timestamp(FORMATTED))).snapshot_header(1795002160589, DYNAMIC)
+    footer = RaftRecords(lambda: WallMs(timestamp(FORMATTED[footer_at:]))).snapshot_footer()
     files = SnapshotFiles(tmp_path)
     files.write(SnapshotId(0, 0), header, (), footer)
     assert files.path(SnapshotId(0, 0)).name == "00000000000000000000-0000000000.checkpoint"
@@ -119,7 +120,7 @@ def batch(value: bytes) -> bytes:
 
 
 def snapshot(files: SnapshotFiles, which: SnapshotId) -> bytes:
-    records = RaftRecords(lambda: 9)
+    records = RaftRecords(lambda: WallMs(9))
     files.write(which, records.snapshot_header(5, DYNAMIC), [batch(b"a"), batch(b"b")], records.snapshot_footer())
     return files.path(which).read_bytes()
 

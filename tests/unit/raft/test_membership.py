@@ -13,6 +13,7 @@ from isthmus_broker.core.raft.messages import (
 )
 from isthmus_broker.core.raft.roles import Leader, Resigned
 from isthmus_broker.core.raft.types import Endpoint, Recovered, Voter
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, voter, voter_set
@@ -62,7 +63,7 @@ def test_who_may_not_be_added() -> None:
     assert refusal(bench, AddVoter(1, voter(3))) == ErrorCode.duplicate_voter
     assert refusal(bench, AddVoter(2, voter(5))) == ErrorCode.request_timed_out
     assert refusal(bench, AddVoter(3, Voter(key(4), max_kraft_version=0))) == ErrorCode.invalid_request
-    bench.now += 300_000
+    bench.now = MonotonicMs(bench.now + 300_000)
     bench.request(bench.fetch(2, 3, 1))
     assert refusal(bench, AddVoter(4, voter(4))) == ErrorCode.request_timed_out
 

@@ -1,7 +1,6 @@
 """Raft replicas on real files: a quorum of one, and three that talk to each other within the process."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,8 @@ from isthmus_broker.edge.quorum.quorum_state import QUORUM_STATE
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused, RaftSetting, RaftStopped
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_client.clock import monotonic_ms
+from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch, header_at, iterate_records
 
@@ -121,8 +122,8 @@ class Node:
                 log=self.log,
                 state_machine=self.machine,
                 peers=net.sender(config.node_id) if net is not None else None,
-                clock=lambda: time.monotonic_ns() // 1_000_000,
-                wall_clock=lambda: 1_700_000_000_000,
+                clock=monotonic_ms,
+                wall_clock=lambda: WallMs(1_700_000_000_000),
                 executor=executor,
                 on_fault=self._fault,
             )
@@ -145,7 +146,7 @@ class Node:
 def format_directory(directory: Path, voters: VoterSet) -> None:
     """What `kafka-storage format` leaves for a voter of a dynamic quorum."""
     directory.mkdir(exist_ok=True)
-    records = RaftRecords(lambda: 5)
+    records = RaftRecords(lambda: WallMs(5))
     SnapshotFiles(directory).write(SnapshotId(0, 0), records.snapshot_header(5, voters), (), records.snapshot_footer())
 
 

@@ -23,6 +23,7 @@ from isthmus_broker.core.raft.events import (
 from isthmus_broker.core.raft.messages import BeginQuorumEpochRequest, FetchRequest, FetchResponse
 from isthmus_broker.core.raft.roles import Follower, Prospective, Unattached
 from isthmus_broker.core.raft.types import Entry, EpochEnd, QuorumState, Recovered
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter_set
@@ -147,7 +148,7 @@ def test_observers_are_described_and_never_counted() -> None:
     bench = leader()
     bench.request(bench.fetch(9, 3, 1))
     assert bench.core.high_watermark == 0
-    bench.now += 100
+    bench.now = MonotonicMs(bench.now + 100)
     bench.request(bench.fetch(2, 3, 1))
     info = bench.core.describe(bench.now)
     assert info is not None
@@ -155,7 +156,7 @@ def test_observers_are_described_and_never_counted() -> None:
     rows = [(row.key.node_id, row.log_end_offset, row.last_fetch_ms, row.last_caught_up_ms) for row in info.voters]
     assert rows == [(1, 3, 5_100, 5_100), (2, 3, 5_100, 5_100), (3, -1, -1, -1)]
     assert [(row.key.node_id, row.last_fetch_ms) for row in info.observers] == [(9, 5_000)]
-    later = bench.core.describe(bench.now + 300_000)
+    later = bench.core.describe(MonotonicMs(bench.now + 300_000))
     assert later is not None
     assert later.observers == ()
 
@@ -164,7 +165,7 @@ def test_a_replica_is_caught_up_as_of_the_fetch_when_it_reached_the_end_seen_the
     bench = leader()
     bench.request(bench.fetch(2, 0, 0))
     bench.append()
-    bench.now += 700
+    bench.now = MonotonicMs(bench.now + 700)
     bench.request(bench.fetch(2, 3, 1))
     info = bench.core.describe(bench.now)
     assert info is not None

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
+
 UNLIMITED: Final = 2**31 - 1
 BURST_SECONDS: Final = 10
 """Connections may come faster than their rate for as long as Kafka's quota windows average it."""
@@ -43,7 +45,7 @@ class _Rate:
         self._spent = 0.0
         self._at_ms = 0
 
-    def wait_ms(self, rate: int, now_ms: int) -> int | None:
+    def wait_ms(self, rate: int, now_ms: MonotonicMs) -> int | None:
         """Until the next one may come; None for never at this rate."""
         if rate == 0:
             return None
@@ -52,10 +54,10 @@ class _Rate:
         over = self._left(rate, now_ms) + 1 - rate * BURST_SECONDS
         return max(0, -int(-over * 1000 // rate))
 
-    def take(self, rate: int, now_ms: int) -> None:
+    def take(self, rate: int, now_ms: MonotonicMs) -> None:
         self._spent, self._at_ms = self._left(rate, now_ms) + 1, now_ms
 
-    def _left(self, rate: int, now_ms: int) -> float:
+    def _left(self, rate: int, now_ms: MonotonicMs) -> float:
         return max(0.0, self._spent - rate * (now_ms - self._at_ms) / 1000)
 
 
@@ -81,7 +83,7 @@ class ConnectionQuota:
         others = self.total - self._by_listener[self.protected or ""]
         return max(0, min(self.total - self.limits.connections_max, others))
 
-    def wait_ms(self, listener: str, now_ms: int) -> int | None:
+    def wait_ms(self, listener: str, now_ms: MonotonicMs) -> int | None:
         """How long somebody who connects to this listener is held up; None: until a connection ends or limits change."""
         limits = self.limits
         own = limits.of(listener)
@@ -94,7 +96,7 @@ class ConnectionQuota:
             waits.append(self._rate.wait_ms(limits.rate_max, now_ms))
         return None if None in waits else max(wait for wait in waits if wait is not None)
 
-    def opened(self, listener: str, address: str, now_ms: int) -> bool:
+    def opened(self, listener: str, address: str, now_ms: MonotonicMs) -> bool:
         """Count a connection, unless there are too many from its address."""
         limits = self.limits
         self._rate.take(limits.rate_max, now_ms)

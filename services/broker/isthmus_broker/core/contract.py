@@ -23,6 +23,8 @@ The rules that the driver keeps:
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from isthmus_model.clocks import MonotonicMs
+
 Event = TypeVar("Event", contravariant=True)
 Write = TypeVar("Write", covariant=True)
 Send = TypeVar("Send", covariant=True)
@@ -55,10 +57,10 @@ class Ready(Generic[Write, Send, Reply, Note]):
 class Core(Protocol[Event, Write, Send, Reply, Note]):
     """What every core offers to its driver."""
 
-    def step(self, event: Event, now_ms: int) -> None:
+    def step(self, event: Event, now_ms: MonotonicMs) -> None:
         """Take in one event: a message, a client request, the result of something the core asked for."""
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: MonotonicMs) -> None:
         """Let time pass. Calling it early, late or twice is harmless."""
 
     def deadline(self) -> int | None:
@@ -67,7 +69,7 @@ class Core(Protocol[Event, Write, Send, Reply, Note]):
     def take(self) -> Ready[Write, Send, Reply, Note]:
         """Hand over, and forget, what is owed to the outside. A Ready without writes needs no `persisted`."""
 
-    def persisted(self, mark: int, now_ms: int) -> None:
+    def persisted(self, mark: int, now_ms: MonotonicMs) -> None:
         """Every write of the Ready values up to and including `mark` is durable."""
 
 

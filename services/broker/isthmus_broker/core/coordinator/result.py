@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 
 _PREFIX: Final = struct.Struct(">h")
@@ -70,9 +71,8 @@ class Result:
     response: object | None = None
     # Takes the place of replaying `records`, where memory already holds, or holds more than, what they say.
     apply: Callable[[], None] | None = None
-    # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended. The second
-    # argument is the time.
-    then: Callable[[ErrorCode, int], None] | None = None
+    # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended.
+    then: Callable[[ErrorCode, Now], None] | None = None
 
 
 NOTHING: Final = Result()

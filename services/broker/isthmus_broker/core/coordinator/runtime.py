@@ -2,12 +2,12 @@
 
 The edge drives it so, from one thread:
 
-    load_begin(epoch), load(offset, key, value)..., load_end(now)     this broker became the partition's leader
+    load_begin(epoch), load(offset, key, value, now)..., load_end(now)     this broker became the partition's leader
     submit(token, request, context, now), tick(now), metadata(view, now)
     take() -> Ready                                                    after every call: appends to make, replies to send
     appended(seq, last_offset, now) or append_failed(seq, error, now)  what became of an append
     committed(high_watermark, now)                                     every record below the high watermark is committed
-    unload()                                                           leadership ended
+    unload(now)                                                        leadership ended
 
 One append is under way at a time. Operations that arrive meanwhile wait in order, so each sees all that was appended before it, and an
 append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
@@ -36,11 +37,11 @@ Refuse = Callable[[object, RequestContext, ErrorCode], object]
 class Shard(Protocol[V]):
     """What a state machine offers. It is made with a `Timers` and an `Outbox` of its own runtime."""
 
-    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+    def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
         """Decide on a request."""
         ...
 
-    def replay(self, record: Record, offset: int) -> None:
+    def replay(self, record: Record, offset: int, now: Now) -> None:
         """Change the state by a record of the log: the only way it changes, live and on load alike."""
         ...
 
@@ -48,7 +49,7 @@ class Shard(Protocol[V]):
         """The record in these bytes; None for a type this software does not know."""
         ...
 
-    def loaded(self, view: V, now_ms: int) -> None:
+    def loaded(self, view: V, now: Now) -> None:
         """The log was replayed to its end: start the clocks."""
         ...
 
@@ -56,7 +57,7 @@ class Shard(Protocol[V]):
         """Another broker takes over: answer what is parked."""
         ...
 
-    def metadata(self, view: V, now_ms: int) -> Result:
+    def metadata(self, view: V, now: Now) -> Result:
         """The cluster's metadata changed."""
         ...
 
@@ -91,7 +92,7 @@ class _Asked:
 class _Operation:
     """Something to run: a request's handler, a timer's operation, a metadata change."""
 
-    run: Callable[[int], Result]
+    run: Callable[[Now], Result]
     asked: _Asked | None = None
     timer: Timer | None = None
 
@@ -132,7 +133,7 @@ class Runtime(Generic[V]):
         """Whether requests are served."""
         return self._shard is not None and not self._loading
 
-    def submit(self, token: int, request: object, context: RequestContext, now_ms: int) -> None:
+    def submit(self, token: int, request: object, context: RequestContext, now: Now) -> None:
         """Serve a request, now or after the append under way."""
         asked = _Asked(token, request, context)
         shard = self._shard
@@ -143,12 +144,12 @@ class Runtime(Generic[V]):
         elif len(self._queue) + len(self._deferred) >= HELD_REQUESTS_MAX:
             self._answer_refusal(asked, ErrorCode.coordinator_not_available)
         else:
-            self._queue.append(_Operation(lambda at_ms: shard.handle(token, request, context, at_ms), asked))
-            self._pump(now_ms)
+            self._queue.append(_Operation(lambda now: shard.handle(token, request, context, now), asked))
+            self._pump(now)
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now: Now) -> None:
         """Run what is due. Safe to call early, late or twice."""
-        self._pump(now_ms)
+        self._pump(now)
 
     def deadline(self) -> int | None:
         """When `tick` is next worth calling; None while an append is under way, since its report goes on from there."""
@@ -164,7 +165,7 @@ class Runtime(Generic[V]):
 
     # What the edge reports.
 
-    def appended(self, seq: int, last_offset: int, now_ms: int) -> None:
+    def appended(self, seq: int, last_offset: int, now: Now) -> None:
         """The records of append `seq` are in the log, the last of them at `last_offset`."""
         pending, shard = self._reported(seq), self._shard
         assert shard is not None
@@ -176,38 +177,38 @@ class Runtime(Generic[V]):
         else:
             first_offset = last_offset - len(result.records) + 1
             for offset, record in enumerate(result.records, first_offset):
-                shard.replay(record, offset)
+                shard.replay(record, offset, now)
         self._deferred.append(_Pending(pending.operation, result, last_offset))
-        self._release(now_ms)
-        self._pump(now_ms)
+        self._release(now)
+        self._pump(now)
 
-    def append_failed(self, seq: int, error: ErrorCode, now_ms: int) -> None:
+    def append_failed(self, seq: int, error: ErrorCode, now: Now) -> None:
         """The records of append `seq` are not in the log and never will be."""
         pending = self._reported(seq)
         operation, result = pending.operation, pending.result
         answer = coordinator_error(error)
         if result.then is not None:
-            result.then(answer, now_ms)
+            result.then(answer, now)
         if operation.asked is not None and result.response is not None:
             self._answer_refusal(operation.asked, answer)
         timer = operation.timer
         if timer is not None and timer.retry_ms is not None:
-            self._timers.schedule_if_absent(timer.key, now_ms + timer.retry_ms, timer.operation, timer.retry_ms)
+            self._timers.schedule_if_absent(timer.key, now.monotonic + timer.retry_ms, timer.operation, timer.retry_ms)
         self._outbox.note("append failed", error.name)
-        self._pump(now_ms)
+        self._pump(now)
 
-    def committed(self, high_watermark: int, now_ms: int) -> None:
+    def committed(self, high_watermark: int, now: Now) -> None:
         """Every record below `high_watermark` is committed."""
         self._high_watermark = max(self._high_watermark, high_watermark)
-        self._release(now_ms)
+        self._release(now)
 
-    def metadata(self, view: V, now_ms: int) -> None:
+    def metadata(self, view: V, now: Now) -> None:
         """The cluster's metadata changed to `view`."""
         self._view = view
         shard = self._shard
         if shard is not None and not self._loading:
-            self._queue.append(_Operation(lambda at_ms: shard.metadata(view, at_ms)))
-            self._pump(now_ms)
+            self._queue.append(_Operation(lambda now: shard.metadata(view, now)))
+            self._pump(now)
 
     # Coming and going.
 
@@ -221,7 +222,7 @@ class Runtime(Generic[V]):
         self._shard = self._new_shard(self._timers, self._outbox)
         self._loading = True
 
-    def load(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def load(self, offset: int, key: bytes, value: bytes | None, now: Now) -> None:
         """One record of the log, tombstones included."""
         shard = self._shard
         assert shard is not None
@@ -231,17 +232,17 @@ class Runtime(Generic[V]):
         if record is None:
             self._outbox.note("unknown record", str(offset), "skipped while loading")
         else:
-            shard.replay(record, offset)
+            shard.replay(record, offset, now)
 
-    def load_end(self, now_ms: int) -> None:
+    def load_end(self, now: Now) -> None:
         """The log was read to its end: serve."""
         assert self._shard is not None
         assert self._loading
         self._loading = False
-        self._shard.loaded(self._view, now_ms)
-        self._pump(now_ms)
+        self._shard.loaded(self._view, now)
+        self._pump(now)
 
-    def unload(self) -> None:
+    def unload(self, now: Now) -> None:
         """Leadership ended: everyone who waits is sent away with NOT_COORDINATOR."""
         if self._shard is None:
             return
@@ -253,7 +254,7 @@ class Runtime(Generic[V]):
         self._in_flight = None
         for pending in waiting:
             if pending.result.then is not None:
-                pending.result.then(ErrorCode.not_coordinator, 0)
+                pending.result.then(ErrorCode.not_coordinator, now)
             if pending.operation.asked is not None and pending.result.response is not None:
                 self._answer_refusal(pending.operation.asked, ErrorCode.not_coordinator)
         for operation in queued:
@@ -272,34 +273,34 @@ class Runtime(Generic[V]):
         self._in_flight = None
         return pending
 
-    def _pump(self, now_ms: int) -> None:
+    def _pump(self, now: Now) -> None:
         """Run what is due and what waits, until records must be appended first."""
         while self.active and self._in_flight is None:
-            operation = self._next(now_ms)
+            operation = self._next(now)
             if operation is None:
                 return
-            self._begin(operation, operation.run(now_ms), now_ms)
+            self._begin(operation, operation.run(now), now)
 
-    def _next(self, now_ms: int) -> _Operation | None:
-        timer = self._timers.pop_due(now_ms)
+    def _next(self, now: Now) -> _Operation | None:
+        timer = self._timers.pop_due(now.monotonic)
         if timer is not None:
             return _Operation(timer.operation, timer=timer)
         return self._queue.popleft() if self._queue else None
 
-    def _begin(self, operation: _Operation, result: Result, now_ms: int) -> None:
+    def _begin(self, operation: _Operation, result: Result, now: Now) -> None:
         if result.records:
             self._seq += 1
             self._in_flight = _Pending(operation, result)
             self._appends.append(Append(self._seq, tuple(record.encode() for record in result.records)))
         elif result.response is not None or result.then is not None:
             self._deferred.append(_Pending(operation, result, self._last_written))
-            self._release(now_ms)
+            self._release(now)
 
-    def _release(self, now_ms: int) -> None:
+    def _release(self, now: Now) -> None:
         while self._deferred and self._deferred[0].offset < self._high_watermark:
             pending = self._deferred.popleft()
             if pending.result.then is not None:
-                pending.result.then(ErrorCode.none, now_ms)
+                pending.result.then(ErrorCode.none, now)
             if pending.operation.asked is not None and pending.result.response is not None:
                 self._outbox.reply(pending.operation.asked.token, pending.result.response)
 

@@ -8,10 +8,12 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from isthmus_model.clocks import MonotonicMs, Now
+
 from isthmus_broker.core.coordinator.result import Result
 
 Key = tuple[str, ...]
-Operation = Callable[[int], Result]
+Operation = Callable[[Now], Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,10 @@ class Timers:
         """Forget the timer of `key`, if any."""
         self._timers.pop(key, None)
 
-    def pop_due(self, now_ms: int) -> Timer | None:
+    def pop_due(self, now: MonotonicMs) -> Timer | None:
         """Take out the first timer whose time has come."""
         self._settle()
-        if not self._heap or self._heap[0][0] > now_ms:
+        if not self._heap or self._heap[0][0] > now:
             return None
         _, _, key = heapq.heappop(self._heap)
         del self._queued[key]

@@ -1,5 +1,6 @@
 """SyncGroup, Heartbeat and LeaveGroup of the classic protocol, for classic groups."""
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.leave_group.v5.request import MemberIdentity
@@ -24,7 +25,7 @@ class Classic:
     # SyncGroup.
 
     def sync(
-        self, token: int, group: ClassicGroup, request: SyncGroupRequest, context: RequestContext, now_ms: int
+        self, token: int, group: ClassicGroup, request: SyncGroupRequest, context: RequestContext, now: Now
     ) -> Result:
         """A member asks for its assignment; the leader brings everybody's."""
         member = group.validate_member(request.member_id, request.group_instance_id)
@@ -49,35 +50,35 @@ class Classic:
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation = group.generation
 
-        def conclude(error: ErrorCode, now_ms: int) -> None:
+        def conclude(error: ErrorCode, now: Now) -> None:
             if group.state != ClassicState.COMPLETING_REBALANCE or group.generation != generation:
                 return
             if error == ErrorCode.none:
-                self._rebalance.set_assignments(group, assignments, now_ms)
-                group.move(ClassicState.STABLE, now_ms)
+                self._rebalance.set_assignments(group, assignments, now)
+                group.move(ClassicState.STABLE, now)
                 self._registry.outbox.note("rebalanced", group.group_id, f"generation {generation}")
             else:
-                self._rebalance.reset_assignments(group, error, now_ms)
-                self._rebalance.prepare(group, f"{error.name} when storing the assignment", now_ms)
+                self._rebalance.reset_assignments(group, error, now)
+                self._rebalance.prepare(group, f"{error.name} when storing the assignment", now)
 
         record = group.record(lambda member: assignments[member.member_id])
         return Result(records=(record,), apply=keep_memory, then=conclude)
 
     # Heartbeat.
 
-    def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now_ms: int) -> Result:
+    def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: Now) -> Result:
         """A member is alive, and learns whether it must join again."""
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise Refused(ErrorCode.illegal_generation)
-        self._rebalance.heard_from(group, member, now_ms)
+        self._rebalance.heard_from(group, member, now)
         preparing = group.state == ClassicState.PREPARING_REBALANCE
         return Result(response=heartbeat_response(ErrorCode.rebalance_in_progress if preparing else ErrorCode.none))
 
     # LeaveGroup.
 
     def leave(
-        self, group: ClassicGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now_ms: int
+        self, group: ClassicGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now: Now
     ) -> Result:
         """Members leave, each with its own answer; one rebalance for all of them."""
         answers = [self._leave_one(group, identity) for identity in identities]
@@ -87,9 +88,9 @@ class Classic:
             reasons = sorted({identity.reason or "not provided" for identity in identities})
             reason = f"{len(answers)} members leave; client reasons: {', '.join(reasons)}"
             if group.state == ClassicState.PREPARING_REBALANCE:
-                result = self._rebalance.maybe_complete_join(group, now_ms)
+                result = self._rebalance.maybe_complete_join(group, now)
             elif group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
-                result = self._rebalance.prepare(group, reason, now_ms)
+                result = self._rebalance.prepare(group, reason, now)
         return Result(records=result.records, apply=result.apply, response=response)
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> MemberResponse:

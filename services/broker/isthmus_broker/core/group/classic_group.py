@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import DecodeError, ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
@@ -247,12 +248,12 @@ class ClassicGroup:
 
     # Generations.
 
-    def move(self, state: ClassicState, now_ms: int) -> None:
+    def move(self, state: ClassicState, now: Now) -> None:
         """To another state; a move that the protocol does not know is a bug."""
         assert state in _MOVES[self.state], f"{self.state} to {state}"
         self.previous_state = self.state
         self.state = state
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = now.wall
 
     def select_protocol(self) -> str:
         """The protocol with most votes; of equals the first by name."""
@@ -263,12 +264,12 @@ class ClassicGroup:
             votes[choice] = votes.get(choice, 0) + 1
         return min(votes, key=lambda name: (-votes[name], name))
 
-    def next_generation(self, now_ms: int) -> None:
+    def next_generation(self, now: Now) -> None:
         """Whoever has joined is the group now."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
-        self.move(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms)
+        self.move(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now)
         self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:

@@ -7,6 +7,7 @@ REBALANCE_IN_PROGRESS sends it to join again whenever its next step is due.
 from dataclasses import replace
 from uuid import UUID
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import DecodeError, ErrorCode
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.leave_group.v5.request import MemberIdentity
@@ -45,7 +46,7 @@ class ClassicInConsumer:
 
     # JoinGroup.
 
-    def join(self, join: Join, group: ConsumerGroup, now_ms: int) -> Result:
+    def join(self, join: Join, group: ConsumerGroup, now: Now) -> Result:
         """Join, or join again to take the next step towards the target."""
         self._migration.check_classic_may_join(group)
         is_unknown = join.member_id == UNKNOWN_MEMBER_ID
@@ -59,28 +60,28 @@ class ClassicInConsumer:
             response = join_response(join.parked.api_version, error=ErrorCode.member_id_required, member_id=member_id)
             self._registry.outbox.reply(join.parked.token, response)
             return NOTHING
-        return self._join(replace(join, member_id=member_id), group, is_unknown, now_ms)
+        return self._join(replace(join, member_id=member_id), group, is_unknown, now)
 
-    def _join(self, join: Join, group: ConsumerGroup, is_unknown: bool, now_ms: int) -> Result:
+    def _join(self, join: Join, group: ConsumerGroup, is_unknown: bool, now: Now) -> Result:
         records: list[Record] = []
         member = self._member(join, group, is_unknown, records)
         subscription = _subscription(join)
         updated = _updated(member, join, subscription)
         names_changed = self._steps.describe(group, member, updated, records)
-        regex_change = self._steps.subscribe_regex(group, member, updated, records, now_ms)
+        regex_change = self._steps.subscribe_regex(group, member, updated, records, now)
         changed = names_changed or regex_change != RegexChange.NONE
-        epoch = self._steps.subscribe(group, member, updated, changed, records, now_ms)
+        epoch = self._steps.subscribe(group, member, updated, changed, records, now)
         owned = self._owned(subscription)
         replaced = group.static_member(join.instance_id)
         if replaced is not None and self._migration.may_replace_by_classic(group, replaced):
-            return self._downgrade(join, group, updated, epoch, changed, owned, records, now_ms)
-        target = self._steps.retarget(group, epoch, member, updated, records, now_ms)
+            return self._downgrade(join, group, updated, epoch, changed, owned, records, now)
+        target = self._steps.retarget(group, epoch, member, updated, records, now)
         advanced = self._steps.advance(group, updated, target, changed, owned, records)
 
-        def start_clocks(error: ErrorCode, at_ms: int) -> None:
+        def start_clocks(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none:
-                self._sessions.joined(group.group_id, advanced.member_id, at_ms, join.rebalance_timeout_ms)
-                self._sessions.heard_from(group.group_id, advanced.member_id, at_ms, join.session_timeout_ms)
+                self._sessions.joined(group.group_id, advanced.member_id, now, join.rebalance_timeout_ms)
+                self._sessions.heard_from(group.group_id, advanced.member_id, now, join.session_timeout_ms)
 
         return Result(records=tuple(records), response=_joined(join, advanced), then=start_clocks)
 
@@ -93,7 +94,7 @@ class ClassicInConsumer:
         changed: bool,
         owned: Partitions,
         records: list[Record],
-        now_ms: int,
+        now: Now,
     ) -> Result:
         """The last member of the consumer protocol came back as a classic one: the group is classic from here on."""
         reason = None
@@ -102,11 +103,11 @@ class ClassicInConsumer:
         else:
             target = (group.assignment_epoch, group.target_of(member))
             member = self._steps.advance(group, member, target, changed, owned, records)
-        downgrade = self._migration.downgrade(group, (), member, reason, now_ms)
+        downgrade = self._migration.downgrade(group, (), member, reason, now)
 
         def put_in_place() -> None:
             self._sessions.forget_all(group)
-            self._migration.put_in_place(downgrade, now_ms)
+            self._migration.put_in_place(downgrade, now)
 
         return Result(records=(*records, *downgrade.records), response=_joined(join, member), apply=put_in_place)
 
@@ -130,7 +131,7 @@ class ClassicInConsumer:
 
     # SyncGroup.
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Result:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now: Now) -> Result:
         """The assignment of the member's epoch, unless it has to join again first."""
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         classic = _classic(member)
@@ -139,29 +140,29 @@ class ClassicInConsumer:
         if request.protocol_type not in (None, CONSUMER_PROTOCOL) or request.protocol_name not in (None, first.name):
             raise Refused(ErrorCode.inconsistent_group_protocol)
         if group.assignment_epoch > member.epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
-            self._sessions.expect_join(group.group_id, member, now_ms)
+            self._sessions.expect_join(group.group_id, member, now)
             raise Refused(ErrorCode.rebalance_in_progress)
         try:
             assignment = write_assignment(first.metadata, without_epochs(member.assigned), self._registry.view)
         except DecodeError:  # the member of an upgraded group, whose protocol of choice was another
             raise Refused(ErrorCode.unknown_server_error) from None
 
-        def start_clocks(error: ErrorCode, at_ms: int) -> None:
+        def start_clocks(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none:
                 self._sessions.synced(group.group_id, member.member_id)
-                self._sessions.heard_from(group.group_id, member.member_id, at_ms, classic.session_timeout_ms)
+                self._sessions.heard_from(group.group_id, member.member_id, now, classic.session_timeout_ms)
 
         response = sync_response(ErrorCode.none, assignment, request.protocol_type, request.protocol_name)
         return Result(response=response, then=start_clocks)
 
     # Heartbeat.
 
-    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> Result:
+    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: Now) -> Result:
         """A member is alive, and learns whether its next step is due."""
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         classic = _classic(member)
         _check_generation(member, request.generation_id)
-        self._sessions.heard_from(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
+        self._sessions.heard_from(group.group_id, member.member_id, now, classic.session_timeout_ms)
         next_step_due = (
             member.epoch < group.assignment_epoch
             or member.state == MemberState.UNREVOKED_PARTITIONS
@@ -169,7 +170,7 @@ class ClassicInConsumer:
         )
         if not next_step_due:
             return Result(response=heartbeat_response())
-        self._sessions.expect_join(group.group_id, member, now_ms)
+        self._sessions.expect_join(group.group_id, member, now)
         return Result(response=heartbeat_response(ErrorCode.rebalance_in_progress))
 
     def _classic_member(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
@@ -180,7 +181,7 @@ class ClassicInConsumer:
     # LeaveGroup.
 
     def leave(
-        self, group: ConsumerGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now_ms: int
+        self, group: ConsumerGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now: Now
     ) -> Result:
         """Members leave, of either protocol: an administrator may remove any."""
         answers: list[MemberResponse] = []
@@ -191,7 +192,7 @@ class ClassicInConsumer:
                 answers.append(left(identity))
             except Refused as refused:
                 answers.append(left(identity, refused.error))
-        return self._sessions.fence(group, leaving, leave_response(context.api_version, answers), now_ms)
+        return self._sessions.fence(group, leaving, leave_response(context.api_version, answers), now)
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
         instance_id = identity.group_instance_id

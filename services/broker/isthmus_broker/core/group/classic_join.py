@@ -5,6 +5,7 @@ KIP-394 gives a new dynamic member its id first; KIP-345 lets a static member ta
 
 from dataclasses import dataclass
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import to_millis
 from kio.schema.join_group.v9.request import JoinGroupRequest
@@ -64,18 +65,18 @@ class ClassicJoin:
         self._registry = registry
         self._rebalance = rebalance
 
-    def join(self, join: Join, now_ms: int) -> Result:
+    def join(self, join: Join, now: Now) -> Result:
         """Join the group, which is made, or made from an empty consumer group, when it is not there."""
         former = self._registry.groups.get(join.group_id)
         if isinstance(former, ClassicGroup):
-            return self._join_group(join, former, now_ms)
+            return self._join_group(join, former, now)
         assert former is None or not former.members
         if join.member_id != UNKNOWN_MEMBER_ID:
             self._refuse(join, ErrorCode.unknown_member_id, join.member_id)
             return NOTHING
-        group = ClassicGroup(join.group_id, state_timestamp_ms=now_ms)
+        group = ClassicGroup(join.group_id, state_timestamp_ms=now.wall)
         self._registry.groups[join.group_id] = group
-        result = self._join_group(join, group, now_ms)
+        result = self._join_group(join, group, now)
         assert result is NOTHING, "a group's first rebalance waits"
         return self._new_group(group, former, join)
 
@@ -83,7 +84,7 @@ class ClassicJoin:
         """The log must know of the group before offsets are committed to it; when it does not, the group never was."""
         records: list[Record] = [] if former is None else former.tombstones()
 
-        def undo(error: ErrorCode, now_ms: int) -> None:
+        def undo(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none or self._registry.groups.get(group.group_id) is not group:
                 return
             for member in list(group.members.values()):
@@ -95,7 +96,7 @@ class ClassicJoin:
 
         return Result(records=(*records, group.empty_record()), apply=keep_memory, then=undo)
 
-    def _join_group(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+    def _join_group(self, join: Join, group: ClassicGroup, now: Now) -> Result:
         if not self._has_room(group, join.member_id):
             if join.member_id in group.members:
                 self._rebalance.remove(group, group.members[join.member_id])
@@ -106,8 +107,8 @@ class ClassicJoin:
             self._refuse(join, ErrorCode.inconsistent_group_protocol, join.member_id)
             return NOTHING
         if join.member_id == UNKNOWN_MEMBER_ID:
-            return self._join_new(join, group, now_ms)
-        return self._join_known(join, group, now_ms)
+            return self._join_new(join, group, now)
+        return self._join_known(join, group, now)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """group.max.size; while a rebalance prepares, the places go to those who join first."""
@@ -121,24 +122,24 @@ class ClassicJoin:
 
     # New members.
 
-    def _join_new(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+    def _join_new(self, join: Join, group: ClassicGroup, now: Now) -> Result:
         if join.instance_id is not None:
             new_id = f"{join.instance_id}-{self._registry.new_id()}"
             if join.instance_id in group.static_members:
-                return self._replace_static(join, group, new_id, now_ms)
-            return self._add(join, group, new_id, now_ms)
+                return self._replace_static(join, group, new_id, now)
+            return self._add(join, group, new_id, now)
         new_id = f"{join.client_id}-{self._registry.new_id()}"
         if join.parked.api_version < MEMBER_ID_REQUIRED_VERSION:
-            return self._add(join, group, new_id, now_ms)
+            return self._add(join, group, new_id, now)
         if len(group.pending_joins) >= PENDING_MEMBERS_MAX:
             self._refuse(join, ErrorCode.group_max_size_reached, UNKNOWN_MEMBER_ID)
             return NOTHING
         group.pending_joins.add(new_id)
-        self._rebalance.expect(group.group_id, new_id, now_ms + join.session_timeout_ms)
+        self._rebalance.expect(group.group_id, new_id, now.monotonic + join.session_timeout_ms)
         self._refuse(join, ErrorCode.member_id_required, new_id)
         return NOTHING
 
-    def _add(self, join: Join, group: ClassicGroup, member_id: str, now_ms: int) -> Result:
+    def _add(self, join: Join, group: ClassicGroup, member_id: str, now: Now) -> Result:
         member = ClassicMember(
             member_id=member_id,
             instance_id=join.instance_id,
@@ -154,18 +155,18 @@ class ClassicJoin:
             group.new_member_added = True
         group.add(member)
         group.park_join(member, join.parked)
-        self._rebalance.heard_from(group, member, now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance.heard_from(group, member, now, NEW_MEMBER_JOIN_TIMEOUT_MS)
         instance = "" if join.instance_id is None else f" with instance id {join.instance_id}"
         reason = f"member {member_id}{instance} joins; client reason: {join.reason}"
-        return self._rebalance.prepare_or_complete(group, reason, now_ms)
+        return self._rebalance.prepare_or_complete(group, reason, now)
 
     # Known members.
 
-    def _join_known(self, join: Join, group: ClassicGroup, now_ms: int) -> Result:
+    def _join_known(self, join: Join, group: ClassicGroup, now: Now) -> Result:
         if join.member_id in group.pending_joins:
             if join.instance_id is not None:
                 raise Refused(ErrorCode.unknown_server_error)  # only dynamic members are given an id first
-            return self._add(join, group, join.member_id, now_ms)
+            return self._add(join, group, join.member_id, now)
         try:
             member = group.validate_member(join.member_id, join.instance_id)
         except Refused as refused:
@@ -174,21 +175,21 @@ class ClassicJoin:
         changed = member.protocols != join.protocols
         match group.state:
             case ClassicState.PREPARING_REBALANCE:
-                return self._rejoin(join, group, member, now_ms)
+                return self._rejoin(join, group, member, now)
             case ClassicState.COMPLETING_REBALANCE if changed:
-                return self._rejoin(join, group, member, now_ms)
+                return self._rejoin(join, group, member, now)
             case ClassicState.STABLE if changed or group.leader == member.member_id:
-                return self._rejoin(join, group, member, now_ms)
+                return self._rejoin(join, group, member, now)
             case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
                 self._answer_again(join, group, member)
             case _:
                 self._refuse(join, ErrorCode.unknown_member_id, join.member_id)
         return NOTHING
 
-    def _rejoin(self, join: Join, group: ClassicGroup, member: ClassicMember, now_ms: int) -> Result:
+    def _rejoin(self, join: Join, group: ClassicGroup, member: ClassicMember, now: Now) -> Result:
         self._park_again(join, group, member)
         reason = f"member {member.member_id} joins again; client reason: {join.reason}"
-        return self._rebalance.prepare_or_complete(group, reason, now_ms)
+        return self._rebalance.prepare_or_complete(group, reason, now)
 
     def _park_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
         """A JoinGroup that is parked already was sent on a connection the client gave up, or Kafka would not have read the next one."""
@@ -214,7 +215,7 @@ class ClassicJoin:
 
     # Static members (KIP-345).
 
-    def _replace_static(self, join: Join, group: ClassicGroup, new_id: str, now_ms: int) -> Result:
+    def _replace_static(self, join: Join, group: ClassicGroup, new_id: str, now: Now) -> Result:
         """A static member comes back without its id: it gets a new one, and its predecessor is fenced."""
         assert join.instance_id is not None
         old_leader, old_id = group.leader, group.static_members[join.instance_id]
@@ -225,7 +226,7 @@ class ClassicJoin:
         self._registry.timers.cancel(heartbeat_key(group.group_id, old_id))
         group.rename(join.instance_id, new_id)
         member.is_new = False
-        self._rebalance.heard_from(group, member, now_ms)
+        self._rebalance.heard_from(group, member, now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
         group.park_join(member, join.parked)
         reason = f"static member {join.instance_id} came back; client reason: {join.reason}"
@@ -233,32 +234,32 @@ class ClassicJoin:
             case ClassicState.STABLE if group.select_protocol() == group.protocol:
                 return self._keep_generation(join, group, member, _Former(old_id, old_leader, *former))
             case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
-                return self._rebalance.prepare(group, reason, now_ms)
+                return self._rebalance.prepare(group, reason, now)
             case _:
-                return self._rebalance.maybe_complete_join(group, now_ms)
+                return self._rebalance.maybe_complete_join(group, now)
 
     def _keep_generation(self, join: Join, group: ClassicGroup, member: ClassicMember, former: "_Former") -> Result:
         """No rebalance: only the new id must be in the log before the member is told."""
 
-        def answer(error: ErrorCode, now_ms: int) -> None:
+        def answer(error: ErrorCode, now: Now) -> None:
             parked = group.take_join(member)
             if parked is None:
                 return  # answered by a rebalance since
             if error != ErrorCode.none and group.state == ClassicState.STABLE:
-                self._restore(group, member, former, now_ms)
+                self._restore(group, member, former, now)
             response = self._static_answer(group, member, parked.api_version, former.leader, error)
             self._registry.outbox.reply(parked.token, response)
 
         return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=answer)
 
-    def _restore(self, group: ClassicGroup, member: ClassicMember, former: "_Former", now_ms: int) -> None:
+    def _restore(self, group: ClassicGroup, member: ClassicMember, former: "_Former", now: Now) -> None:
         """The log knows the member by its old id: so does the group again."""
         if member.instance_id is None or group.static_members.get(member.instance_id) != member.member_id:
             return
         self._registry.timers.cancel(heartbeat_key(group.group_id, member.member_id))
         group.update(member, former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms)
         group.rename(member.instance_id, former.member_id)
-        self._rebalance.heard_from(group, member, now_ms)
+        self._rebalance.heard_from(group, member, now)
 
     def _static_answer(
         self, group: ClassicGroup, member: ClassicMember, api_version: int, old_leader: str | None, error: ErrorCode

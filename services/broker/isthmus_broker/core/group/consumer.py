@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from isthmus_model.clocks import Now
 from isthmus_model.uuid_text import uuid_text
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, millis, to_millis
@@ -91,13 +92,13 @@ class Consumer:
         self._sessions = sessions
         self._migration = migration
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now) -> Result:
         """Everything a member does is a heartbeat."""
         self._validate(request, context.api_version)
         beat = Beat.of(request)
         if beat.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-            return self._leave(beat, now_ms)
-        return self._beat(beat, context, now_ms)
+            return self._leave(beat, now)
+        return self._beat(beat, context, now)
 
     # Validation, in Kafka's order.
 
@@ -121,7 +122,7 @@ class Consumer:
 
     # Joining and staying.
 
-    def _beat(self, beat: Beat, context: RequestContext, now_ms: int) -> Result:
+    def _beat(self, beat: Beat, context: RequestContext, now: Now) -> Result:
         records: list[Record] = []
         group = self._group(beat, records)
         upgraded = group if isinstance(self._registry.groups.get(beat.group_id), ClassicGroup) else None
@@ -131,18 +132,18 @@ class Consumer:
         member = self._member(group, beat, records)
         updated = _updated(member, beat, context)
         names_changed = self._steps.describe(group, member, updated, records)
-        regex_change = self._steps.subscribe_regex(group, member, updated, records, now_ms)
+        regex_change = self._steps.subscribe_regex(group, member, updated, records, now)
         bump = names_changed or regex_change == RegexChange.RESOLVED
-        epoch = self._steps.subscribe(group, member, updated, bump, records, now_ms)
-        target = self._steps.retarget(group, epoch, member, updated, records, now_ms)
+        epoch = self._steps.subscribe(group, member, updated, bump, records, now)
+        target = self._steps.retarget(group, epoch, member, updated, records, now)
         changed = names_changed or regex_change != RegexChange.NONE
         advanced = self._steps.advance(group, updated, target, changed, beat.owned, records)
         if advanced != updated:
-            self._sessions.watch_revocation(beat.group_id, advanced, now_ms)
+            self._sessions.watch_revocation(beat.group_id, advanced, now)
         for other in upgraded.members.values() if upgraded is not None else ():
             if other.classic is not None:
-                self._sessions.heard_from(beat.group_id, other.member_id, now_ms, other.classic.session_timeout_ms)
-        self._sessions.heard_from(beat.group_id, beat.member_id, now_ms)
+                self._sessions.heard_from(beat.group_id, other.member_id, now, other.classic.session_timeout_ms)
+        self._sessions.heard_from(beat.group_id, beat.member_id, now)
         tell = beat.epoch == JOIN_EPOCH or beat.is_full or advanced.assigned != member.assigned
         return Result(records=tuple(records), response=self._response(beat.group_id, advanced, tell))
 
@@ -208,13 +209,13 @@ class Consumer:
 
     # Leaving.
 
-    def _leave(self, beat: Beat, now_ms: int) -> Result:
+    def _leave(self, beat: Beat, now: Now) -> Result:
         group = self._registry.consumer_group(beat.group_id)
         if beat.instance_id is None:
-            return self._sessions.fence(group, (group.member(beat.member_id),), _left(beat), now_ms)
+            return self._sessions.fence(group, (group.member(beat.member_id),), _left(beat), now)
         member = static_member(group.static_member(beat.instance_id), beat.member_id, beat.instance_id)
         if beat.epoch == LEAVE_EPOCH:
-            return self._sessions.fence(group, (member,), _left(beat), now_ms)
+            return self._sessions.fence(group, (member,), _left(beat), now)
         # It will come back: its partitions stay its own, without the epochs of its present life.
         kept = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=kept, revoking={})

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
@@ -44,6 +45,7 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0
+        self.assigned_ms: MonotonicMs | None = None  # the same moment; None for a target of unknown age
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, Partitions] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
@@ -125,13 +127,13 @@ class ConsumerGroup:
 
     # Soft state.
 
-    def metadata_expired(self, now_ms: int) -> bool:
+    def metadata_expired(self, now: Now) -> bool:
         """Whether the subscribed topics must be looked at again."""
-        return now_ms >= self._refresh_due_ms or self.epoch < self._refresh_epoch
+        return now.monotonic >= self._refresh_due_ms or self.epoch < self._refresh_epoch
 
-    def refreshed(self, now_ms: int, epoch: int) -> None:
+    def refreshed(self, now: Now, epoch: int) -> None:
         """They were, for that group epoch."""
-        self._refresh_due_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
+        self._refresh_due_ms = now.monotonic + METADATA_REFRESH_INTERVAL_MS
         self._refresh_epoch = epoch
 
     def request_refresh(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from uuid import UUID
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import NOTHING, Record, Result
@@ -79,7 +80,7 @@ class ConsumerSteps:
     # Regular expressions.
 
     def subscribe_regex(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[Record], now_ms: int
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[Record], now: Now
     ) -> RegexChange:
         """Follow a change of the member's expression, and have the group's expressions resolved when that is due."""
         old, new = member.regex or "", updated.regex or ""
@@ -96,15 +97,15 @@ class ConsumerSteps:
             elif new in group.resolved or (old and not new):
                 change = RegexChange.RESOLVED
         if is_first or counts:
-            self._resolve_if_due(group, old, new, is_first, now_ms)
+            self._resolve_if_due(group, old, new, is_first, now)
         return change
 
-    def _resolve_if_due(self, group: ConsumerGroup, old: str, new: str, is_first: bool, now_ms: int) -> None:
+    def _resolve_if_due(self, group: ConsumerGroup, old: str, new: str, is_first: bool, now: Now) -> None:
         key = _regex_key(group.group_id)
         resolved = group.resolved.values()
         if key in self._registry.timers:
             return
-        if resolved and now_ms <= max(each.timestamp_ms for each in resolved) + REGEX_REFRESH_MIN_INTERVAL_MS:
+        if resolved and now.monotonic <= max(each.resolved_ms for each in resolved) + REGEX_REFRESH_MIN_INTERVAL_MS:
             return
         counts = group.subscriptions.copy()
         counts.replace_member(ConsumerMember(member_id="", regex=old), ConsumerMember(member_id="", regex=new))
@@ -115,14 +116,14 @@ class ConsumerSteps:
             is_first
             or len(counts.regexes) != len(resolved)
             or min((each.version for each in resolved), default=0) < self._registry.topics_created_version
-            or now_ms > min(each.timestamp_ms for each in resolved) + refresh_ms
+            or now.monotonic > min(each.resolved_ms for each in resolved) + refresh_ms
         )
         if due:
             self._registry.timers.schedule(
-                key, now_ms, lambda at_ms: self._resolve(group.group_id, at_ms), TIMER_RETRY_MS
+                key, now.monotonic, lambda at: self._resolve(group.group_id, at), TIMER_RETRY_MS
             )
 
-    def _resolve(self, group_id: str, now_ms: int) -> Result:
+    def _resolve(self, group_id: str, now: Now) -> Result:
         """Match all of the group's expressions against all topics; a member hears of it in its next heartbeat, as from Kafka."""
         try:
             group = self._registry.consumer_group(group_id)
@@ -138,13 +139,13 @@ class ConsumerSteps:
             changed = changed or former != topics
             subscriptions.replace_resolved(former, topics)
             value = ConsumerGroupRegularExpressionValue(
-                topics=tuple(sorted(topics)), version=self._registry.view.version, timestamp=now_ms
+                topics=tuple(sorted(topics)), version=self._registry.view.version, timestamp=now.wall
             )
             records.append(Record(ConsumerGroupRegularExpressionKey(group_id, regex), value))
         metadata_hash = self._registry.metadata_hash(subscriptions.topics())
         if changed or metadata_hash != group.metadata_hash:
             records.append(group.epoch_record(group.epoch + 1, metadata_hash))
-            group.refreshed(now_ms, group.epoch + 1)
+            group.refreshed(now, group.epoch + 1)
         return Result(records=tuple(records))
 
     def _topics_of(self, regex: str) -> frozenset[str]:
@@ -163,10 +164,10 @@ class ConsumerSteps:
         updated: ConsumerMember,
         bump: bool,
         records: list[Record],
-        now_ms: int,
+        now: Now,
     ) -> int:
         """Bump the group epoch when the subscribed topics, or anything about them, changed; the group epoch after that."""
-        if not bump and not group.metadata_expired(now_ms):
+        if not bump and not group.metadata_expired(now):
             return group.epoch
         subscriptions = _subscriptions_with(group, member, updated)
         metadata_hash = self._registry.metadata_hash(subscriptions.topics())
@@ -175,7 +176,7 @@ class ConsumerSteps:
             epoch += 1
             records.append(group.epoch_record(epoch, metadata_hash))
             self._registry.outbox.note("group epoch", group.group_id, str(epoch))
-        group.refreshed(now_ms, epoch)
+        group.refreshed(now, epoch)
         if group.has_partition_metadata:
             records.append(Record(ConsumerGroupPartitionMetadataKey(group.group_id)))
         return epoch
@@ -187,12 +188,12 @@ class ConsumerSteps:
         member: ConsumerMember,
         updated: ConsumerMember,
         records: list[Record],
-        now_ms: int,
+        now: Now,
     ) -> tuple[int, Partitions]:
         """Compute the target assignment for a new group epoch, not oftener than the configured interval (KIP-1263); the epoch of
         the target, and the member's."""
         interval_ms = self._registry.configs.consumer_assignment_interval_ms(group.group_id)
-        waits = group.assignment_timestamp_ms != 0 and now_ms < group.assignment_timestamp_ms + interval_ms
+        waits = group.assigned_ms is not None and now.monotonic < group.assigned_ms + interval_ms
         if group.assignment_epoch >= epoch or waits:
             return group.assignment_epoch, group.target_of(updated)
         name = group.preferred_assignor(member, updated)
@@ -204,7 +205,7 @@ class ConsumerSteps:
             for member_id in sorted(targets)
             if targets[member_id] != group.target.get(member_id)
         ]
-        records.append(group.assignment_record(epoch, now_ms))
+        records.append(group.assignment_record(epoch, now.wall))
         return epoch, targets[updated.member_id]
 
     def _spec(self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> GroupSpec:
@@ -277,6 +278,6 @@ def _check(regex: str) -> None:
         raise Refused(ErrorCode.invalid_regular_expression, message) from None
 
 
-def resolved_regex(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """As the record says."""
-    return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+def resolved_regex(value: ConsumerGroupRegularExpressionValue, now: Now) -> ResolvedRegex:
+    """The resolution that a record describes."""
+    return ResolvedRegex(frozenset(value.topics), value.version, now.monotonic_of(value.timestamp))

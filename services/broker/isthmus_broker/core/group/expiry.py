@@ -6,6 +6,8 @@ at the commit; of a classic group when it became empty, or at the commit for top
 
 from collections.abc import Callable
 
+from isthmus_model.clocks import Now, WallMs
+
 from isthmus_broker.core.coordinator.result import Record, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
@@ -24,22 +26,22 @@ class Expiry:
         self._registry = registry
         self._offsets = offsets
 
-    def schedule(self, now_ms: int) -> None:
+    def schedule(self, now: Now) -> None:
         """The next clean-up, offsets.retention.check.interval.ms from now."""
         interval_ms = self._registry.config.offsets_retention_check_interval_ms
-        self._registry.timers.schedule(_KEY, now_ms + interval_ms, self.clean, interval_ms)
+        self._registry.timers.schedule(_KEY, now.monotonic + interval_ms, self.clean, interval_ms)
 
-    def clean(self, now_ms: int) -> Result:
+    def clean(self, now: Now) -> Result:
         """Tombstones of expired offsets and of empty groups without offsets."""
         records: list[Record] = []
         for group_id in sorted(self._registry.groups):
             group = self._registry.groups[group_id]
-            if self._expire(group, now_ms, records):
+            if self._expire(group, now, records):
                 records += deletion_records(group)
-        self.schedule(now_ms)
+        self.schedule(now)
         return Result(records=tuple(records))
 
-    def _expire(self, group: Group, now_ms: int, records: list[Record]) -> bool:
+    def _expire(self, group: Group, now: Now, records: list[Record]) -> bool:
         """Whether the group can go with its offsets."""
         offsets = self._offsets.by_group.get(group.group_id, {})
         start = _start_of_time(group)
@@ -49,16 +51,16 @@ class Expiry:
         for topic in sorted(offsets):
             subscribed = subscribes(group, topic)
             for index, value in sorted(offsets[topic].items()):
-                if start is not None and not subscribed and self._is_expired(value, start, now_ms):
+                if start is not None and not subscribed and self._is_expired(value, start, now.wall):
                     records.append(Record(OffsetCommitKey(group.group_id, topic, index)))
                 else:
                     all_expired = False
         return all_expired
 
-    def _is_expired(self, value: OffsetCommitValue, start: StartOfTime, now_ms: int) -> bool:
+    def _is_expired(self, value: OffsetCommitValue, start: StartOfTime, now: WallMs) -> bool:
         if value.expire_timestamp >= 0:
-            return now_ms >= value.expire_timestamp
-        return now_ms - start(value) >= self._registry.config.offsets_retention_ms
+            return now >= value.expire_timestamp
+        return now - start(value) >= self._registry.config.offsets_retention_ms
 
 
 def is_empty(group: Group) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import DecodeError, ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
@@ -146,7 +147,7 @@ class Migration:
         leaving: Iterable[ConsumerMember],
         joining: ConsumerMember | None,
         reason: str | None,
-        now_ms: int,
+        now: Now,
     ) -> Downgrade:
         """The classic group of the members that stay, and of `joining` in place of the static member it replaces."""
         gone = {member.member_id for member in leaving}
@@ -158,7 +159,7 @@ class Migration:
         classic = ClassicGroup(
             group.group_id,
             state=ClassicState.STABLE,
-            state_timestamp_ms=now_ms,
+            state_timestamp_ms=now.wall,
             generation=group.epoch,
             protocol_type=CONSUMER_PROTOCOL,
         )
@@ -176,7 +177,7 @@ class Migration:
         records = (*group.tombstones(renamed), classic.record(lambda each: each.assignment))
         return Downgrade(classic, records, reason)
 
-    def put_in_place(self, downgrade: Downgrade, now_ms: int) -> None:
+    def put_in_place(self, downgrade: Downgrade, now: Now) -> None:
         """The records are in the log: the group is classic."""
         group = downgrade.group
         former = self._registry.groups.get(group.group_id)
@@ -184,9 +185,9 @@ class Migration:
         self._registry.resubscribe(group.group_id, former.subscriptions.topics(), set())
         self._registry.groups[group.group_id] = group
         for member in group.members.values():
-            self._rebalance.heard_from(group, member, now_ms)
+            self._rebalance.heard_from(group, member, now)
         if downgrade.reason is not None:
-            self._rebalance.prepare(group, downgrade.reason, now_ms)
+            self._rebalance.prepare(group, downgrade.reason, now)
 
     def check_classic_may_join(self, group: ConsumerGroup) -> None:
         """Whether classic members are let in at all."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, to_millis
 from isthmus_wire.requests import (
@@ -103,7 +104,7 @@ class Offsets:
 
     # OffsetCommit.
 
-    def commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Result:
+    def commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
         """Commit what can be, partition by partition; a member that may not commit is refused for every partition that exists."""
         by_id = context.api_version >= TOPIC_ID_VERSION
         refused: list[OffsetCommitResponseTopic] = []
@@ -114,8 +115,8 @@ class Offsets:
             return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, [])))
         records: list[Record] = []
         try:
-            check = self._may_commit(request, context, now_ms)
-            told = [self._commit_topic(request, entry, check, records, now_ms) for entry in asked]
+            check = self._may_commit(request, context, now)
+            told = [self._commit_topic(request, entry, check, records, now) for entry in asked]
         except Refused as refusal:
             records.clear()
             told = [
@@ -153,11 +154,11 @@ class Offsets:
             asked.append(_Asked(topic, view, known))
 
     def _commit_topic(
-        self, request: OffsetCommitRequest, asked: _Asked, check: PartitionCheck, records: list[Record], now_ms: int
+        self, request: OffsetCommitRequest, asked: _Asked, check: PartitionCheck, records: list[Record], now: Now
     ) -> OffsetCommitResponseTopic:
         answers: list[tuple[int, ErrorCode]] = []
         retention_ms = to_millis(request.retention_time)
-        expire_timestamp = -1 if retention_ms == -1 else now_ms + retention_ms
+        expire_timestamp = -1 if retention_ms == -1 else now.wall + retention_ms
         metadata_max = self._registry.config.offset_metadata_max_bytes
         for partition in asked.partitions:
             index = partition.partition_index
@@ -170,7 +171,7 @@ class Offsets:
                 offset=partition.committed_offset,
                 leader_epoch=partition.committed_leader_epoch,
                 metadata=metadata,
-                commit_timestamp=now_ms,
+                commit_timestamp=now.wall,
                 expire_timestamp=expire_timestamp,
                 topic_id=asked.view.topic_id,
             )
@@ -178,20 +179,20 @@ class Offsets:
             answers.append((index, ErrorCode.none))
         return commit_topic(asked.topic, answers)
 
-    def _may_commit(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> PartitionCheck:
+    def _may_commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> PartitionCheck:
         """Whether the asker may commit; the check of each partition that is left to do."""
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return _consumer_may_commit(group, request, context)
         if group is not None:
-            self._classic_may_commit(group, request, now_ms)
+            self._classic_may_commit(group, request, now)
         elif request.generation_id_or_member_epoch >= 0:
             if context.api_version >= CONSUMER_PROTOCOL_VERSION:
                 raise GroupNotFound(f"Group {request.group_id} not found.")
             raise Refused(ErrorCode.illegal_generation)
         return _any_partition
 
-    def _classic_may_commit(self, group: ClassicGroup, request: OffsetCommitRequest, now_ms: int) -> None:
+    def _classic_may_commit(self, group: ClassicGroup, request: OffsetCommitRequest, now: Now) -> None:
         generation = request.generation_id_or_member_epoch
         if generation < 0 and group.state == ClassicState.EMPTY:
             return
@@ -202,7 +203,7 @@ class Offsets:
             raise Refused(ErrorCode.illegal_generation)
         if group.state == ClassicState.COMPLETING_REBALANCE:
             raise Refused(ErrorCode.rebalance_in_progress)
-        self._rebalance.heard_from(group, member, now_ms)
+        self._rebalance.heard_from(group, member, now)
 
     # OffsetFetch.
 

@@ -7,6 +7,7 @@ Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stabl
 
 from collections.abc import Callable
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from kio.schema.join_group.v9.response import JoinGroupResponseMember
 
@@ -48,67 +49,67 @@ class Rebalance:
 
     # Joining.
 
-    def prepare(self, group: ClassicGroup, reason: str, now_ms: int) -> Result:
+    def prepare(self, group: ClassicGroup, reason: str, now: Now) -> Result:
         """Start a rebalance: everybody must join again."""
         if group.state == ClassicState.COMPLETING_REBALANCE:
-            self.reset_assignments(group, ErrorCode.rebalance_in_progress, now_ms)
+            self.reset_assignments(group, ErrorCode.rebalance_in_progress, now)
         group.pending_syncs.clear()
         self._timers.cancel(_sync_key(group.group_id))
         self._registry.outbox.note("rebalance", group.group_id, reason)
         is_initial = group.state == ClassicState.EMPTY
-        group.move(ClassicState.PREPARING_REBALANCE, now_ms)
+        group.move(ClassicState.PREPARING_REBALANCE, now)
         if is_initial:
             delay_ms = self._registry.config.group_initial_rebalance_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._wait_for_more(group.group_id, delay_ms, remaining_ms, now_ms)
+            self._wait_for_more(group.group_id, delay_ms, remaining_ms, now)
             return NOTHING
         if group.all_joined:
-            return self._complete_join(group, now_ms)
-        self._schedule_join_end(group, now_ms)
+            return self._complete_join(group, now)
+        self._schedule_join_end(group, now)
         return NOTHING
 
-    def prepare_or_complete(self, group: ClassicGroup, reason: str, now_ms: int) -> Result:
+    def prepare_or_complete(self, group: ClassicGroup, reason: str, now: Now) -> Result:
         """Start a rebalance, or see whether the one under way can go on."""
-        return self.prepare(group, reason, now_ms) if group.can_rebalance else self.maybe_complete_join(group, now_ms)
+        return self.prepare(group, reason, now) if group.can_rebalance else self.maybe_complete_join(group, now)
 
-    def maybe_complete_join(self, group: ClassicGroup, now_ms: int) -> Result:
+    def maybe_complete_join(self, group: ClassicGroup, now: Now) -> Result:
         """End the join phase when everybody is there; the initial one waits for its time."""
         waits = group.state == ClassicState.PREPARING_REBALANCE and group.previous_state != ClassicState.EMPTY
-        return self._complete_join(group, now_ms) if waits and group.all_joined else NOTHING
+        return self._complete_join(group, now) if waits and group.all_joined else NOTHING
 
-    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int) -> Result:
+    def complete_if_all_joined(self, group: ClassicGroup, now: Now) -> Result:
         """End the join phase, the initial one too, when nobody is left to wait for."""
         ready = group.state == ClassicState.PREPARING_REBALANCE and group.all_joined
-        return self._complete_join(group, now_ms) if ready else NOTHING
+        return self._complete_join(group, now) if ready else NOTHING
 
-    def _wait_for_more(self, group_id: str, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
+    def _wait_for_more(self, group_id: str, delay_ms: int, remaining_ms: int, now: Now) -> None:
         """group.initial.rebalance.delay.ms: the first rebalance waits for more members, longer while they keep coming."""
 
-        def wait_again_or_complete(at_ms: int) -> Result:
+        def wait_again_or_complete(now: Now) -> Result:
             group = self._registry.find_classic(group_id)
             if group is None or group.state != ClassicState.PREPARING_REBALANCE:
                 return NOTHING
             if not group.new_member_added or remaining_ms == 0:
-                return self._complete_join(group, at_ms)
+                return self._complete_join(group, now)
             group.new_member_added = False
             next_delay_ms = min(self._registry.config.group_initial_rebalance_delay_ms, remaining_ms)
-            self._wait_for_more(group_id, next_delay_ms, max(remaining_ms - delay_ms, 0), at_ms)
+            self._wait_for_more(group_id, next_delay_ms, max(remaining_ms - delay_ms, 0), now)
             return NOTHING
 
-        self._timers.schedule(_join_key(group_id), now_ms + delay_ms, wait_again_or_complete)
+        self._timers.schedule(_join_key(group_id), now.monotonic + delay_ms, wait_again_or_complete)
 
-    def _schedule_join_end(self, group: ClassicGroup, now_ms: int) -> None:
+    def _schedule_join_end(self, group: ClassicGroup, now: Now) -> None:
         group_id = group.group_id
 
-        def complete(at_ms: int) -> Result:
+        def complete(now: Now) -> Result:
             current = self._registry.find_classic(group_id)
             if current is None or current.state != ClassicState.PREPARING_REBALANCE:
                 return NOTHING
-            return self._complete_join(current, at_ms)
+            return self._complete_join(current, now)
 
-        self._timers.schedule(_join_key(group_id), now_ms + group.rebalance_timeout_ms, complete)
+        self._timers.schedule(_join_key(group_id), now.monotonic + group.rebalance_timeout_ms, complete)
 
-    def _complete_join(self, group: ClassicGroup, now_ms: int) -> Result:
+    def _complete_join(self, group: ClassicGroup, now: Now) -> Result:
         """The join phase ends: whoever has not come is out, except static members, who may."""
         self._timers.cancel(_join_key(group.group_id))
         for member in [
@@ -117,17 +118,17 @@ class Rebalance:
             group.remove(member.member_id)
             self._timers.cancel(heartbeat_key(group.group_id, member.member_id))
         if not group.elect_joined_leader() and group.members:
-            self._schedule_join_end(group, now_ms)  # only absent static members are left: nobody could lead
+            self._schedule_join_end(group, now)  # only absent static members are left: nobody could lead
             return NOTHING
-        group.next_generation(now_ms)
+        group.next_generation(now)
         if group.state == ClassicState.EMPTY:
             return Result(records=(group.record(lambda member: member.assignment),), apply=keep_memory)
         for member in list(group.members.values()):
             self._answer_joined(group, member)
-            self.heard_from(group, member, now_ms)
+            self.heard_from(group, member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
-        self._schedule_sync_end(group, now_ms)
+        self._schedule_sync_end(group, now)
         return NOTHING
 
     def _answer_joined(self, group: ClassicGroup, member: ClassicMember) -> None:
@@ -162,19 +163,19 @@ class Rebalance:
         if not group.pending_syncs:
             self._timers.cancel(_sync_key(group.group_id))
 
-    def set_assignments(self, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int) -> None:
+    def set_assignments(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
         """Tell everybody who waits."""
         assert group.state == ClassicState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self._propagate(group, ErrorCode.none, now_ms)
+        self._propagate(group, ErrorCode.none, now)
 
-    def reset_assignments(self, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
+    def reset_assignments(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
         """Send everybody who waits away."""
         assert group.state == ClassicState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = b""
-        self._propagate(group, error, now_ms)
+        self._propagate(group, error, now)
 
     def refuse_sync(self, member: ClassicMember, error: ErrorCode) -> bool:
         """Answer a member's parked SyncGroup, if any, with an error."""
@@ -183,10 +184,10 @@ class Rebalance:
             self._registry.outbox.reply(parked.token, sync_response(error))
         return parked is not None
 
-    def _propagate(self, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
+    def _propagate(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
         for member in group.members.values():
             if self._answer_sync(group, member, error):
-                self.heard_from(group, member, now_ms)
+                self.heard_from(group, member, now)
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, error: ErrorCode) -> bool:
         if error != ErrorCode.none:
@@ -197,11 +198,11 @@ class Rebalance:
             self._registry.outbox.reply(parked.token, response)
         return parked is not None
 
-    def _schedule_sync_end(self, group: ClassicGroup, now_ms: int) -> None:
+    def _schedule_sync_end(self, group: ClassicGroup, now: Now) -> None:
         """Members that joined and do not sync in time are out."""
         group_id, generation = group.group_id, group.generation
 
-        def expire(at_ms: int) -> Result:
+        def expire(now: Now) -> Result:
             current = self._registry.find_classic(group_id)
             if current is None or current.generation != generation or not current.pending_syncs:
                 return NOTHING
@@ -210,36 +211,34 @@ class Rebalance:
             late = sorted(current.pending_syncs)
             for member_id in late:
                 self.remove(current, current.members[member_id])
-            return self.prepare(current, f"members {', '.join(late)} did not sync in time", at_ms)
+            return self.prepare(current, f"members {', '.join(late)} did not sync in time", now)
 
-        self._timers.schedule(_sync_key(group_id), now_ms + group.rebalance_timeout_ms, expire)
+        self._timers.schedule(_sync_key(group_id), now.monotonic + group.rebalance_timeout_ms, expire)
 
     # Sessions.
 
-    def heard_from(
-        self, group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None
-    ) -> None:
+    def heard_from(self, group: ClassicGroup, member: ClassicMember, now: Now, timeout_ms: int | None = None) -> None:
         """The member's session starts anew."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        self.expect(group.group_id, member.member_id, now_ms + timeout_ms)
+        self.expect(group.group_id, member.member_id, now.monotonic + timeout_ms)
 
     def expect(self, group_id: str, member_id: str, due_ms: int) -> None:
         """A member, or one that was given an id and has yet to join, is out unless it is heard from."""
         self._timers.schedule(heartbeat_key(group_id, member_id), due_ms, self._expiry(group_id, member_id))
 
-    def _expiry(self, group_id: str, member_id: str) -> Callable[[int], Result]:
-        def expire(at_ms: int) -> Result:
+    def _expiry(self, group_id: str, member_id: str) -> Callable[[Now], Result]:
+        def expire(now: Now) -> Result:
             group = self._registry.find_classic(group_id)
             if group is None:
                 return NOTHING
             if member_id in group.pending_joins:
                 group.remove(member_id)
-                return self.complete_if_all_joined(group, at_ms)
+                return self.complete_if_all_joined(group, now)
             member = group.members.get(member_id)
             if member is None or member.heard_of:
                 return NOTHING
             self.remove(group, member)
-            return self._after_removal(group, f"session of member {member_id} expired", at_ms)
+            return self._after_removal(group, f"session of member {member_id} expired", now)
 
         return expire
 
@@ -250,10 +249,10 @@ class Rebalance:
         self.refuse_sync(member, ErrorCode.unknown_member_id)
         group.remove(member.member_id)
 
-    def _after_removal(self, group: ClassicGroup, reason: str, now_ms: int) -> Result:
+    def _after_removal(self, group: ClassicGroup, reason: str, now: Now) -> Result:
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            return self.prepare(group, reason, now_ms)
-        return self.complete_if_all_joined(group, now_ms)
+            return self.prepare(group, reason, now)
+        return self.complete_if_all_joined(group, now)
 
 
 def joined_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:

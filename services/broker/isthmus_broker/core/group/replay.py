@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from isthmus_model.clocks import Now
+
 from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
@@ -48,15 +50,20 @@ class Replay:
             ConsumerGroupMetadataKey: self._group_epoch,
             ConsumerGroupPartitionMetadataKey: self._partition_metadata,
             ConsumerGroupMemberMetadataKey: self._member,
-            ConsumerGroupTargetAssignmentMetadataKey: self._target_epoch,
             ConsumerGroupTargetAssignmentMemberKey: self._target,
             ConsumerGroupCurrentMemberAssignmentKey: self._current,
+        }
+        self._with_timestamp: dict[type, Callable[[Any, Any, Now], None]] = {
+            ConsumerGroupTargetAssignmentMetadataKey: self._target_epoch,
             ConsumerGroupRegularExpressionKey: self._regex,
         }
 
-    def apply(self, record: Record) -> None:
-        """Change the state as the record says."""
-        self._by_key[type(record.key)](record.key, record.value)
+    def apply(self, record: Record, now: Now) -> None:
+        """Change the state as the record says; `now` places its timestamp on the monotonic clock."""
+        if (with_timestamp := self._with_timestamp.get(type(record.key))) is not None:
+            with_timestamp(record.key, record.value, now)
+        else:
+            self._by_key[type(record.key)](record.key, record.value)
 
     def _classic_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         if value is not None:
@@ -113,11 +120,13 @@ class Replay:
         self,
         key: ConsumerGroupTargetAssignmentMetadataKey,
         value: ConsumerGroupTargetAssignmentMetadataValue | None,
+        now: Now,
     ) -> None:
         group = self._consumer_group(key.group_id, create=value is not None)
         if group is not None:
             group.assignment_epoch = NO_ASSIGNMENT_EPOCH if value is None else value.assignment_epoch
-            group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+            timestamp_ms = group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+            group.assigned_ms = None if timestamp_ms == 0 else now.monotonic_of(timestamp_ms)
 
     def _target(
         self, key: ConsumerGroupTargetAssignmentMemberKey, value: ConsumerGroupTargetAssignmentMemberValue | None
@@ -148,10 +157,12 @@ class Replay:
                 replace(member, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH, assigned={}, revoking={})
             )
 
-    def _regex(self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None) -> None:
+    def _regex(
+        self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None, now: Now
+    ) -> None:
         group = self._consumer_group(key.group_id, create=value is not None)
         if group is None:
             return
         before = group.subscriptions.topics()
-        group.set_resolved(key.regular_expression, None if value is None else resolved_regex(value))
+        group.set_resolved(key.regular_expression, None if value is None else resolved_regex(value, now))
         self._registry.resubscribe(key.group_id, before, group.subscriptions.topics())

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from isthmus_model.clocks import Now
+
 from isthmus_broker.core.coordinator.result import NOTHING, Record, Result
 from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.config import TIMER_RETRY_MS
@@ -39,13 +41,13 @@ class Sessions:
 
     # Clocks.
 
-    def heard_from(self, group_id: str, member_id: str, now_ms: int, session_timeout_ms: int | None = None) -> None:
+    def heard_from(self, group_id: str, member_id: str, now: Now, session_timeout_ms: int | None = None) -> None:
         """The member's session starts anew; a classic member brings its own timeout."""
         if session_timeout_ms is None:
             session_timeout_ms = self._registry.configs.consumer_session_timeout_ms(group_id)
-        self._schedule(_session_key(group_id, member_id), now_ms + session_timeout_ms, "session expired")
+        self._schedule(_session_key(group_id, member_id), now.monotonic + session_timeout_ms, "session expired")
 
-    def watch_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    def watch_revocation(self, group_id: str, member: ConsumerMember, now: Now) -> None:
         """A member that must give partitions back has its rebalance timeout for that; others have no such clock."""
         key = _rebalance_key(group_id, member.member_id)
         if member.state != MemberState.UNREVOKED_PARTITIONS:
@@ -53,23 +55,21 @@ class Sessions:
             return
         epoch = member.epoch
 
-        def fence(at_ms: int) -> Result:
-            return self._fence_later(
-                key, "did not give partitions back in time", at_ms, lambda each: each.epoch == epoch
-            )
+        def fence(now: Now) -> Result:
+            return self._fence_later(key, "did not give partitions back in time", now, lambda each: each.epoch == epoch)
 
-        self._registry.timers.schedule(key, now_ms + member.rebalance_timeout_ms, fence, TIMER_RETRY_MS)
+        self._registry.timers.schedule(key, now.monotonic + member.rebalance_timeout_ms, fence, TIMER_RETRY_MS)
 
-    def expect_join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    def expect_join(self, group_id: str, member: ConsumerMember, now: Now) -> None:
         """A classic member was told to join again; the clock of the first time runs on."""
         key = _join_key(group_id, member.member_id)
         if key not in self._registry.timers:
-            self._schedule(key, now_ms + member.rebalance_timeout_ms, "did not join again in time")
+            self._schedule(key, now.monotonic + member.rebalance_timeout_ms, "did not join again in time")
 
-    def joined(self, group_id: str, member_id: str, now_ms: int, rebalance_timeout_ms: int) -> None:
+    def joined(self, group_id: str, member_id: str, now: Now, rebalance_timeout_ms: int) -> None:
         """A classic member joined and must now send SyncGroup."""
         self._registry.timers.cancel(_join_key(group_id, member_id))
-        self._schedule(_sync_key(group_id, member_id), now_ms + rebalance_timeout_ms, "did not sync in time")
+        self._schedule(_sync_key(group_id, member_id), now.monotonic + rebalance_timeout_ms, "did not sync in time")
 
     def synced(self, group_id: str, member_id: str) -> None:
         """It has."""
@@ -82,22 +82,22 @@ class Sessions:
 
     def _schedule(self, key: Key, due_ms: int, reason: str) -> None:
         self._registry.timers.schedule(
-            key, due_ms, lambda at_ms: self._fence_later(key, reason, at_ms, lambda each: True), TIMER_RETRY_MS
+            key, due_ms, lambda now: self._fence_later(key, reason, now, lambda each: True), TIMER_RETRY_MS
         )
 
-    def _fence_later(self, key: Key, reason: str, now_ms: int, still: Callable[[ConsumerMember], bool]) -> Result:
+    def _fence_later(self, key: Key, reason: str, now: Now, still: Callable[[ConsumerMember], bool]) -> Result:
         _, group_id, member_id = key
         group = self._registry.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if not isinstance(group, ConsumerGroup) or not isinstance(member, ConsumerMember) or not still(member):
             return NOTHING
         self._registry.outbox.note("member fenced", group_id, f"{member_id} {reason}")
-        return self.fence(group, (member,), None, now_ms)
+        return self.fence(group, (member,), None, now)
 
     # Fencing.
 
     def fence(
-        self, group: ConsumerGroup, members: Iterable[ConsumerMember], response: object | None, now_ms: int
+        self, group: ConsumerGroup, members: Iterable[ConsumerMember], response: object | None, now: Now
     ) -> Result:
         """Members leave or are put out. What they had is free once their tombstones are appended."""
         leaving = sorted({member.member_id: member for member in members}.values(), key=lambda member: member.member_id)
@@ -105,7 +105,7 @@ class Sessions:
             return Result(response=response)
         if self._migration.may_leave_classic(group, leaving):
             with suppress(GroupNotFound):  # a member's metadata is malformed: the group stays as it is
-                return self._downgrade(group, leaving, response, now_ms)
+                return self._downgrade(group, leaving, response, now)
         records: list[Record] = []
         for member in leaving:
             records += tombstones(group.group_id, member.member_id)
@@ -114,14 +114,14 @@ class Sessions:
         return Result(records=tuple(records), response=response)
 
     def _downgrade(
-        self, group: ConsumerGroup, leaving: list[ConsumerMember], response: object | None, now_ms: int
+        self, group: ConsumerGroup, leaving: list[ConsumerMember], response: object | None, now: Now
     ) -> Result:
         reason = f"the last members of the consumer protocol left group {group.group_id}"
-        downgrade = self._migration.downgrade(group, leaving, None, reason, now_ms)
+        downgrade = self._migration.downgrade(group, leaving, None, reason, now)
 
         def put_in_place() -> None:
             self.forget_all(group)
-            self._migration.put_in_place(downgrade, now_ms)
+            self._migration.put_in_place(downgrade, now)
 
         return Result(records=downgrade.records, response=response, apply=put_in_place)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.requests import LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
@@ -44,7 +45,7 @@ __all__ = ["GroupShard", "refuse"]
 LEAVE_MEMBERS_VERSION = 3
 PROTOCOL_REQUIRED_VERSION = 5
 
-Handler = Callable[[int, Any, RequestContext, int], Result]
+Handler = Callable[[int, Any, RequestContext, Now], Result]
 
 
 class GroupShard:
@@ -70,59 +71,59 @@ class GroupShard:
             SyncGroupRequest: self._sync,
             HeartbeatRequest: self._heartbeat,
             LeaveGroupRequest: self._leave,
-            ListGroupsRequest: lambda token, request, context, now_ms: self._describe.list_groups(request),
-            DescribeGroupsRequest: lambda token, request, context, now_ms: self._describe.describe(request, context),
-            DeleteGroupsRequest: lambda token, request, context, now_ms: self._describe.delete(request),
-            ConsumerGroupHeartbeatRequest: lambda token, request, context, now_ms: self._consumer.heartbeat(
-                request, context, now_ms
+            ListGroupsRequest: lambda token, request, context, now: self._describe.list_groups(request),
+            DescribeGroupsRequest: lambda token, request, context, now: self._describe.describe(request, context),
+            DeleteGroupsRequest: lambda token, request, context, now: self._describe.delete(request),
+            ConsumerGroupHeartbeatRequest: lambda token, request, context, now: self._consumer.heartbeat(
+                request, context, now
             ),
-            ConsumerGroupDescribeRequest: lambda token, request, context, now_ms: self._describe.describe_consumer(
+            ConsumerGroupDescribeRequest: lambda token, request, context, now: self._describe.describe_consumer(
                 request
             ),
-            OffsetCommitRequest: lambda token, request, context, now_ms: self.offsets.commit(request, context, now_ms),
-            OffsetFetchRequest: lambda token, request, context, now_ms: self.offsets.fetch(request, context),
-            OffsetDeleteRequest: lambda token, request, context, now_ms: self.offsets.delete(request),
+            OffsetCommitRequest: lambda token, request, context, now: self.offsets.commit(request, context, now),
+            OffsetFetchRequest: lambda token, request, context, now: self.offsets.fetch(request, context),
+            OffsetDeleteRequest: lambda token, request, context, now: self.offsets.delete(request),
         }
 
     # The runtime's side.
 
-    def handle(self, token: int, request: object, context: RequestContext, now_ms: int) -> Result:
+    def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
         """Serve a request; whatever refuses it becomes its response."""
         try:
-            return self._handlers[type(request)](token, request, context, now_ms)
+            return self._handlers[type(request)](token, request, context, now)
         except Refused as refused:
             return Result(response=_refusal(request, context, refused))
 
-    def replay(self, record: Record, offset: int) -> None:
+    def replay(self, record: Record, offset: int, now: Now) -> None:
         """Change the state by a record."""
-        self._replay.apply(record)
+        self._replay.apply(record, now)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         """A record of __consumer_offsets."""
         return decode_record(key, value)
 
-    def loaded(self, view: ClusterView, now_ms: int) -> None:
+    def loaded(self, view: ClusterView, now: Now) -> None:
         """Every member has a full session from now on."""
         self.registry.see(view)
         for group_id in sorted(self.registry.groups):
             group = self.registry.groups[group_id]
             if isinstance(group, ClassicGroup):
-                self._start_classic(group, now_ms)
+                self._start_classic(group, now)
             else:
-                self._start_consumer(group, now_ms)
-        self._expiry.schedule(now_ms)
+                self._start_consumer(group, now)
+        self._expiry.schedule(now)
         self.registry.outbox.note("loaded", str(len(self.registry.groups)), "groups")
 
-    def _start_classic(self, group: ClassicGroup, now_ms: int) -> None:
+    def _start_classic(self, group: ClassicGroup, now: Now) -> None:
         for member in group.members.values():
-            self._rebalance.heard_from(group, member, now_ms)
+            self._rebalance.heard_from(group, member, now)
         if len(group.members) > self.registry.config.group_max_size:
-            self._rebalance.prepare(group, f"loaded with {len(group.members)} members, more than allowed", now_ms)
+            self._rebalance.prepare(group, f"loaded with {len(group.members)} members, more than allowed", now)
 
-    def _start_consumer(self, group: ConsumerGroup, now_ms: int) -> None:
+    def _start_consumer(self, group: ConsumerGroup, now: Now) -> None:
         for member in group.members.values():
-            self._sessions.heard_from(group.group_id, member.member_id, now_ms)
-            self._sessions.watch_revocation(group.group_id, member, now_ms)
+            self._sessions.heard_from(group.group_id, member.member_id, now)
+            self._sessions.watch_revocation(group.group_id, member, now)
 
     def unloaded(self) -> None:
         """Members of classic groups that wait find the new coordinator."""
@@ -132,20 +133,20 @@ class GroupShard:
                     self._rebalance.refuse_join(group, member, ErrorCode.not_coordinator, member.member_id)
                     self._rebalance.refuse_sync(member, ErrorCode.not_coordinator)
 
-    def metadata(self, view: ClusterView, now_ms: int) -> Result:
+    def metadata(self, view: ClusterView, now: Now) -> Result:
         """Groups look at changed topics in their next heartbeat; offsets of deleted topics go at once."""
         older = self.registry.view
         self.registry.see(view)
         records: list[Record] = []
         for name in self.offsets.committed_topics():
-            topic, now = older.topic(name), view.topic(name)
-            if topic is not None and (now is None or now.topic_id != topic.topic_id):
+            topic, current = older.topic(name), view.topic(name)
+            if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 records += self.offsets.topic_tombstones(topic)
         return Result(records=tuple(records))
 
     # Requests of the classic protocol, which members of both group types send.
 
-    def _join(self, token: int, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> Result:
+    def _join(self, token: int, request: JoinGroupRequest, context: RequestContext, now: Now) -> Result:
         join = Join.of(token, request, context)
         config = self.registry.config
         error = ErrorCode.none
@@ -157,30 +158,30 @@ class GroupShard:
             return Result(response=join_response(context.api_version, error=error, member_id=join.member_id))
         group = self.registry.groups.get(join.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
-            return self._classic_in_consumer.join(join, group, now_ms)
-        return self._classic_join.join(join, now_ms)
+            return self._classic_in_consumer.join(join, group, now)
+        return self._classic_join.join(join, now)
 
-    def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> Result:
+    def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now: Now) -> Result:
         lacks_protocol = request.protocol_type is None or request.protocol_name is None
         if context.api_version >= PROTOCOL_REQUIRED_VERSION and lacks_protocol:
             raise Refused(ErrorCode.inconsistent_group_protocol)
         group = self._group_of_member(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return self._classic_in_consumer.sync(group, request, now_ms)
-        return self._classic.sync(token, group, request, context, now_ms)
+            return self._classic_in_consumer.sync(group, request, now)
+        return self._classic.sync(token, group, request, context, now)
 
-    def _heartbeat(self, token: int, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
+    def _heartbeat(self, token: int, request: HeartbeatRequest, context: RequestContext, now: Now) -> Result:
         group = self._group_of_member(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return self._classic_in_consumer.heartbeat(group, request, now_ms)
-        return self._classic.heartbeat(group, request, now_ms)
+            return self._classic_in_consumer.heartbeat(group, request, now)
+        return self._classic.heartbeat(group, request, now)
 
-    def _leave(self, token: int, request: LeaveGroupRequest, context: RequestContext, now_ms: int) -> Result:
+    def _leave(self, token: int, request: LeaveGroupRequest, context: RequestContext, now: Now) -> Result:
         group = self._group_of_member(request.group_id)
         members = _leaving(request, context)
         if isinstance(group, ConsumerGroup):
-            return self._classic_in_consumer.leave(group, members, context, now_ms)
-        return self._classic.leave(group, members, context, now_ms)
+            return self._classic_in_consumer.leave(group, members, context, now)
+        return self._classic.leave(group, members, context, now)
 
     def _group_of_member(self, group_id: str) -> Group:
         """A group that is not there has no members: that is what the member is told."""

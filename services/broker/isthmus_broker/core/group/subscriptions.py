@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from isthmus_model.clocks import MonotonicMs
+
 from isthmus_broker.core.group.member import ConsumerMember
 
 
@@ -12,7 +14,7 @@ class ResolvedRegex:
 
     topics: frozenset[str]
     version: int
-    timestamp_ms: int
+    resolved_ms: MonotonicMs = field(compare=False)
 
 
 @dataclass(slots=True)

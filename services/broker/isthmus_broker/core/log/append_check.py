@@ -7,6 +7,7 @@ tests/conformance as a difference.
 
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.compression import Bytes, Compression
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.records import (
@@ -91,7 +92,7 @@ def _next_batch(records: Bytes, position: int) -> int | Refusal:
     return length + LENGTH_END if length + LENGTH_END <= left else 0
 
 
-def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
+def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
     """Size, checksum, counts, producer fields and timestamps of a client's batch.
 
     An ordinary batch passes one condition; only one that does not is looked at rule by rule, in Kafka's order.
@@ -112,7 +113,7 @@ def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms:
     return _batch_refusal(records, header, rules, now_ms)
 
 
-def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
+def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
     if header.base_offset != 0:
         return Refusal(ErrorCode.invalid_record, tells_start=True)
     if header.size > rules.max_message_bytes:
@@ -130,7 +131,7 @@ def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_
     return _check_timestamps(records, header, rules, now_ms)
 
 
-def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: int) -> Refusal | None:
+def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
     """Only a batch that is refused is opened, to say which of its records are out of range."""
     if rules.append_time or header.uses_append_time or header.max_timestamp < 0:
         return None

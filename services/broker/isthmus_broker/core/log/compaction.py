@@ -8,6 +8,7 @@ its producer: its sequence number is still needed.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.records import DELETE_HORIZON_BIT, BatchHeader, KeptRecord, rebuild_batch
 
 
@@ -15,7 +16,7 @@ class CleaningRules(NamedTuple):
     """The topic's settings, and now."""
 
     delete_retention_ms: int
-    now_ms: int
+    now_ms: WallMs
 
 
 class Cleaned(NamedTuple):

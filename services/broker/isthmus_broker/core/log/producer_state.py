@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NO_PRODUCER, BatchHeader, next_sequence
 
@@ -158,7 +159,7 @@ class ProducerState:
         """Producers whose open transactions begin below that offset, by id."""
         return [producer for producer in self.active() if self._open.get(producer.producer_id, offset) < offset]
 
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
+    def expire(self, now_ms: WallMs, expiration_ms: int) -> None:
         """Forget producers that wrote nothing for that long and have no transaction open."""
         gone = [
             producer.producer_id

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from isthmus_model.clocks import WallMs
+
 
 class SegmentFacts(NamedTuple):
     """What retention asks of a segment."""
@@ -16,7 +18,7 @@ class SegmentFacts(NamedTuple):
 def expired(
     segments: Sequence[SegmentFacts],
     *,
-    now_ms: int,
+    now_ms: WallMs,
     retention_ms: int,
     retention_bytes: int,
     log_start_offset: int,

@@ -1,5 +1,7 @@
 """What follows from the high watermark: handing out committed entries, answering appends, asking for snapshots."""
 
+from isthmus_model.clocks import MonotonicMs
+
 from isthmus_broker.core.raft.events import (
     Appended,
     Committed,
@@ -15,7 +17,7 @@ from isthmus_broker.core.raft.state import RaftState
 from isthmus_broker.core.raft.types import SnapshotId
 
 
-def advance(state: RaftState, high_watermark: int, now_ms: int) -> None:
+def advance(state: RaftState, high_watermark: int, now_ms: MonotonicMs) -> None:
     """Raise the high watermark. It never falls: a lower value is what a lagging leader or response knows."""
     assert high_watermark <= state.log.end
     if high_watermark > state.high_watermark:
@@ -24,7 +26,7 @@ def advance(state: RaftState, high_watermark: int, now_ms: int) -> None:
         deliver(state, now_ms)
 
 
-def deliver(state: RaftState, now_ms: int) -> None:
+def deliver(state: RaftState, now_ms: MonotonicMs) -> None:
     """Hand out what is committed and durable here, then tell those who waited for it."""
     end = min(state.high_watermark, state.log.durable_end)
     if end > state.delivered:
@@ -45,7 +47,7 @@ def announce_leader(state: RaftState) -> None:
         state.outbox.reply(LeaderChanged(state.epoch, state.leader_id))
 
 
-def maybe_take_snapshot(state: RaftState, now_ms: int) -> None:
+def maybe_take_snapshot(state: RaftState, now_ms: MonotonicMs) -> None:
     if state.snapshot_asked or state.delivered <= _snapshot_end(state):
         return
     config = state.config

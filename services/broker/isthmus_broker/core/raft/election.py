@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit
@@ -30,7 +31,7 @@ from isthmus_broker.core.raft.state import RaftState
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
 
 
-def start(state: RaftState, now_ms: int) -> None:
+def start(state: RaftState, now_ms: MonotonicMs) -> None:
     """Take the role that the durable state allows. A former leader has to stay out of the epoch it may have led."""
     latest_epoch = max(state.epoch, state.log.last_epoch)
     if latest_epoch > state.epoch:
@@ -52,38 +53,38 @@ _START_STEPS: Final = 3
 # Changes of role
 
 
-def become_unattached(state: RaftState, epoch: int, now_ms: int, voted: ReplicaKey | None = None) -> None:
+def become_unattached(state: RaftState, epoch: int, now_ms: MonotonicMs, voted: ReplicaKey | None = None) -> None:
     """Enter a higher epoch, or give a vote in this one, or stop asking for votes in it."""
     quorum = QuorumState(epoch, None, voted) if epoch > state.epoch or voted is not None else state.quorum
     _become(state, Unattached(now_ms + state.random_election_timeout()), quorum, now_ms)
 
 
-def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: int) -> None:
+def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: MonotonicMs) -> None:
     assert leader_id != state.node_id
     _become(state, _follower(state, leader_id, now_ms), QuorumState(epoch, leader_id), now_ms)
 
 
-def become_prospective(state: RaftState, now_ms: int) -> None:
+def become_prospective(state: RaftState, now_ms: MonotonicMs) -> None:
     assert state.may_elect
     losses = state.role.losses + 1 if isinstance(state.role, Candidate) else 0
     role = Prospective(_own_ballot(state), now_ms + state.random_election_timeout(), losses)
     _become(state, role, state.quorum, now_ms)
 
 
-def become_candidate(state: RaftState, now_ms: int) -> None:
+def become_candidate(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Prospective)
     role = Candidate(_own_ballot(state), now_ms + state.random_election_timeout(), state.role.losses)
     _become(state, role, QuorumState(state.epoch + 1, None, state.config.key), now_ms)
 
 
-def become_leader(state: RaftState, now_ms: int) -> None:
+def become_leader(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Candidate)
     role = Leader(now_ms, state.log.end, state.role.ballot.granting())
     _become(state, role, QuorumState(state.epoch, state.node_id), now_ms)
     leading.start_epoch(state)
 
 
-def become_resigned(state: RaftState, now_ms: int) -> None:
+def become_resigned(state: RaftState, now_ms: MonotonicMs) -> None:
     """Give up leading. The voters that have most of the log are proposed as successors, best first."""
     leader = state.leader
     assert leader is not None
@@ -93,7 +94,7 @@ def become_resigned(state: RaftState, now_ms: int) -> None:
     _become(state, _resigned(state, successors, now_ms), state.quorum, now_ms)
 
 
-def _become(state: RaftState, role: Role, quorum: QuorumState, now_ms: int) -> None:
+def _become(state: RaftState, role: Role, quorum: QuorumState, now_ms: MonotonicMs) -> None:
     check_transition(state.role, role, state.epoch, quorum.epoch)
     left = state.leader
     state.role = role
@@ -120,11 +121,11 @@ def _role_note(state: RaftState) -> RoleChanged:
     return RoleChanged(state.epoch, type(state.role).__name__, state.leader_id)
 
 
-def _follower(state: RaftState, leader_id: int, now_ms: int) -> Follower:
+def _follower(state: RaftState, leader_id: int, now_ms: MonotonicMs) -> Follower:
     return Follower(leader_id, now_ms + state.config.fetch_timeout_ms)
 
 
-def _resigned(state: RaftState, successors: tuple[ReplicaKey, ...], now_ms: int) -> Resigned:
+def _resigned(state: RaftState, successors: tuple[ReplicaKey, ...], now_ms: MonotonicMs) -> Resigned:
     return Resigned(now_ms + state.random_election_timeout(), successors, set(state.other_voters()))
 
 
@@ -134,7 +135,7 @@ def _own_ballot(state: RaftState) -> Ballot:
     return ballot
 
 
-def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: int) -> None:
+def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: MonotonicMs) -> None:
     """Learn of an epoch and its leader from any message. A node that hears itself called the leader of an epoch it does not
     know has lost its disk: it follows nobody, and waits for the next election."""
     if leader_id == state.node_id:
@@ -151,7 +152,7 @@ def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: int) ->
 # What the passing of time brings
 
 
-def poll(state: RaftState, now_ms: int) -> None:
+def poll(state: RaftState, now_ms: MonotonicMs) -> None:
     """Do what the role of an elector owes; a role that is changed here is polled again by the caller."""
     role = state.role
     if isinstance(role, Unattached):
@@ -165,7 +166,7 @@ def poll(state: RaftState, now_ms: int) -> None:
         _poll_resigned(state, role, now_ms)
 
 
-def _poll_prospective(state: RaftState, role: Prospective, now_ms: int) -> None:
+def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
     if role.ballot.is_won():
         become_candidate(state, now_ms)
     elif not role.ballot.is_lost() and now_ms < role.deadline_ms:
@@ -177,7 +178,7 @@ def _poll_prospective(state: RaftState, role: Prospective, now_ms: int) -> None:
         _become(state, _follower(state, state.leader_id, now_ms), state.quorum, now_ms)
 
 
-def _poll_candidate(state: RaftState, role: Candidate, now_ms: int) -> None:
+def _poll_candidate(state: RaftState, role: Candidate, now_ms: MonotonicMs) -> None:
     if role.ballot.is_won():
         become_leader(state, now_ms)
     elif now_ms >= role.deadline_ms:
@@ -189,7 +190,7 @@ def _poll_candidate(state: RaftState, role: Candidate, now_ms: int) -> None:
         _ask_for_votes(state, role.ballot, state.epoch, now_ms, pre_vote=False)
 
 
-def _poll_resigned(state: RaftState, role: Resigned, now_ms: int) -> None:
+def _poll_resigned(state: RaftState, role: Resigned, now_ms: MonotonicMs) -> None:
     if now_ms >= role.deadline_ms and not state.shutting_down:
         # No vote was given in the epoch that follows, and none can be given in this one, which this node has led.
         become_unattached(state, state.epoch + 1, now_ms)
@@ -200,7 +201,7 @@ def _poll_resigned(state: RaftState, role: Resigned, now_ms: int) -> None:
             state.send_request(peer, request, now_ms)
 
 
-def _ask_for_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: int, *, pre_vote: bool) -> None:
+def _ask_for_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: MonotonicMs, *, pre_vote: bool) -> None:
     for peer in ballot.unanswered():
         voter = state.voters.current.find(peer)
         if voter is not None and state.requests.is_free(peer, now_ms):
@@ -227,7 +228,7 @@ def deadline(state: RaftState) -> int | None:
 # Messages
 
 
-def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: int) -> None:
+def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: MonotonicMs) -> None:
     error = _voter_request_error(state, request.epoch, request.voter)
     granted = False
     if error == ErrorCode.none:
@@ -257,7 +258,7 @@ def _can_grant(state: RaftState, request: VoteRequest) -> bool:
     return is_log_far_enough if voted is None else voted.names(request.candidate)
 
 
-def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, now_ms: int) -> None:
+def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, now_ms: MonotonicMs) -> None:
     observe(state, response.epoch, response.leader_id, now_ms)
     role = state.role
     if isinstance(role, Prospective | Candidate):
@@ -267,7 +268,7 @@ def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, no
             state.requests.back_off(peer, now_ms)
 
 
-def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRequest, now_ms: int) -> None:
+def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRequest, now_ms: MonotonicMs) -> None:
     error = _voter_request_error(state, request.epoch, request.voter)
     if error == ErrorCode.none:
         observe(state, request.epoch, request.leader_id, now_ms)
@@ -275,7 +276,7 @@ def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRe
     state.outbox.send(SendResponse(token, response))
 
 
-def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochRequest, now_ms: int) -> None:
+def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochRequest, now_ms: MonotonicMs) -> None:
     """The leader has resigned: stand for election, the sooner the higher it placed this node among its successors."""
     error = _voter_request_error(state, request.epoch, state.config.key)
     if error == ErrorCode.none:
@@ -288,7 +289,7 @@ def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochReques
     state.outbox.send(SendResponse(token, response))
 
 
-def handle_peer_gone(state: RaftState, peer: int, now_ms: int) -> None:
+def handle_peer_gone(state: RaftState, peer: int, now_ms: MonotonicMs) -> None:
     """The leader's process is dead: look for another at once, after a pause short and random enough not to split the votes.
 
     Whoever is wrong about it does no harm: pre-votes are refused by a leader, and by followers that still hear from one.
@@ -306,7 +307,9 @@ def _succession_delay(state: RaftState, request: EndQuorumEpochRequest) -> int:
     return 0 if places[0] == 0 else state.random_backoff(places[0])
 
 
-def handle_end_epoch_response(state: RaftState, peer: int, response: EndQuorumEpochResponse, now_ms: int) -> None:
+def handle_end_epoch_response(
+    state: RaftState, peer: int, response: EndQuorumEpochResponse, now_ms: MonotonicMs
+) -> None:
     observe(state, response.epoch, response.leader_id, now_ms)
     if isinstance(state.role, Resigned) and response.error == ErrorCode.none:
         state.role.uninformed.discard(peer)
@@ -314,7 +317,9 @@ def handle_end_epoch_response(state: RaftState, peer: int, response: EndQuorumEp
         state.requests.back_off(peer, now_ms)
 
 
-def handle_begin_epoch_response(state: RaftState, peer: int, response: BeginQuorumEpochResponse, now_ms: int) -> None:
+def handle_begin_epoch_response(
+    state: RaftState, peer: int, response: BeginQuorumEpochResponse, now_ms: MonotonicMs
+) -> None:
     observe(state, response.epoch, response.leader_id, now_ms)
     if response.error != ErrorCode.none:
         state.requests.back_off(peer, now_ms)
@@ -328,6 +333,6 @@ def _voter_request_error(state: RaftState, epoch: int, voter: ReplicaKey) -> Err
     return ErrorCode.none
 
 
-def resign_without_majority(state: RaftState, now_ms: int) -> None:
+def resign_without_majority(state: RaftState, now_ms: MonotonicMs) -> None:
     state.outbox.note(LeadershipLost(state.epoch))
     become_resigned(state, now_ms)

@@ -1,5 +1,6 @@
 """The follower's and observer's side of replication: what to fetch next, from whom, and when to cut the own log."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit, election
@@ -12,7 +13,7 @@ from isthmus_broker.core.raft.state import RaftState
 from isthmus_broker.core.raft.types import Entry, EpochEnd, SnapshotId
 
 
-def poll(state: RaftState, now_ms: int) -> None:
+def poll(state: RaftState, now_ms: MonotonicMs) -> None:
     """Stand for election when the leader has been out of reach for too long, otherwise keep exactly one fetch under way."""
     role = state.role
     if isinstance(role, Unattached):
@@ -28,7 +29,7 @@ def poll(state: RaftState, now_ms: int) -> None:
             _ask_who_leads(state, now_ms)
 
 
-def _fetch(state: RaftState, role: Follower, now_ms: int) -> None:
+def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
     if not state.requests.is_free(role.leader_id, now_ms):
         return
     if role.download is None:
@@ -37,7 +38,7 @@ def _fetch(state: RaftState, role: Follower, now_ms: int) -> None:
         fetch_snapshot(state, role.leader_id, role.download, now_ms)
 
 
-def _ask_who_leads(state: RaftState, now_ms: int) -> None:
+def _ask_who_leads(state: RaftState, now_ms: MonotonicMs) -> None:
     """Fetch from any node: it answers with the leader it knows, or with entries if it leads itself. The leader of long ago is
     among those asked: it may be none of the voters this node knows."""
     leader = () if state.leader_id is None else (state.leader_id,)
@@ -60,12 +61,12 @@ def _fetch_request(state: RaftState) -> FetchRequest:
     )
 
 
-def deadline(state: RaftState, now_ms: int) -> int | None:
+def deadline(state: RaftState, now_ms: MonotonicMs) -> int | None:
     role = state.role
     return role.fetch_deadline_ms if isinstance(role, Follower) and now_ms < role.fetch_deadline_ms else None
 
 
-def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, now_ms: int) -> None:
+def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, now_ms: MonotonicMs) -> None:
     election.observe(state, response.epoch, response.leader_id, now_ms)
     role = state.role
     if response.error != ErrorCode.none:
@@ -87,7 +88,7 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
         commit.advance(state, min(response.high_watermark, state.log.end), now_ms)
 
 
-def _refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: int) -> None:
+def _refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: MonotonicMs) -> None:
     """Pause before asking again, unless the answer has already changed whom to ask."""
     state.outbox.note(PeerRefused(peer, request, error))
     state.requests.back_off(peer, now_ms)

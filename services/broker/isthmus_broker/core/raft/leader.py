@@ -1,5 +1,6 @@
 """The leader's side of replication: appending, serving fetches, counting a majority, noticing that it has none."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit
@@ -64,7 +65,7 @@ def request_error(state: RaftState, epoch: int) -> ErrorCode:
     return ErrorCode.none if state.leader is not None else ErrorCode.not_leader_or_follower
 
 
-def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: int) -> None:
+def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: MonotonicMs) -> None:
     error = request_error(state, request.epoch)
     leader = state.leader
     if error != ErrorCode.none or leader is None:
@@ -94,7 +95,7 @@ def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: in
     _answer_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request)))
 
 
-def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: int) -> Progress | None:
+def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: MonotonicMs) -> Progress | None:
     """Note a sign of life. None for an observer too many."""
     key = progress_key(state, replica)
     progress = leader.progress.get(key)
@@ -114,7 +115,7 @@ def progress_key(state: RaftState, replica: ReplicaKey) -> ReplicaKey:
     return voter.key if voter is not None and voter.key.directory_id is None else replica
 
 
-def _record_fetch(state: RaftState, progress: Progress, offset: int, now_ms: int) -> None:
+def _record_fetch(state: RaftState, progress: Progress, offset: int, now_ms: MonotonicMs) -> None:
     if offset >= state.log.durable_end:
         progress.last_caught_up_ms = now_ms
     elif 0 <= progress.end_seen_at_fetch <= offset:
@@ -168,7 +169,7 @@ def _fetch_response(state: RaftState, *, snapshot: bool = False) -> FetchRespons
     )
 
 
-def serve_parked(state: RaftState, leader: Leader, now_ms: int) -> None:
+def serve_parked(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
     """Answer the parked fetches that have something to learn or have waited long enough."""
     for key in sorted(leader.parked, key=ReplicaKey.sort_key):
         fetch = leader.parked[key]
@@ -177,7 +178,7 @@ def serve_parked(state: RaftState, leader: Leader, now_ms: int) -> None:
             _answer_fetch(state, fetch)
 
 
-def update_high_watermark(state: RaftState, now_ms: int) -> None:
+def update_high_watermark(state: RaftState, now_ms: MonotonicMs) -> None:
     """Commit what a majority of the voters has durably, provided that it reaches into the leader's own epoch."""
     leader = state.leader
     assert leader is not None
@@ -194,7 +195,7 @@ def _end_offset(state: RaftState, leader: Leader, key: ReplicaKey) -> int:
     return progress.end_offset if progress is not None else -1
 
 
-def majority_heard_ms(state: RaftState, leader: Leader, now_ms: int) -> int:
+def majority_heard_ms(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> int:
     """The latest time by which a majority of the voters had asked this leader for something."""
     times = []
     for voter in state.voters.current.voters:
@@ -204,7 +205,7 @@ def majority_heard_ms(state: RaftState, leader: Leader, now_ms: int) -> int:
     return majority_offset(times)
 
 
-def announce(state: RaftState, leader: Leader, now_ms: int) -> None:
+def announce(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
     """Tell voters that do not fetch from this leader that it leads."""
     for key in _other_voters(state):
         if _announce_at(state, leader, key) <= now_ms and state.requests.is_free(key.node_id, now_ms):
@@ -213,7 +214,7 @@ def announce(state: RaftState, leader: Leader, now_ms: int) -> None:
             state.send_request(key.node_id, request, now_ms)
 
 
-def announce_deadline(state: RaftState, leader: Leader, now_ms: int) -> int | None:
+def announce_deadline(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> int | None:
     """When the next announcement is due; a voter with a request under way is waited for elsewhere."""
     free = [key for key in _other_voters(state) if state.requests.is_free(key.node_id, now_ms)]
     return min((_announce_at(state, leader, key) for key in free), default=None)
@@ -236,7 +237,7 @@ def _is_self(state: RaftState, key: ReplicaKey) -> bool:
     return key.names(state.config.key)
 
 
-def forget_observers(state: RaftState, now_ms: int) -> None:
+def forget_observers(state: RaftState, now_ms: MonotonicMs) -> None:
     """Stop tracking replicas that neither vote nor have asked for anything in a long time."""
     leader = state.leader
     assert leader is not None
@@ -258,7 +259,7 @@ def release(state: RaftState, leader: Leader) -> None:
         state.outbox.send(SendResponse(leader.parked[key].token, response))
 
 
-def describe(state: RaftState, now_ms: int) -> QuorumInfo | None:
+def describe(state: RaftState, now_ms: MonotonicMs) -> QuorumInfo | None:
     leader = state.leader
     if leader is None:
         return None
@@ -271,7 +272,7 @@ def describe(state: RaftState, now_ms: int) -> QuorumInfo | None:
     return QuorumInfo(state.node_id, state.epoch, state.high_watermark, voters, observers)
 
 
-def _describe_voter(state: RaftState, leader: Leader, key: ReplicaKey, now_ms: int) -> ReplicaProgress:
+def _describe_voter(state: RaftState, leader: Leader, key: ReplicaKey, now_ms: MonotonicMs) -> ReplicaProgress:
     if _is_self(state, key):
         return ReplicaProgress(key, state.log.end, now_ms, now_ms)
     return _row(key, leader.progress.get(key, Progress()))

@@ -1,5 +1,6 @@
 """Adding, removing and updating voters, one at a time (KIP-853)."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import leader as leading
@@ -13,7 +14,7 @@ CAUGHT_UP_WITHIN_MS = 3_600_000
 """A new voter must have had the whole log at some time in the last hour, and still fetch: it must not hold up commits."""
 
 
-def handle_add(state: RaftState, event: AddVoter, now_ms: int) -> None:
+def handle_add(state: RaftState, event: AddVoter, now_ms: MonotonicMs) -> None:
     voters = state.voters.current
     error = _change_error(state)
     if error == ErrorCode.none:
@@ -26,7 +27,7 @@ def handle_add(state: RaftState, event: AddVoter, now_ms: int) -> None:
     _change_or_refuse(state, event.token, error, voters.with_voter(event.voter), now_ms)
 
 
-def handle_remove(state: RaftState, event: RemoveVoter, now_ms: int) -> None:
+def handle_remove(state: RaftState, event: RemoveVoter, now_ms: MonotonicMs) -> None:
     voters = state.voters.current
     error = _change_error(state)
     voter = voters.find(event.key.node_id)
@@ -60,7 +61,7 @@ def _change_error(state: RaftState) -> ErrorCode:
     return ErrorCode.none if is_settled else ErrorCode.request_timed_out
 
 
-def _is_caught_up(state: RaftState, key: ReplicaKey, now_ms: int) -> bool:
+def _is_caught_up(state: RaftState, key: ReplicaKey, now_ms: MonotonicMs) -> bool:
     leader = state.leader
     progress = leader.progress.get(key) if leader is not None else None
     if progress is None or progress.last_caught_up_ms < 0:
@@ -69,7 +70,7 @@ def _is_caught_up(state: RaftState, key: ReplicaKey, now_ms: int) -> bool:
     return is_fetching and progress.last_caught_up_ms > now_ms - CAUGHT_UP_WITHIN_MS
 
 
-def _change_or_refuse(state: RaftState, token: int, error: ErrorCode, voters: VoterSet, now_ms: int) -> None:
+def _change_or_refuse(state: RaftState, token: int, error: ErrorCode, voters: VoterSet, now_ms: MonotonicMs) -> None:
     leader = state.leader
     if error != ErrorCode.none or leader is None:
         state.outbox.reply(Refused(token, error))
@@ -82,7 +83,7 @@ def append_voters(state: RaftState, voters: VoterSet) -> int:
     return leading.append_entry(state, state.control.voters(voters), 1, voters).last_offset
 
 
-def poll(state: RaftState, now_ms: int) -> None:
+def poll(state: RaftState, now_ms: MonotonicMs) -> None:
     """What voter changes owe to time: an answer to those who wait too long, and news of this node's own endpoints."""
     role = state.role
     if isinstance(role, Leader):
@@ -92,7 +93,7 @@ def poll(state: RaftState, now_ms: int) -> None:
         state.send_request(role.leader_id, UpdateVoterRequest(epoch=state.epoch, voter=state.config.local), now_ms)
 
 
-def _poll_leader(state: RaftState, leader: Leader, now_ms: int) -> None:
+def _poll_leader(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
     if leader.change is not None and leader.change.deadline_ms <= now_ms:
         state.outbox.reply(Refused(leader.change.token, ErrorCode.request_timed_out))
         leader.change = None
@@ -117,6 +118,6 @@ def _is_outdated(state: RaftState) -> bool:
     return is_self and not state.voters.is_static and recorded != state.config.local
 
 
-def _may_tell(state: RaftState, role: Follower, now_ms: int) -> bool:
+def _may_tell(state: RaftState, role: Follower, now_ms: MonotonicMs) -> bool:
     is_due = role.update_at_ms <= now_ms < role.fetch_deadline_ms
     return role.has_fetched and is_due and state.requests.is_free(role.leader_id, now_ms)

@@ -1,5 +1,6 @@
 """The raft core: takes events and time, dispatches to the handlers, and lets the role act until it has nothing more to do."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.contract import RandomSource
@@ -46,7 +47,12 @@ class Raft:
     """One node of the quorum, voter or observer. Implements `core.contract.Core`."""
 
     def __init__(
-        self, config: RaftConfig, recovered: Recovered, random: RandomSource, control: ControlRecords, now_ms: int
+        self,
+        config: RaftConfig,
+        recovered: Recovered,
+        random: RandomSource,
+        control: ControlRecords,
+        now_ms: MonotonicMs,
     ) -> None:
         """Start from what storage holds. A quorum of one leads as soon as this returns, and commits with its first write."""
         state = self._state = RaftState(config, recovered, random, control, now_ms)
@@ -65,7 +71,7 @@ class Raft:
 
     # The contract
 
-    def step(self, event: Event, now_ms: int) -> None:
+    def step(self, event: Event, now_ms: MonotonicMs) -> None:
         state = self._state
         match event:
             case RequestReceived():
@@ -89,12 +95,12 @@ class Raft:
                 self._shut_down(now_ms)
         self._poll(now_ms)
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: MonotonicMs) -> None:
         self._state.requests.expire(now_ms)
         commit.maybe_take_snapshot(self._state, now_ms)
         self._poll(now_ms)
 
-    def persisted(self, mark: int, now_ms: int) -> None:
+    def persisted(self, mark: int, now_ms: MonotonicMs) -> None:
         state = self._state
         state.outbox.persisted(mark)
         state.log.persisted(mark)
@@ -151,13 +157,13 @@ class Raft:
     def voters(self) -> VoterSet:
         return self._state.voters.current
 
-    def describe(self, now_ms: int) -> QuorumInfo | None:
+    def describe(self, now_ms: MonotonicMs) -> QuorumInfo | None:
         """The rows of DescribeQuorum; None when this node does not lead."""
         return leading.describe(self._state, now_ms)
 
     # Inside
 
-    def _request(self, token: int, request: Request, now_ms: int) -> None:
+    def _request(self, token: int, request: Request, now_ms: MonotonicMs) -> None:
         state = self._state
         match request:
             case FetchRequest():
@@ -173,13 +179,13 @@ class Raft:
             case UpdateVoterRequest():
                 membership.handle_update(state, token, request)
 
-    def _request_failed(self, event: RequestFailed, now_ms: int) -> None:
+    def _request_failed(self, event: RequestFailed, now_ms: MonotonicMs) -> None:
         if self._state.requests.finish(event.peer, event.request_id):
             self._state.requests.back_off(event.peer, now_ms)
         if event.is_gone:
             election.handle_peer_gone(self._state, event.peer, now_ms)
 
-    def _response(self, peer: int, response: Response, now_ms: int) -> None:
+    def _response(self, peer: int, response: Response, now_ms: MonotonicMs) -> None:
         state = self._state
         match response:
             case FetchResponse():
@@ -197,12 +203,12 @@ class Raft:
                 if response.error != ErrorCode.none:
                     state.outbox.note(PeerRefused(peer, "UpdateRaftVoter", response.error))
 
-    def _shut_down(self, now_ms: int) -> None:
+    def _shut_down(self, now_ms: MonotonicMs) -> None:
         self._state.shutting_down = True
         if self._state.leader is not None and not self._state.is_only_voter:
             election.become_resigned(self._state, now_ms)
 
-    def _poll(self, now_ms: int) -> None:
+    def _poll(self, now_ms: MonotonicMs) -> None:
         """Let the role act, again after each change of it. The chain is short: the longest leads from Unattached to Leader."""
         state = self._state
         for _ in range(_ROLE_CHANGES_MAX):
@@ -216,7 +222,7 @@ class Raft:
             raise AssertionError("the role keeps changing")
         self._deadline = self._next_deadline(now_ms)
 
-    def _poll_replication(self, now_ms: int) -> None:
+    def _poll_replication(self, now_ms: MonotonicMs) -> None:
         state = self._state
         leader = state.leader
         if leader is None:
@@ -231,10 +237,10 @@ class Raft:
         elif membership.is_voted_out(state, leader):
             election.become_resigned(state, now_ms)
 
-    def _quorum_deadline(self, leader: Leader, now_ms: int) -> int:
+    def _quorum_deadline(self, leader: Leader, now_ms: MonotonicMs) -> int:
         return leading.majority_heard_ms(self._state, leader, now_ms) + self._state.config.check_quorum_ms
 
-    def _next_deadline(self, now_ms: int) -> int | None:
+    def _next_deadline(self, now_ms: MonotonicMs) -> int | None:
         state = self._state
         times = [
             election.deadline(state),

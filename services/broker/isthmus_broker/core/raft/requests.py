@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from isthmus_model.clocks import MonotonicMs
+
 
 @dataclass(slots=True)
 class _Peer:
@@ -19,11 +21,11 @@ class Requests:
         self._peers: dict[int, _Peer] = {}
         self._last_id = 0
 
-    def is_free(self, peer: int, now_ms: int) -> bool:
+    def is_free(self, peer: int, now_ms: MonotonicMs) -> bool:
         state = self._peers.get(peer)
         return state is None or (state.request_id is None and state.due_ms <= now_ms)
 
-    def start(self, peer: int, now_ms: int) -> int:
+    def start(self, peer: int, now_ms: MonotonicMs) -> int:
         assert self.is_free(peer, now_ms)
         self._last_id += 1
         self._peers[peer] = _Peer(self._last_id, now_ms + self._timeout_ms)
@@ -37,10 +39,10 @@ class Requests:
         del self._peers[peer]
         return True
 
-    def back_off(self, peer: int, now_ms: int) -> None:
+    def back_off(self, peer: int, now_ms: MonotonicMs) -> None:
         self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
 
-    def expire(self, now_ms: int) -> None:
+    def expire(self, now_ms: MonotonicMs) -> None:
         for peer, state in self._peers.items():
             if state.request_id is not None and state.due_ms <= now_ms:
                 self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
@@ -49,7 +51,7 @@ class Requests:
         """Forget everything under way: what was asked in another role no longer matters."""
         self._peers.clear()
 
-    def deadline(self, now_ms: int) -> int | None:
+    def deadline(self, now_ms: MonotonicMs) -> int | None:
         """When the next request is given up or the next pause ends."""
         due = [state.due_ms for state in self._peers.values() if state.request_id is not None or state.due_ms > now_ms]
         return min(due, default=None)

@@ -6,6 +6,8 @@ Everything here is lost in a crash; what must survive is `QuorumState` and the l
 from collections import deque
 from dataclasses import dataclass, field
 
+from isthmus_model.clocks import MonotonicMs
+
 from isthmus_broker.core.raft.messages import FetchRequest
 from isthmus_broker.core.raft.quorum import Ballot
 from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
@@ -39,7 +41,7 @@ class Follower:
     update_at_ms: int = 0
     """When the leader may next be told that this voter's endpoints have changed."""
 
-    def hear(self, now_ms: int, fetch_timeout_ms: int) -> None:
+    def hear(self, now_ms: MonotonicMs, fetch_timeout_ms: int) -> None:
         """The leader has answered as one."""
         self.has_fetched = True
         self.fetch_deadline_ms = now_ms + fetch_timeout_ms

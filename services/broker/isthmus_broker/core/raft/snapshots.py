@@ -1,5 +1,6 @@
 """Snapshots between nodes: the leader hands one out in parts, a follower whose place in the log is gone puts it together."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit, election
@@ -17,7 +18,7 @@ from isthmus_broker.core.raft.roles import Download, Follower
 from isthmus_broker.core.raft.state import RaftState
 
 
-def handle_fetch_snapshot(state: RaftState, token: int, request: FetchSnapshotRequest, now_ms: int) -> None:
+def handle_fetch_snapshot(state: RaftState, token: int, request: FetchSnapshotRequest, now_ms: MonotonicMs) -> None:
     """Serve one part. How long the snapshot is shows only where it is read: the driver answers POSITION_OUT_OF_RANGE for a part
     that would lie behind its end."""
     error = leading.request_error(state, request.epoch)
@@ -42,7 +43,7 @@ def handle_fetch_snapshot(state: RaftState, token: int, request: FetchSnapshotRe
     state.outbox.send(SendResponse(token, response, read))
 
 
-def fetch_snapshot(state: RaftState, leader_id: int, download: Download, now_ms: int) -> None:
+def fetch_snapshot(state: RaftState, leader_id: int, download: Download, now_ms: MonotonicMs) -> None:
     request = FetchSnapshotRequest(
         epoch=state.epoch,
         replica=state.config.key,
@@ -53,7 +54,9 @@ def fetch_snapshot(state: RaftState, leader_id: int, download: Download, now_ms:
     state.send_request(leader_id, request, now_ms)
 
 
-def handle_fetch_snapshot_response(state: RaftState, peer: int, response: FetchSnapshotResponse, now_ms: int) -> None:
+def handle_fetch_snapshot_response(
+    state: RaftState, peer: int, response: FetchSnapshotResponse, now_ms: MonotonicMs
+) -> None:
     election.observe(state, response.epoch, response.leader_id, now_ms)
     role = state.role
     if not isinstance(role, Follower) or role.leader_id != peer or response.epoch != state.epoch:

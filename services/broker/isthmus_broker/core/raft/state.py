@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from isthmus_model.clocks import MonotonicMs
+
 from isthmus_broker.core.contract import RandomSource
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import SendRequest
@@ -30,7 +32,12 @@ class RaftState:
     """One node's view. Only `election` assigns `role` and `quorum`."""
 
     def __init__(
-        self, config: RaftConfig, recovered: Recovered, random: RandomSource, control: ControlRecords, now_ms: int
+        self,
+        config: RaftConfig,
+        recovered: Recovered,
+        random: RandomSource,
+        control: ControlRecords,
+        now_ms: MonotonicMs,
     ) -> None:
         self.config = config
         self.random = random
@@ -92,7 +99,7 @@ class RaftState:
         longest = min(self.config.election_backoff_max_ms, base << min(steps, 16))
         return base + self.random.randrange(longest)
 
-    def send_request(self, peer: int, request: Request, now_ms: int, *, durable: bool = False) -> None:
+    def send_request(self, peer: int, request: Request, now_ms: MonotonicMs, *, durable: bool = False) -> None:
         """Send a request, after everything written so far is durable where it promises so."""
         send = SendRequest(peer, self.requests.start(peer, now_ms), request)
         if durable:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from isthmus_model.clocks import Clocks
 from isthmus_model.internal_topics import OFFSETS_TOPIC
 
 from isthmus_broker.core.config.node_config import NodeConfig
@@ -20,7 +21,6 @@ from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.assembly.lifecycle import BrokerLifecycle
 from isthmus_broker.edge.assembly.maintenance import Maintenance
 from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
-from isthmus_broker.edge.clock import monotonic_ms
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
@@ -52,8 +52,10 @@ class Broker:
         directories: list[LogDir],
         pool: FilePool,
         on_fault: Callable[[BaseException], None],
+        clocks: Clocks,
     ) -> None:
         self._on_fault = on_fault
+        self._clocks = clocks
         self._config = config
         self._quorum = quorum
         log_directories = _log_directories(config, directories)
@@ -65,7 +67,9 @@ class Broker:
             lambda: quorum.controller.history.committed_offset,
         )
         self._groups = GroupMetadata(config)
-        self.services = self._make_services(context, LogManager(log_directories, pool, self._topic_config, self))
+        self.services = self._make_services(
+            context, LogManager(log_directories, pool, self._topic_config, self, clocks)
+        )
         services = self.services
         self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
         self._publisher: MetadataPublisher | None = None  # until the logs are open
@@ -82,12 +86,13 @@ class Broker:
             quorum=self._quorum,
             controller=channel,
             authorizer=ALLOW_ALL,
+            clocks=self._clocks,
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
             replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),
-            departed=Departed(monotonic_ms),
+            departed=Departed(self._clocks.monotonic),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
-            groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions),
+            groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions, self._clocks),
             topics=TopicCreation(channel, self._context),
             producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
         )

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
+from isthmus_client.clock import wall_ms
 from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_model.uuid_text import uuid_text
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.raft.types import SnapshotId, VoterSet
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log_dir import Inconsistent, MetaProperties, NotFormatted, read_meta, write_meta
 
@@ -112,5 +112,5 @@ def write_first_voters(config: NodeConfig, voters: VoterSet) -> None:
 
     directory = metadata_directory(config) / f"{METADATA_TOPIC}-0"
     directory.mkdir(exist_ok=True)
-    records, files = RaftRecords(now_ms), SnapshotFiles(directory)
-    files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(now_ms(), voters), (), records.snapshot_footer())
+    records, files = RaftRecords(wall_ms), SnapshotFiles(directory)
+    files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(wall_ms(), voters), (), records.snapshot_footer())

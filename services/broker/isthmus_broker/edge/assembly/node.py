@@ -7,7 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from isthmus_client.clock import CLOCKS
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import Clocks
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
@@ -43,13 +45,14 @@ ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 class Node:
     """A broker, a controller, or both, in one process. Made inside a running event loop."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS) -> None:
         check_protocols(config)
         directories = directories_of(config)
         identity = identify(config, directories)
         for path in identity.written:
             logger.info("formatted %s for node %d of cluster %s", path, config.node_id, identity.cluster_id)
         self._config = config
+        self._clocks = clocks
         self._pool = FilePool(raise_file_limit())
         self._directories = open_directories(directories)
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -67,6 +70,7 @@ class Node:
             self._published,
             self._fault,
             self._quorum_leader_known,
+            clocks,
         )
         self._broker: Broker | None = None
         self._services = self._make_services(context)
@@ -77,7 +81,7 @@ class Node:
         if config.is_broker:
             from isthmus_broker.edge.assembly.broker import Broker
 
-            self._broker = Broker(config, context, quorum, self._directories, self._pool, self._fault)
+            self._broker = Broker(config, context, quorum, self._directories, self._pool, self._fault, self._clocks)
             return self._broker.services
         return NodeServices(
             cluster_id=context.cluster_id,
@@ -88,6 +92,7 @@ class Node:
             quorum=quorum,
             controller=quorum.channel(),
             authorizer=ALLOW_ALL,
+            clocks=self._clocks,
         )
 
     # -- start ---------------------------------------------------------------------------------------------------------------
@@ -114,10 +119,10 @@ class Node:
             idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
         )
-        limits = connection_limits(self._services.config)
+        limits, clock = connection_limits(self._services.config), self._clocks.monotonic
         # As in Kafka, controllers count their connections by themselves.
-        brokers = Admission(limits, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
-        controllers = Admission(limits)
+        brokers = Admission(limits, clock, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
+        controllers = Admission(limits, clock)
         self._admissions = [brokers, controllers]
         self._dispatchers = {side: Dispatcher(self._services, side) for side in Side}
         budget = Budget()

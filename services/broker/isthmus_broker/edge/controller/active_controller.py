@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from isthmus_model.clocks import Clocks
+
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.sessions import Sessions
-from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.controller.controller import Controller, NotController
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
 from isthmus_broker.edge.controller.maintenance import ControllerUpkeep
@@ -40,12 +41,14 @@ class ActiveController:
         operation_of: Callable[[int], Operation],
         broker_listener: str,
         on_ready: Callable[[], None],
+        clocks: Clocks,
     ) -> None:
         """`operation_of` finds the operation of an API key in the table of requests."""
         self._controller = controller
         self._context = context
         self._operation_of = operation_of
         self._on_ready = on_ready
+        self._clocks = clocks
         self._sessions: Sessions | None = None
         self._task: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
@@ -96,8 +99,8 @@ class ActiveController:
         assert raft is not None
         return DecisionContext.of(
             self._context(),
-            wall_ms=now_ms(),
-            monotonic_ms=monotonic_ms(),
+            wall_ms=self._clocks.wall(),
+            monotonic_ms=self._clocks.monotonic(),
             sessions=sessions,
             next_offset=raft.core.log_end,
         )
@@ -112,7 +115,7 @@ class ActiveController:
         except NotController:
             return
         # Every broker gets a fresh session, but for the last life of this very process.
-        sessions = Sessions(history.latest, context.node.settings.broker_session_timeout_ms, monotonic_ms())
+        sessions = Sessions(history.latest, context.node.settings.broker_session_timeout_ms, self._clocks.monotonic())
         sessions.forget(context.node.node_id)
         self._sessions = sessions
         self.liveness.look(except_for=context.node.node_id)
@@ -126,7 +129,7 @@ class ActiveController:
         """Be there when the next session may run out."""
         deadline = None if self._sessions is None or self._expiry is not None else self._sessions.deadline()
         if deadline is not None:
-            delay = max(deadline - monotonic_ms(), 0) / 1000
+            delay = max(deadline - self._clocks.monotonic(), 0) / 1000
             self._expiry = asyncio.get_running_loop().call_later(delay, self._sessions_may_end)
 
     def _sessions_may_end(self) -> None:
@@ -136,7 +139,7 @@ class ActiveController:
     async def _fence_silent(self) -> None:
         controller = self._controller
         while (sessions := self._sessions) is not None:
-            now = monotonic_ms()
+            now = self._clocks.monotonic()
             silent = sessions.expired(controller.history.latest, now)
             if not silent:
                 sessions.forget_silent(now)

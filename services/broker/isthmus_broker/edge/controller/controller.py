@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from isthmus_model.clocks import WallClock, WallMs
 from isthmus_wire.records import NewRecord, build_batch, header_at, iterate_records
 
 from isthmus_broker.core.metadata.history import ImageHistory, Published
@@ -18,7 +19,6 @@ from isthmus_broker.core.metadata.records import decode_record, encode_record
 from isthmus_broker.core.metadata.result import Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_broker.core.raft.types import SnapshotId
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,19 @@ class NotController(Exception):
 class Controller:
     """The state machine over the metadata log, and the way to change it."""
 
-    def __init__(self, node_id: int, publish: Callable[[Published], None], on_leader: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        publish: Callable[[Published], None],
+        on_leader: Callable[[bool], None],
+        clock: WallClock,
+    ) -> None:
         """`on_leader` is told of every change of leader, and whether this node leads now."""
         self.history = ImageHistory()
         self.raft: RaftDriver | None = None
         self._node_id = node_id
         self._publish = publish
+        self._clock = clock
         self._on_leader = on_leader
         self.leads = False
         self.leader_id: int | None = None
@@ -56,7 +63,7 @@ class Controller:
         if not result.records:
             await self._settled()
             return result.response
-        done = raft.append(batch_of(result.records), len(result.records))
+        done = raft.append(batch_of(result.records, self._clock()), len(result.records))
         if raft.core.is_leader and not (done.done() and done.exception()):
             last_offset = raft.core.log_end - 1
             if last_offset > self.history.latest_offset:  # else the commit came at once and has applied it
@@ -108,7 +115,7 @@ class Controller:
 
     def snapshot(self, snapshot_id: SnapshotId) -> Iterable[bytes]:
         """The committed image, which never changes, as batches."""
-        return _snapshot_batches(self.history.committed, now_ms())
+        return _snapshot_batches(self.history.committed, self._clock())
 
     def leader_changed(self, epoch: int, leader_id: int | None) -> None:
         """Leadership came or went. Raft tells of this node's own only when everything committed before it has been applied."""
@@ -120,9 +127,8 @@ class Controller:
         self._on_leader(leads)
 
 
-def batch_of(records: Sequence[MetadataRecord]) -> bytes:
+def batch_of(records: Sequence[MetadataRecord], now: WallMs) -> bytes:
     """One batch of metadata records."""
-    now = now_ms()
     return build_batch([NewRecord(None, encode_record(record), now) for record in records])
 
 
@@ -134,7 +140,7 @@ def records_of(batches: Iterable[bytes]) -> Iterator[MetadataRecord]:
                 yield decode_record(record.value or b"")
 
 
-def _snapshot_batches(image: ClusterImage, timestamp: int) -> Iterator[bytes]:
+def _snapshot_batches(image: ClusterImage, timestamp: WallMs) -> Iterator[bytes]:
     chunk: list[NewRecord] = []
     for record in snapshot(image):
         chunk.append(NewRecord(None, encode_record(record), timestamp))

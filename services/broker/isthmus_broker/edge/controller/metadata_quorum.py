@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import Clocks
 from isthmus_wire.entities import entity
 from kio.schema.controller_registration.v0 import request as registration
 
@@ -21,7 +22,6 @@ from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
-from isthmus_broker.edge.clock import monotonic_ms, now_ms
 from isthmus_broker.edge.controller.active_controller import ActiveController, Operation
 from isthmus_broker.edge.controller.controller import Controller
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
@@ -52,15 +52,17 @@ class Quorum:
         publish: Callable[[Published], None],
         on_fault: Callable[[BaseException], None],
         on_leader: Callable[[], None],
+        clocks: Clocks,
     ) -> None:
         """`on_leader` is called when another node leads the quorum, or this one is ready to."""
         self.raft_config = raft_config(config, directory_id)
-        self.controller = Controller(config.node_id, publish, self._leader_changed)
+        self.controller = Controller(config.node_id, publish, self._leader_changed, clocks.wall)
         self.active = ActiveController(
-            self.controller, context, operation_of, config.listeners.inter_broker, self._leader_known
+            self.controller, context, operation_of, config.listeners.inter_broker, self._leader_known, clocks
         )
         self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
         self._on_leader = on_leader
+        self._clocks = clocks
         self._config = config
         self._context = context
         self._on_fault = on_fault
@@ -76,15 +78,15 @@ class Quorum:
         """Recover the log and take part."""
         config = self._config
         directory = Path(config.metadata_log_dir).absolute()
-        self._store = MetadataLogStore(pool, directory, metadata_log_config(config))
+        self._store = MetadataLogStore(pool, directory, metadata_log_config(config), self._clocks)
         setting = RaftSetting(
             config=self.raft_config,
             directory=directory / DIRECTORY,
             log=self._store,
             state_machine=self.controller,
             peers=self._make_peers(),
-            clock=monotonic_ms,
-            wall_clock=now_ms,
+            clock=self._clocks.monotonic,
+            wall_clock=self._clocks.wall,
             executor=self._worker,
             on_fault=self._on_fault,
         )

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from isthmus_model.clocks import Clocks
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.records import NewRecord, build_batch, iterate_records
 
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.coordinator.runtime import Append, Runtime
 from isthmus_broker.core.group.view import ClusterView
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 
@@ -48,7 +48,10 @@ class _Shard:
 class GroupCoordinators:
     """Runtimes by partition of the offsets topic."""
 
-    def __init__(self, new_runtime: NewRuntime, view: ClusterView, topic_partitions: Callable[[], int]) -> None:
+    def __init__(
+        self, new_runtime: NewRuntime, view: ClusterView, topic_partitions: Callable[[], int], clocks: Clocks
+    ) -> None:
+        self._clocks = clocks
         self._new_runtime = new_runtime
         self._view = view
         self.topic_partitions = topic_partitions
@@ -69,7 +72,7 @@ class GroupCoordinators:
             return False
         self._next_token += 1
         self._waiting[self._next_token] = answer
-        shard.runtime.submit(self._next_token, request, context, now_ms())
+        shard.runtime.submit(self._next_token, request, context, self._clocks.now())
         self._pump(shard)
         return True
 
@@ -101,7 +104,7 @@ class GroupCoordinators:
             shard.loading.cancel()
         if shard.timer is not None:
             shard.timer.cancel()
-        shard.runtime.unload()
+        shard.runtime.unload(self._clocks.now())
         self._pump(shard)
 
     def stop(self) -> None:
@@ -113,7 +116,7 @@ class GroupCoordinators:
         """Topics are not what they were."""
         self._view = view
         for shard in list(self._shards.values()):
-            shard.runtime.metadata(view, now_ms())
+            shard.runtime.metadata(view, self._clocks.now())
             self._pump(shard)
 
     async def _load(self, shard: _Shard) -> None:
@@ -127,7 +130,7 @@ class GroupCoordinators:
                     continue
                 for record in iterate_records(segment.read(position, header.size)):
                     if record.key is not None:
-                        runtime.load(record.offset, record.key, record.value)
+                        runtime.load(record.offset, record.key, record.value, self._clocks.now())
                     loaded += 1
                     if loaded % LOAD_SLICE == 0:
                         await asyncio.sleep(0)
@@ -136,8 +139,8 @@ class GroupCoordinators:
             self.resign(partition)
             return
         shard.loading = None
-        runtime.committed(log.high_watermark, now_ms())
-        runtime.load_end(now_ms())
+        runtime.committed(log.high_watermark, self._clocks.now())
+        runtime.load_end(self._clocks.now())
         if loaded:
             logger.info("loaded %d records of groups from %s-%d", loaded, partition.topic, partition.index)
         self._pump(shard)
@@ -146,7 +149,7 @@ class GroupCoordinators:
 
     def _committed(self, shard: _Shard) -> None:
         if shard.partition.log is not None:
-            shard.runtime.committed(shard.partition.log.high_watermark, now_ms())
+            shard.runtime.committed(shard.partition.log.high_watermark, self._clocks.now())
             self._pump(shard)
 
     def _pump(self, shard: _Shard) -> None:
@@ -172,16 +175,16 @@ class GroupCoordinators:
         self._arm(shard)
 
     def _append(self, shard: _Shard, append: Append) -> None:
-        now = now_ms()
+        now = self._clocks.now()
         partition = shard.partition
         error = partition.refuses()
         if error is None and partition.log is not None:
-            batch = bytearray(build_batch([NewRecord(key, value, now) for key, value in append.records]))
+            batch = bytearray(build_batch([NewRecord(key, value, now.wall) for key, value in append.records]))
             if len(batch) > partition.log.config.max_message_bytes:
                 error = ErrorCode.message_too_large
             else:
                 try:
-                    last_offset = partition.append(batch, now)
+                    last_offset = partition.append(batch, now.monotonic)
                 except DiskFailure:
                     error = ErrorCode.kafka_storage_error
                 else:
@@ -196,10 +199,10 @@ class GroupCoordinators:
             shard.timer = None
         deadline = shard.runtime.deadline()
         if deadline is not None and self._shards.get(shard.partition.index) is shard:
-            delay = max(deadline - now_ms(), 0) / 1000
+            delay = max(deadline - self._clocks.monotonic(), 0) / 1000
             shard.timer = asyncio.get_running_loop().call_later(delay, self._tick, shard)
 
     def _tick(self, shard: _Shard) -> None:
         shard.timer = None
-        shard.runtime.tick(now_ms())
+        shard.runtime.tick(self._clocks.now())
         self._pump(shard)

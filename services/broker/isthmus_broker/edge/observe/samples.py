@@ -8,6 +8,7 @@ from typing import Final
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_model.internal_topics import INTERNAL_TOPICS, ISTHMUS_PREFIX, LAG_TOPIC, LOAD_TOPIC
 from isthmus_model.lag_samples import CopyKind, LagSample
 from isthmus_model.load_samples import ReplicaLoad, load_samples
@@ -16,7 +17,6 @@ from isthmus_service.samples import SampleTopic
 from isthmus_wire.extensions.replicas import DescribedReplica
 
 from isthmus_broker.core.replica.status import replica_statuses
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.services import Services
 
@@ -35,7 +35,7 @@ class Sampler:
         self._address = address
         self._interval = interval_ms / 1000
         self._before: dict[tuple[str, int], _Counted] = {}
-        self._before_ms = now_ms()
+        self._before_ms = services.clocks.monotonic()
         self._behind_since: dict[tuple[str, int, int], int] = {}
         """Replicas that were seen behind the last time, and since when: a new leader does not know when they last had everything."""
         self._behind_next: dict[tuple[str, int, int], int] = {}
@@ -65,11 +65,11 @@ class Sampler:
         lag = SampleTopic(client, LAG_TOPIC)
         while True:
             await asyncio.sleep(self._interval)
-            now = now_ms()
+            now = self._services.clocks.now()
             config = self._services.config
-            replicas = list(self._loads(now))
+            replicas = list(self._loads(now.monotonic))
             rack = config.settings.broker_rack or ""
-            await load.write((s.key(), s.value()) for s in load_samples(config.node_id, rack, now, replicas))
+            await load.write((s.key(), s.value()) for s in load_samples(config.node_id, rack, now.wall, replicas))
             await lag.write((s.key(), s.value()) for s in self._lags(now))
 
     def _partitions(self) -> Iterator[Partition]:
@@ -77,7 +77,7 @@ class Sampler:
             if partition.log is not None and not partition.topic.startswith(ISTHMUS_PREFIX):
                 yield partition
 
-    def _loads(self, now: int) -> Iterator[ReplicaLoad]:
+    def _loads(self, now: MonotonicMs) -> Iterator[ReplicaLoad]:
         seconds = max(now - self._before_ms, 1) / 1000
         counted: dict[tuple[str, int], _Counted] = {}
         for partition in self._partitions():
@@ -97,7 +97,7 @@ class Sampler:
             )
         self._before, self._before_ms = counted, now
 
-    def _lags(self, now: int) -> Iterator[LagSample]:
+    def _lags(self, now: Now) -> Iterator[LagSample]:
         """Of the partitions that this broker leads: every other replica's."""
         services = self._services
         racks = {broker_id: broker.rack for broker_id, broker in services.image.brokers.items()}
@@ -105,7 +105,7 @@ class Sampler:
         for partition in self._partitions():
             if partition.leader is None or partition.log is None or partition.topic in INTERNAL_TOPICS:
                 continue
-            for replica in replica_statuses(partition.leader, partition.log, now):
+            for replica in replica_statuses(partition.leader, partition.log, now.monotonic):
                 if replica.is_leader:
                     continue
                 yield LagSample(
@@ -121,12 +121,12 @@ class Sampler:
                     target_broker=replica.broker_id,
                     source_end=partition.log.end_offset,
                     target_end=max(replica.log_end_offset, 0),
-                    lag_ms=self._lag_ms(partition, partition.log.end_offset, replica, now),
-                    at_ms=now,
+                    lag_ms=self._lag_ms(partition, partition.log.end_offset, replica, now.monotonic),
+                    at_ms=now.wall,
                 )
         self._behind_since, self._behind_next = self._behind_next, {}
 
-    def _lag_ms(self, partition: Partition, end: int, replica: DescribedReplica, now: int) -> int:
+    def _lag_ms(self, partition: Partition, end: int, replica: DescribedReplica, now: MonotonicMs) -> int:
         if replica.log_end_offset >= end:
             return 0
         key = (partition.topic, partition.index, replica.broker_id)

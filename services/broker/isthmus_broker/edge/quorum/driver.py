@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, Protocol, TypeVar
 
+from isthmus_model.clocks import MonotonicClock
+
 from isthmus_broker.core.contract import Core, Ready
 
 E = TypeVar("E")
@@ -54,7 +56,7 @@ class Driver(Generic[E, W, S, R, N]):
         core: Core[E, W, S, R, N],
         host: Host[W, S, R, N],
         *,
-        clock: Callable[[], int],
+        clock: MonotonicClock,
         executor: Executor | None,
         on_fault: Callable[[BaseException], None],
     ) -> None:

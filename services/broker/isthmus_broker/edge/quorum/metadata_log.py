@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from isthmus_model.clocks import Clocks
 from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.records import batches
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
@@ -41,16 +41,31 @@ def _sync_with_next_flush(_log: Log) -> None:
 class MetadataLogStore:
     """The raft driver's LogStore."""
 
-    def __init__(self, pool: FilePool, directory: Path, config: TopicConfig) -> None:
+    def __init__(self, pool: FilePool, directory: Path, config: TopicConfig, clocks: Clocks) -> None:
         """Open the log, or make it; what the last run wrote last may be torn, and is checked."""
+        self._clocks = clocks
         path = directory / DIRECTORY
         if path.exists():
             self.log, _ = open_log(
-                pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms(), clean=False, on_sealed=_sync_with_next_flush
+                pool,
+                path,
+                METADATA_TOPIC,
+                0,
+                config,
+                now_ms=self._clocks.monotonic(),
+                clean=False,
+                on_sealed=_sync_with_next_flush,
             )
         else:
             self.log = create_log(
-                pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms(), on_sealed=_sync_with_next_flush
+                pool,
+                path,
+                METADATA_TOPIC,
+                0,
+                config,
+                None,
+                now_ms=self._clocks.monotonic(),
+                on_sealed=_sync_with_next_flush,
             )
         _raise_start(self.log)
         _check_epochs(self.log)
@@ -73,7 +88,7 @@ class MetadataLogStore:
     def append(self, batches_: Sequence[bytes]) -> None:
         """Write batches that carry their offsets."""
         for batch in batches_:
-            self.log.append_as_given(batch, now_ms())
+            self.log.append_as_given(batch, self._clocks.monotonic())
 
     def flush(self) -> None:
         """Sync what is not durable; runs in a worker thread, so it opens the files for itself."""
@@ -96,11 +111,11 @@ class MetadataLogStore:
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on."""
-        self.log.truncate_to(offset, now_ms())
+        self.log.truncate_to(offset, self._clocks.monotonic())
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`."""
-        self.log.restart_at(offset, now_ms())
+        self.log.restart_at(offset, self._clocks.monotonic())
         self.log.pool.descriptor(
             str(self.log.segments[-1].path)
         )  # the file says where the log begins, even while it is empty
@@ -109,7 +124,7 @@ class MetadataLogStore:
         """Delete the segments that a snapshot covers."""
         self.log.raise_start(offset)
         self.log.high_watermark = self.log.end_offset
-        marked, _ = self.log.delete_expired(now_ms())
+        marked, _ = self.log.delete_expired(self._clocks.now())
         for path in marked:
             path.unlink(missing_ok=True)
         self.log.raise_start(offset)
@@ -123,7 +138,7 @@ class MetadataLogStore:
 
     def close(self) -> None:
         """The node stops."""
-        self.log.close(now_ms())
+        self.log.close(self._clocks.monotonic())
 
 
 def _raise_start(log: Log) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from isthmus_model.clocks import MonotonicClock, WallClock
 from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.records import header_at
 
@@ -97,9 +98,9 @@ class RaftSetting:
     state_machine: StateMachine
     peers: Peers | None
     """None in a quorum of one without observers, which has nobody to talk to."""
-    clock: Callable[[], int]
+    clock: MonotonicClock
     """Milliseconds that never run backwards; deadlines rest on it."""
-    wall_clock: Callable[[], int]
+    wall_clock: WallClock
     """Milliseconds since 1970, for the timestamps in control batches."""
     executor: Executor | None
     """Where syncs run; inline without one."""

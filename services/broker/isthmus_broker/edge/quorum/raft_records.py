@@ -1,9 +1,10 @@
 """The control batches of the metadata log and its snapshots, with Kafka's bytes, and what raft must know of any batch."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
+from isthmus_model.clocks import WallClock
 from isthmus_wire.errors import CorruptBatch, DecodeError
 from isthmus_wire.messages import decode_entity, encode_entity
 from isthmus_wire.records import (
@@ -41,7 +42,7 @@ _DYNAMIC_VOTERS: Final = 1
 class RaftRecords:
     """Makes the batches that the core asks for; offsets and epochs are set when they are written."""
 
-    def __init__(self, wall_clock: Callable[[], int]) -> None:
+    def __init__(self, wall_clock: WallClock) -> None:
         self._wall_clock = wall_clock
 
     def leader_change(

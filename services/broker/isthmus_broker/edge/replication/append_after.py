@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from isthmus_model.clocks import Now, WallMs
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.extensions.append_after import NO_BATCH, Following
 from isthmus_wire.records import TRANSACTIONAL_BIT, BatchHeader, batches, next_sequence
@@ -15,7 +16,7 @@ _TORN: Final = Refusal(ErrorCode.corrupt_message, "The batches end in the middle
 Batch = tuple[memoryview, BatchHeader]
 
 
-def append_after(partition: Partition, asked: Following, now_ms: int) -> Refusal | None:
+def append_after(partition: Partition, asked: Following, now: Now) -> Refusal | None:
     """Append what a client sent, or say why not; raises DiskFailure."""
     refusal = _refuses(partition)
     if refusal is not None:
@@ -28,14 +29,14 @@ def append_after(partition: Partition, asked: Following, now_ms: int) -> Refusal
     found = _split(memoryview(asked.records[0] if asked.records else b""))  # one piece, as it was received
     if isinstance(found, Refusal):
         return found
-    refusal = _check_batches(partition, log, found, now_ms)
+    refusal = _check_batches(partition, log, found, now.wall)
     if refusal is not None or not found:
         return refusal
     for batch, header in found:
-        log.append_as_leader(batch, header, partition.leadership.leader_epoch, now_ms)
+        log.append_as_leader(batch, header, partition.leadership.leader_epoch, now.monotonic)
         partition.bytes_in += len(batch)
         partition.records_in += header.record_count
-    partition.appended(now_ms)
+    partition.appended(now.monotonic)
     return None
 
 
@@ -64,7 +65,7 @@ def _split(data: memoryview) -> list[Batch] | Refusal:
     return found if sum(len(batch) for batch, _ in found) == len(data) else _TORN
 
 
-def _check_batches(partition: Partition, log: Log, found: list[Batch], now_ms: int) -> Refusal | None:
+def _check_batches(partition: Partition, log: Log, found: list[Batch], now_ms: WallMs) -> Refusal | None:
     """Each as Produce would look at it, and all as one producer's sequence, the first of which the log goes on with."""
     rules = partition.append_rules(log.config)
     before: BatchHeader | None = None

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
 from isthmus_wire.extensions.mirrors import PartitionProgress
@@ -14,7 +15,9 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.log import Log
 
 
-def append_mirrored(partition: Partition, link_id: UUID | None, asked: PartitionAppend, now_ms: int) -> Refusal | None:
+def append_mirrored(
+    partition: Partition, link_id: UUID | None, asked: PartitionAppend, now_ms: MonotonicMs
+) -> Refusal | None:
     """Append the source's batches as they are, or say why not; raises DiskFailure. Without batches it hears of the source, and an
     empty log begins where a source begins that has no records: offsets that groups committed there must exist here."""
     log = partition.log
@@ -47,7 +50,9 @@ def _refuses(partition: Partition, link_id: UUID | None, asked: PartitionAppend)
     return None
 
 
-def _append(partition: Partition, log: Log, asked: PartitionAppend, records: memoryview, now_ms: int) -> Refusal | None:
+def _append(
+    partition: Partition, log: Log, asked: PartitionAppend, records: memoryview, now_ms: MonotonicMs
+) -> Refusal | None:
     end, begins = log.end_offset, _begins(log, asked)
     if asked.expected_end_offset != end:
         why = f"The log ends at {end}, not at {asked.expected_end_offset}."
@@ -77,7 +82,7 @@ def _base_offset(records: memoryview, otherwise: int) -> int:
     return int.from_bytes(records[:8], signed=True) if records else otherwise
 
 
-def progress_of(partition: Partition | ErrorCode, index: int, now_ms: int) -> PartitionProgress:
+def progress_of(partition: Partition | ErrorCode, index: int, now_ms: MonotonicMs) -> PartitionProgress:
     """How far the copy is, as its leader knows it."""
     error = partition if isinstance(partition, ErrorCode) else partition.refuses()
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None or partition.mirror is None:

@@ -15,6 +15,7 @@ from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused
 from isthmus_client.fetch_session import FetchSession, Key, grouped
 from isthmus_model.addresses import Address
+from isthmus_model.clocks import MonotonicClock
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
 from isthmus_wire.fetch import (
@@ -28,7 +29,6 @@ from isthmus_wire.fetch import (
 )
 
 from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, AskOffsets, ReplicaFollower, Step, Wanted
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings
 from isthmus_broker.edge.replication.leader_offsets import leader_offsets
 from isthmus_broker.edge.replication.lost_leaders import LostLeaders
@@ -62,6 +62,7 @@ class Home(NamedTuple):
     throttles: Throttles
     disk_failed: Callable[[Partition, DiskFailure], None]
     lost_leaders: LostLeaders
+    clock: MonotonicClock
 
 
 class Fetchers:
@@ -204,7 +205,7 @@ class Fetcher:
 
     def _ask(self) -> bool:
         """Find out what is wanted of the partitions that may want something else than before; False when nothing is wanted."""
-        now = now_ms()
+        now = self._home.clock()
         throttles, partition_max = self._home.throttles, self._home.settings().partition_max
         self._changed = list(self._due)
         for key in self._changed:
@@ -230,7 +231,7 @@ class Fetcher:
         """Until a partition that waits may be asked for again."""
         followers = [self._partitions[key].follower for key in self._due if key in self._partitions]
         resumes = [at for follower in followers if follower is not None and (at := follower.resume_ms()) is not None]
-        left = (min(resumes) - now_ms()) / 1000 if resumes else THROTTLED_SECONDS
+        left = (min(resumes) - self._home.clock()) / 1000 if resumes else THROTTLED_SECONDS
         return max(left, 0) or THROTTLED_SECONDS
 
     async def _exchange(self, connection: Connection) -> FetchResponse | None:
@@ -275,7 +276,7 @@ class Fetcher:
         if partition is None or asked is None or partition.log is None or partition.follower is not asked[0]:
             return
         follower, wanted = asked
-        step = follower.answered(wanted, answer, partition.log, now_ms())
+        step = follower.answered(wanted, answer, partition.log, self._home.clock())
         if isinstance(step, AskOffsets):
             await self._ask_offsets(connection, partition, follower)
         else:
@@ -287,18 +288,18 @@ class Fetcher:
         if partition.follower is not follower or partition.log is None:
             return
         if found is None:
-            follower.failed(now_ms())
+            follower.failed(self._home.clock())
         else:
-            self._follow(partition, follower, follower.offsets(*found, partition.log, now_ms()), ())
+            self._follow(partition, follower, follower.offsets(*found, partition.log, self._home.clock()), ())
 
     def _follow(
         self, partition: Partition, follower: ReplicaFollower, step: Step, records: Sequence[memoryview | bytes]
     ) -> None:
         try:
-            partition.follow(step, records, now_ms())
+            partition.follow(step, records, self._home.clock())
         except CorruptBatch as damage:
             logger.error("%s-%d: broker %d sent %s", partition.topic, partition.index, self._leader, damage)
-            follower.failed(now_ms())
+            follower.failed(self._home.clock())
         except DiskFailure as failure:
             self._home.disk_failed(partition, failure)
             return

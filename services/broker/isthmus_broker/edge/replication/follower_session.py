@@ -7,6 +7,7 @@ high watermark moves; a fetch looks at those that are marked and at those it nam
 from collections.abc import Callable
 from typing import Final
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchPartition
 
@@ -32,7 +33,9 @@ class FollowerSession:
         self._watched: dict[Key, tuple[Partition, Callable[[], None]]] = {}
         self._wake: Callable[[], None] | None = None
 
-    def begins(self, topics: list[tuple[Topic, list[FetchPartition]]], forgotten: list[Key], now_ms: int) -> None:
+    def begins(
+        self, topics: list[tuple[Topic, list[FetchPartition]]], forgotten: list[Key], now_ms: MonotonicMs
+    ) -> None:
         """A fetch comes that names these."""
         for key in forgotten:
             self._detach(key)

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from isthmus_model.clocks import MonotonicClock
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 
 from isthmus_broker.core.replica.isr_proposals import Decided, IsrProposals, Key
 from isthmus_broker.core.replica.leader import IsrProposal
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.replication.partition import Partition
 
@@ -31,10 +31,13 @@ class Controllers(Protocol):
 class IsrChanges:
     """At most one request is under way."""
 
-    def __init__(self, controllers: Controllers, node_id: int, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self, controllers: Controllers, node_id: int, broker_epoch: Callable[[], int], clock: MonotonicClock
+    ) -> None:
         self._controllers = controllers
         self._node_id = node_id
         self._broker_epoch = broker_epoch
+        self._clock = clock
         self._proposals = IsrProposals()
         self._partitions: dict[Key, Partition] = {}
         self._task: asyncio.Task[None] | None = None
@@ -80,6 +83,6 @@ class IsrChanges:
         where = (partition.topic, partition.index)
         if decided.leadership is not None:
             logger.info("%s-%d: in sync are %s", *where, decided.leadership.isr)
-            partition.isr_decided(decided.leader, decided.leadership, now_ms())
+            partition.isr_decided(decided.leader, decided.leadership, self._clock())
         elif decided.error is not ErrorCode.none:
             logger.info("%s-%d: in-sync replicas stay as they are: %s", *where, decided.error.name)

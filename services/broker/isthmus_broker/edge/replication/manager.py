@@ -20,7 +20,6 @@ from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
 from isthmus_broker.edge.replication.follower_session import FollowerSessions
 from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
@@ -71,11 +70,12 @@ class ReplicaManager:
     ) -> None:
         self._config = config
         self._logs = logs
-        self.throttles = Throttles(config)
+        self._clocks = logs.clocks
+        self.throttles = Throttles(config, logs.clocks.monotonic)
         self.lost_leaders = LostLeaders()
         self.followers = FollowerSessions()
         self._fetch_settings = fetch_settings(config)
-        self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch)
+        self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch, logs.clocks.monotonic)
         self._broker_epoch = broker_epoch
         self._fetchers: Fetchers | None = None
         self._image: ClusterImage = EMPTY_IMAGE
@@ -171,7 +171,9 @@ class ReplicaManager:
         partition.mirror = role
         backoff_ms = self._fetch_settings.backoff_ms
         try:
-            partition.take_leadership(leadership_of(record), self._isr_rules(topic, partition), backoff_ms, now_ms())
+            partition.take_leadership(
+                leadership_of(record), self._isr_rules(topic, partition), backoff_ms, self._clocks.now()
+            )
         except DiskFailure as failure:
             self.fail(partition, failure)
         self._fetch(partition)
@@ -216,7 +218,7 @@ class ReplicaManager:
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
                 partition.log.take_config(config)
-                partition.take_rules(self._isr_rules(topic, partition), now_ms())
+                partition.take_rules(self._isr_rules(topic, partition), self._clocks.monotonic())
 
     def strays(self) -> list[TopicPartition]:
         """Logs that no topic of the metadata claims, once it is fully known."""
@@ -241,6 +243,7 @@ class ReplicaManager:
                 self.throttles,
                 self.fail,
                 self.lost_leaders,
+                self._clocks.monotonic,
             )
             self._fetchers = Fetchers(home)
         self._fetchers.follow(partition)
@@ -259,7 +262,7 @@ class ReplicaManager:
 
     def check_isr(self) -> None:
         """Propose that replicas leave which have fallen behind; called by the clock."""
-        now = now_ms()
+        now = self._clocks.monotonic()
         for partition in self.partitions():
             partition.propose(now)
 

@@ -1,5 +1,6 @@
 """Transactions that a source left open when its copy became a topic of its own: nobody there can end them any more."""
 
+from isthmus_model.clocks import Now
 from isthmus_wire.records import build_control_batch, header_at
 
 from isthmus_broker.core.links.stop import Stop
@@ -9,7 +10,7 @@ _ABORT = 0
 _VALUE_VERSION = bytes(2)
 
 
-def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int, now_ms: int) -> int:
+def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int, now: Now) -> int:
     """Append abort markers for them, so that the last stable offset can move on; returns how many there were.
 
     Only what lies below the first epoch of clients' writes is the source's. Every leader looks again, because the one that was to write the
@@ -25,10 +26,10 @@ def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int,
             build_control_batch(
                 _ABORT,
                 _VALUE_VERSION + coordinator_epoch.to_bytes(4),
-                timestamp=now_ms,
+                timestamp=now.wall,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
             )
         )
-        log.append_as_leader(marker, header_at(marker), leader_epoch, now_ms)
+        log.append_as_leader(marker, header_at(marker), leader_epoch, now.monotonic)
     return len(left)

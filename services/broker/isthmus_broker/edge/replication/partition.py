@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.produce import ProduceResult
@@ -125,7 +126,7 @@ class Partition:
             return error or ErrorCode.not_leader_or_follower
         return self.leader.refuses(replica_id, broker_epoch, with_leader_epoch=current_leader_epoch != NO_EPOCH)
 
-    def take_leadership(self, leadership: Leadership, rules: IsrRules, backoff_ms: int, now_ms: int) -> None:
+    def take_leadership(self, leadership: Leadership, rules: IsrRules, backoff_ms: int, now: Now) -> None:
         """Be what the metadata log says now. News that an answer of the controller brought before changes nothing."""
         epoch, known = leadership.leader_epoch, self.leadership
         if (epoch, leadership.partition_epoch) < (known.leader_epoch, known.partition_epoch):
@@ -135,30 +136,30 @@ class Partition:
         if self.log is None:
             self.leader = self.follower = None
         elif self.is_led_here:
-            self._lead(self.log, leadership, rules, now_ms, begins=begins)
+            self._lead(self.log, leadership, rules, now, begins=begins)
         elif begins:
-            self._follow(self.log, leadership, backoff_ms, now_ms)
+            self._follow(self.log, leadership, backoff_ms, now.monotonic)
         self.wake()
 
-    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now_ms: int, *, begins: bool) -> None:
+    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now: Now, *, begins: bool) -> None:
         """A leader notes where its epoch begins before the first record: readers and followers ask for it."""
         self.follower = None
         if begins or self.leader is None:
             if not self.is_copied:
                 log.begin_epoch(leadership.leader_epoch)
             before, end = self.leader, log.end_offset
-            self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, end, now_ms, before)
-            self._leave_source(log, now_ms)
+            self.leader = ReplicaLeader(self._node_id, leadership, rules, self._active, end, now.monotonic, before)
+            self._leave_source(log, now)
         else:
             self.leader.take(leadership)
-        self.take_rules(rules, now_ms)
+        self.take_rules(rules, now.monotonic)
 
-    def _leave_source(self, log: Log, now_ms: int) -> None:
+    def _leave_source(self, log: Log, now: Now) -> None:
         """What was heard of a source is a former leader's news; what a source that was left has open is ended."""
         self.source = SourceProgress()
         stop = None if self.mirror is None else self.mirror.stop
         if stop is not None:
-            aborted = abort_open_transactions(log, self.index, stop, self.leadership.leader_epoch, now_ms)
+            aborted = abort_open_transactions(log, self.index, stop, self.leadership.leader_epoch, now)
             if aborted:
                 told = "%s-%d: %d transactions left open by the source are aborted"
                 logger.warning(told, self.topic, self.index, aborted)
@@ -173,14 +174,14 @@ class Partition:
         assert self.mirror is not None
         return f"Topic {self.topic} is a mirror topic of link '{self.mirror.link_name}': it is read-only until it is promoted."
 
-    def take_rules(self, rules: IsrRules, now_ms: int) -> None:
+    def take_rules(self, rules: IsrRules, now_ms: MonotonicMs) -> None:
         """Decide by these from now on who is in sync, if this node leads."""
         if self.leader is not None:
             self.leader.rules = rules
             self.advance(now_ms)
             self.propose(now_ms)
 
-    def _follow(self, log: Log, leadership: Leadership, backoff_ms: int, now_ms: int) -> None:
+    def _follow(self, log: Log, leadership: Leadership, backoff_ms: int, now_ms: MonotonicMs) -> None:
         """Follow whoever leads: who led before cuts its log as the new leader's answers say."""
         self.leader = self.follower = None
         if leadership.leader != NO_LEADER:
@@ -195,7 +196,7 @@ class Partition:
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
-    def produce(self, records: memoryview | None, version: int, acks: int, now_ms: int) -> ProduceResult:
+    def produce(self, records: memoryview | None, version: int, acks: int, now: Now) -> ProduceResult:
         """Take a client's batch; raises DiskFailure."""
         header = check_framing(records, version)
         if isinstance(header, Refusal):
@@ -212,7 +213,7 @@ class Partition:
         assert records is not None
         batch: memoryview | bytearray = records[: header.size]
         rules = self.append_rules(self.log.config)
-        refusal = check_batch(batch, header, rules, now_ms) or self.check_keys(batch, header, rules)
+        refusal = check_batch(batch, header, rules, now.wall) or self.check_keys(batch, header, rules)
         if refusal is not None:
             return self._refused(refusal)
         if header.producer_id >= 0:
@@ -225,30 +226,30 @@ class Partition:
             batch = recompressed(batch, header, rules.compression)
             header = header_at(batch)
         if rules.append_time:
-            stamp_append_time(batch, header, now_ms)
+            stamp_append_time(batch, header, now.wall)
             header = header_at(batch)
-        base_offset = self.log.append_as_leader(batch, header, self.leadership.leader_epoch, now_ms)
+        base_offset = self.log.append_as_leader(batch, header, self.leadership.leader_epoch, now.monotonic)
         self.bytes_in += len(batch)
         self.records_in += header.record_count
-        self.appended(now_ms)
-        append_time = now_ms if rules.append_time else -1
+        self.appended(now.monotonic)
+        append_time = now.wall if rules.append_time else -1
         return ProduceResult(self.index, 0, base_offset, append_time, self.log.log_start_offset)
 
-    def append(self, batch: bytearray, now_ms: int) -> int:
+    def append(self, batch: bytearray, now_ms: MonotonicMs) -> int:
         """Append a batch of this node's own, such as a coordinator's; returns the last offset."""
         assert self.log is not None
         self.log.append_as_leader(batch, header_at(batch), self.leadership.leader_epoch, now_ms)
         self.appended(now_ms)
         return self.log.end_offset - 1
 
-    def appended(self, now_ms: int) -> None:
+    def appended(self, now_ms: MonotonicMs) -> None:
         """The log has grown: let followers fetch, and see what is committed by it."""
         if self._append_watchers:
             for wake in list(self._append_watchers):
                 wake()
         self.advance(now_ms)
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: MonotonicMs) -> None:
         """Move the high watermark to what every in-sync replica has, and wake who waited for it."""
         log, leader = self.log, self.leader
         assert log is not None
@@ -319,7 +320,9 @@ class Partition:
 
     # -- leading -------------------------------------------------------------------------------------------------------------
 
-    def replica_fetched(self, replica_id: int, broker_epoch: int, offset: int, log_start: int, now_ms: int) -> None:
+    def replica_fetched(
+        self, replica_id: int, broker_epoch: int, offset: int, log_start: int, now_ms: MonotonicMs
+    ) -> None:
         """A follower, whose fetch was not refused, has everything below `offset`."""
         log, leader = self.log, self.leader
         assert log is not None
@@ -347,7 +350,7 @@ class Partition:
         """Whether this node leads, and the replica has and knows all there is."""
         return self.leader is not None and self.log is not None and self.leader.is_level_with(replica_id, self.log)
 
-    def propose(self, now_ms: int) -> None:
+    def propose(self, now_ms: MonotonicMs) -> None:
         """Ask the controller for another ISR if it should be another one."""
         if (
             self.leader is None
@@ -359,7 +362,7 @@ class Partition:
         if proposal is not None:
             self._events.isr_proposed(self, proposal)
 
-    def isr_decided(self, leader: ReplicaLeader, leadership: Leadership, now_ms: int) -> None:
+    def isr_decided(self, leader: ReplicaLeader, leadership: Leadership, now_ms: MonotonicMs) -> None:
         """The controller granted what this leader proposed."""
         if self.leader is leader and leader.take(leadership):
             self.leadership = leadership
@@ -369,7 +372,7 @@ class Partition:
 
     # -- following -----------------------------------------------------------------------------------------------------------
 
-    def follow(self, step: Step, records: Sequence[memoryview | bytes], now_ms: int) -> None:
+    def follow(self, step: Step, records: Sequence[memoryview | bytes], now_ms: MonotonicMs) -> None:
         """Do what the follower decided; raises DiskFailure, and CorruptBatch for records that cannot be taken."""
         log = self.log
         assert log is not None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
@@ -35,7 +36,7 @@ class ReplicaReader(NamedTuple):
         self,
         wanted: Sequence[tuple[Topic, FetchPartition]],
         find: Find,
-        fetched_ms: int | None,
+        fetched_ms: MonotonicMs | None,
         session: FollowerSession | None = None,
     ) -> ReadResult:
         """Read up to the logs' ends. With `fetched_ms` the leaders learn of the fetch; one that waited has told them before."""
@@ -86,7 +87,7 @@ class ReplicaReader(NamedTuple):
             self.throttles.sent(sum(map(len, answer.records)))
         return answer, answer.error_code != 0
 
-    def _note(self, partition: Partition, part: FetchPartition, fetched_ms: int) -> None:
+    def _note(self, partition: Partition, part: FetchPartition, fetched_ms: MonotonicMs) -> None:
         """A fetch from an offset says that everything below it is there."""
         if self._refusal(partition, part) is None:
             partition.replica_fetched(

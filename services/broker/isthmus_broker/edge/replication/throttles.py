@@ -1,8 +1,9 @@
 """The two replication throttles of a node (KIP-73): what its leaders send and what its followers fetch."""
 
+from isthmus_model.clocks import MonotonicClock
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.replica.throttle import UNLIMITED, ReplicationQuota, is_throttled
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.partition import Partition
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -12,7 +13,8 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 class Throttles:
     """Replicas in sync are never held back: whoever waits for them would be held back as well."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, clock: MonotonicClock) -> None:
+        self._clock = clock
         settings = config.values
         windows, seconds = settings["replication.quota.window.num"], settings["replication.quota.window.size.seconds"]
         assert isinstance(windows, int)
@@ -32,7 +34,7 @@ class Throttles:
         """Whether a follower gets no records of this partition now."""
         if not self.is_leader_throttled(partition) or replica_id in partition.leadership.isr:
             return False
-        return self._leading.is_exceeded(now_ms())
+        return self._leading.is_exceeded(self._clock())
 
     def is_leader_throttled(self, partition: Partition) -> bool:
         """Whether what this leader sends to followers counts."""
@@ -42,13 +44,13 @@ class Throttles:
 
     def sent(self, size: int) -> None:
         """So many bytes of throttled partitions go to followers."""
-        self._leading.record(size, now_ms())
+        self._leading.record(size, self._clock())
 
     def holds_back_fetcher(self, partition: Partition) -> bool:
         """Whether this follower asks for nothing now."""
         if not self.is_follower_throttled(partition) or self._node_id in partition.leadership.isr:
             return False
-        return self._following.is_exceeded(now_ms())
+        return self._following.is_exceeded(self._clock())
 
     def is_follower_throttled(self, partition: Partition) -> bool:
         """Whether what this follower fetches counts."""
@@ -58,4 +60,4 @@ class Throttles:
 
     def fetched(self, size: int) -> None:
         """So many bytes of throttled partitions came from leaders."""
-        self._following.record(size, now_ms())
+        self._following.record(size, self._clock())

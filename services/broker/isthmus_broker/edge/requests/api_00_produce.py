@@ -6,6 +6,7 @@ With acks=0 there is no response; an error then closes the connection, which is 
 
 from typing import Final
 
+from isthmus_model.clocks import Now
 from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
@@ -18,7 +19,6 @@ from isthmus_wire.produce import (
 )
 from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
 
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.acks_all import Uncommitted, wait_for_commit
 from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
 from isthmus_broker.edge.requests.services import Services
@@ -39,7 +39,7 @@ def handle(node: Services, request: Request) -> None:
     if header.api_version < LOWEST_SERVED:
         raise ConnectionRefused(f"Produce version {header.api_version}, below {LOWEST_SERVED}")
     asked = decode_produce_request(header.api_version, request.frame, header.size)
-    now = now_ms()
+    now = node.clocks.now()
     named = _each_once(asked.topics)
     uncommitted: dict[tuple[Topic, int], Uncommitted] = {}
     if _is_transactional(named):
@@ -101,7 +101,7 @@ def _append(
     index: int,
     records: memoryview | bytes | None,
     request: Request,
-    now: int,
+    now: Now,
     uncommitted: dict[tuple[Topic, int], Uncommitted],
 ) -> ProduceResult:
     if asked.acks not in _ACKS:

@@ -7,11 +7,11 @@ partitions fetch comes by here as well.
 
 from typing import Any, Final
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import TOPIC_ID_SINCE, FetchRequest, FetchResponse, decode_fetch_request, encode_fetch_response
 
 from isthmus_broker.core.replica.fetch_session import Fetching
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.follower_session import FollowerSession
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.replication.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
@@ -33,7 +33,7 @@ def handle(node: Services, request: Request) -> None:
     if not 0 <= asked.isolation_level <= READ_COMMITTED:
         _respond(request, FetchResponse((), ErrorCode.unknown_server_error.value))
         return
-    fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=now_ms())
+    fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=node.clocks.monotonic())
     if isinstance(fetching, ErrorCode):
         _respond(request, FetchResponse((), fetching.value))
         return
@@ -79,7 +79,7 @@ class _Fetch:
         return ReadRules(self._asked.max_bytes, False, self._asked.replica_id, names_leader=version >= LEADER_SINCE)
 
     def serve(self) -> None:
-        now = now_ms()
+        now = self._node.clocks.monotonic()
         if self._followed is not None:
             forgotten = [(topic, index) for topic, indexes in self._asked.forgotten for index in indexes]
             self._followed.begins(self._asked.topics, forgotten, now)
@@ -109,7 +109,7 @@ class _Fetch:
         found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.wanted)
         return [partition for partition in found if isinstance(partition, Partition)]
 
-    def _read(self, fetched_ms: int | None = None) -> ReadResult:
+    def _read(self, fetched_ms: MonotonicMs | None = None) -> ReadResult:
         find, followed = self._node.replicas.find, self._followed
         if self._replica is None:
             return read_partitions(self._fetching.wanted, self._rules, find)
@@ -120,7 +120,7 @@ class _Fetch:
         return result.is_urgent or result.size >= self._asked.min_bytes
 
     def _answer(self, result: ReadResult) -> None:
-        session_id, topics = self._node.sessions.finish(self._fetching, result.answers, now_ms())
+        session_id, topics = self._node.sessions.finish(self._fetching, result.answers, self._node.clocks.monotonic())
         self._count(result)
         if self._replica is not None:
             self._replica.told(result)

@@ -1,5 +1,6 @@
 """DescribeReplicas, an API of our own: how far the replicas of partitions that this broker leads have come."""
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.replicas import (
     DescribedPartition,
@@ -9,7 +10,6 @@ from isthmus_wire.extensions.replicas import (
 )
 
 from isthmus_broker.core.replica.status import replica_statuses
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -17,7 +17,7 @@ from isthmus_broker.edge.transport.connection import Request
 def handle(node: Services, request: Request) -> None:
     """Answer for every partition in the request's order."""
     asked: DescribeReplicasRequest = request.decode()
-    now = now_ms()
+    now = node.clocks.monotonic()
     topics = tuple(
         DescribedTopic(name=topic.name, partitions=tuple(_describe(node, topic.name, i, now) for i in topic.partitions))
         for topic in asked.topics
@@ -25,7 +25,7 @@ def handle(node: Services, request: Request) -> None:
     request.respond(DescribeReplicasResponse(topics=topics))
 
 
-def _describe(node: Services, topic: str, index: int, now: int) -> DescribedPartition:
+def _describe(node: Services, topic: str, index: int, now: MonotonicMs) -> DescribedPartition:
     partition = node.replicas.find(topic, index)
     error = partition if isinstance(partition, ErrorCode) else partition.refuses()
     if isinstance(partition, ErrorCode) or partition.leader is None or partition.log is None:

@@ -7,7 +7,6 @@ from isthmus_wire.extensions.append_mirrored import PartitionAppend, decode_appe
 from isthmus_wire.extensions.mirrors import AppendMirroredResponse
 
 from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_mirrored import append_mirrored
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
@@ -17,7 +16,7 @@ from isthmus_broker.edge.transport.connection import Request
 
 def handle(node: Services, request: Request) -> None:
     """Append at once, and answer when it is committed."""
-    asked, now = decode_append_request(request.frame, request.header.size), now_ms()
+    asked, now = decode_append_request(request.frame, request.header.size), node.clocks.monotonic()
 
     def append_to(partition: Partition, part: PartitionAppend) -> Refusal | None:
         return append_mirrored(partition, asked.link_id, part, now)

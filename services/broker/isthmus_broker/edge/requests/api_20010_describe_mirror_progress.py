@@ -6,7 +6,6 @@ from isthmus_wire.extensions.mirrors import (
     TopicProgress,
 )
 
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_mirrored import progress_of
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
@@ -15,7 +14,7 @@ from isthmus_broker.edge.transport.connection import Request
 def handle(node: Services, request: Request) -> None:
     """Answer for every partition in the request's order."""
     asked: DescribeMirrorProgressRequest = request.decode()
-    now, find = now_ms(), node.replicas.find
+    now, find = node.clocks.monotonic(), node.replicas.find
     topics = tuple(
         TopicProgress(
             name=topic.name, partitions=tuple(progress_of(find(topic.name, i), i, now) for i in topic.partitions)

@@ -5,7 +5,6 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import AppendAfterResponse, Following, decode_after_request
 
 from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.replication.append_after import append_after
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
@@ -15,7 +14,7 @@ from isthmus_broker.edge.transport.connection import Request
 
 def handle(node: Services, request: Request) -> None:
     """Append at once, and answer when it is committed."""
-    (timeout_ms, topics), now = decode_after_request(request.frame, request.header.size), now_ms()
+    (timeout_ms, topics), now = decode_after_request(request.frame, request.header.size), node.clocks.now()
 
     def append_to(partition: Partition, part: Following) -> Refusal | None:
         if partition.topic in INTERNAL_TOPICS:

@@ -5,8 +5,9 @@ second. Told of the new leaders first, it moves on at once. Kafka lists a dead b
 so clients bear that well.
 """
 
-from collections.abc import Callable
 from typing import Final
+
+from isthmus_model.clocks import MonotonicClock
 
 from isthmus_broker.core.metadata.delta import Changes
 
@@ -16,7 +17,7 @@ LISTED_MS: Final = 5_000
 class Departed:
     """Follows the metadata; the clock is handed in, in milliseconds."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: MonotonicClock) -> None:
         self._clock = clock
         self._fenced_at: dict[int, int] = {}
 

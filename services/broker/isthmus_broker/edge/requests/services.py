@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from isthmus_model.clocks import Clocks
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
@@ -34,6 +36,7 @@ class NodeServices:
     quorum: "Quorum"
     controller: ControllerChannel
     authorizer: Authorizer
+    clocks: Clocks
 
 
 @dataclass(slots=True)

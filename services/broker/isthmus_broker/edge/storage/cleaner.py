@@ -11,11 +11,11 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import BatchHeader, header_at, records_to_keep
 
 from isthmus_broker.core.log.compaction import Cleaned, CleaningRules, NewestOffsets, clean_batch
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.checkpoints import TopicPartition, read_offsets, write_offsets
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, Log
@@ -78,18 +78,18 @@ class Cleaner:
 
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
         """Logs with enough to clean, with the share of their bytes that is dirty."""
-        found = []
+        found, now = [], self._logs.clocks.wall()
         for key, log in self._logs.logs.items():
             if not log.config.compacts:
                 continue
             start = max(self._cleaned(key), log.log_start_offset)
-            end = cleanable_end(log)
+            end = cleanable_end(log, now)
             dirty = sum(s.size for s in log.segments if start <= s.base_offset < end)
             total = sum(s.size for s in log.segments if s.base_offset < end)
             oldest = next(
                 (s for s in log.segments if start <= s.base_offset < end and s.first_timestamp is not None), None
             )
-            overdue = oldest is not None and now_ms() - (oldest.first_timestamp or 0) > log.config.max_compaction_lag_ms
+            overdue = oldest is not None and now - (oldest.first_timestamp or 0) > log.config.max_compaction_lag_ms
             if dirty and (dirty / total >= log.config.min_cleanable_dirty_ratio or overdue):
                 found.append((dirty / total, key))
         return found
@@ -101,9 +101,9 @@ class Cleaner:
 
     async def _clean(self, log: Log, cleaned_to: int) -> int:
         """Returns the offset up to which the log is clean now."""
-        newest = NewestOffsets(KEYS_MAX)
-        end = await self._learn(log, max(cleaned_to, log.log_start_offset), cleanable_end(log), newest)
-        rules = CleaningRules(log.config.delete_retention_ms, now_ms())
+        newest, now = NewestOffsets(KEYS_MAX), self._logs.clocks.wall()
+        end = await self._learn(log, max(cleaned_to, log.log_start_offset), cleanable_end(log, now), newest)
+        rules = CleaningRules(log.config.delete_retention_ms, now)
         before = log.size
         for group in groups(log, end):
             await self._rewrite(log, group, newest, rules)
@@ -178,12 +178,12 @@ async def _batches(log: Log, start: int) -> AsyncIterator[tuple[Segment, Placed]
         yield segment, placed
 
 
-def cleanable_end(log: Log) -> int:
+def cleanable_end(log: Log, now: WallMs) -> int:
     """Only closed segments are cleaned, and nothing of an open transaction or younger than min.compaction.lag.ms."""
     end = min(log.active.base_offset, log.last_stable_offset)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
-        youngest = next((s for s in log.segments[:-1] if s.largest_timestamp > now_ms() - lag), None)
+        youngest = next((s for s in log.segments[:-1] if s.largest_timestamp > now - lag), None)
         if youngest is not None:
             end = min(end, youngest.base_offset)
     return end

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import BatchHeader, batches, checksum_matches, iterate_records, set_base_offset
 
@@ -63,7 +64,7 @@ class Log:
         partition: int,
         config: TopicConfig,
         *,
-        now_ms: int,
+        now_ms: MonotonicMs,
         on_sealed: Callable[["Log"], None] | None = None,
     ) -> None:
         """`on_sealed` makes a closed segment durable; without it the log syncs at once."""
@@ -133,7 +134,7 @@ class Log:
         self._bases = [segment.base_offset for segment in self.segments]
         self._tail = None
 
-    def add_segment(self, base_offset: int, now_ms: int) -> Segment:
+    def add_segment(self, base_offset: int, now_ms: MonotonicMs) -> Segment:
         """Begin a segment at the end."""
         segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
         if self.config.preallocate:
@@ -152,7 +153,7 @@ class Log:
     # -- appending -----------------------------------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, batch: memoryview | bytearray, header: BatchHeader, leader_epoch: int, now_ms: int
+        self, batch: memoryview | bytearray, header: BatchHeader, leader_epoch: int, now_ms: MonotonicMs
     ) -> int:
         """Give the batch its offsets and write it; returns its base offset."""
         base_offset = self.end_offset
@@ -161,14 +162,14 @@ class Log:
         self._append(batch, placed, now_ms)
         return base_offset
 
-    def append_as_given(self, data: memoryview | bytes, now_ms: int) -> None:
+    def append_as_given(self, data: memoryview | bytes, now_ms: MonotonicMs) -> None:
         """Write whole batches whose offsets somebody else chose: a leader, or the metadata quorum."""
         view = memoryview(data)
         for position, header in batches(view):
             assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
             self._append(view[position : position + header.size], header, now_ms)
 
-    def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: int) -> None:
+    def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: MonotonicMs) -> None:
         """Write what a leader of that epoch answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged.
 
         A batch of a later epoch ends it: the leader has stopped leading while it answered, and its log may have been cut meanwhile.
@@ -188,7 +189,7 @@ class Log:
         for position, header in sound:
             self._append(view[position : position + header.size], header, now_ms)
 
-    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> None:
+    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: MonotonicMs) -> None:
         if self._must_roll(header, now_ms):
             self.roll(now_ms)
         segment = self.segments[-1]
@@ -222,7 +223,7 @@ class Log:
             segment.aborted.add(aborted)
             self._markers += 1
 
-    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
+    def _must_roll(self, header: BatchHeader, now_ms: MonotonicMs) -> bool:
         segment = self.segments[-1]
         if segment.size == 0:
             return not segment.fits(header.last_offset)
@@ -236,7 +237,7 @@ class Log:
             or not segment.fits(header.last_offset)
         )
 
-    def roll(self, now_ms: int) -> None:
+    def roll(self, now_ms: MonotonicMs) -> None:
         """Close the active segment and go on in a new one."""
         end = self.end_offset
         self.snapshot_producers()
@@ -248,7 +249,7 @@ class Log:
 
     # -- durability ----------------------------------------------------------------------------------------------------------
 
-    def flush(self, now_ms: int) -> None:
+    def flush(self, now_ms: MonotonicMs) -> None:
         """Sync everything above the recovery point, here and now."""
         self.flush_now()
         self.flushed_ms = now_ms
@@ -280,7 +281,7 @@ class Log:
         path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
         replace_file(path, encode_producers(self.producers.active()), durable=False)
 
-    def close(self, now_ms: int) -> None:
+    def close(self, now_ms: MonotonicMs) -> None:
         """Leave the log so that opening it reads nothing but its indexes."""
         self.active.seal()
         self.flush(now_ms)
@@ -366,7 +367,7 @@ class Log:
 
     # -- shortening ----------------------------------------------------------------------------------------------------------
 
-    def truncate_to(self, end_offset: int, now_ms: int) -> None:
+    def truncate_to(self, end_offset: int, now_ms: MonotonicMs) -> None:
         """Cut everything from `end_offset` on."""
         if end_offset >= self.end_offset:
             # A leader that wrote nothing has noted its epoch at the very end, where the next leader's may begin.
@@ -390,7 +391,7 @@ class Log:
         self.drop_producer_snapshots(above=end_offset)
         self.rebuild_producers()
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
+    def restart_at(self, offset: int, now_ms: MonotonicMs) -> None:
         """Drop everything and begin empty at `offset`."""
         for segment in self.segments:
             self._remove_files(segment)
@@ -434,12 +435,12 @@ class Log:
         if self.epochs.truncate_from_start(offset):
             write_epochs(self.directory, self.epochs.entries)
 
-    def delete_expired(self, now_ms: int) -> tuple[list[Path], str]:
+    def delete_expired(self, now: Now) -> tuple[list[Path], str]:
         """Mark the segments that retention lets go; returns the files to remove later and the reason."""
         config = self.config
         count, reason = expired(
             [segment.facts() for segment in self.segments],
-            now_ms=now_ms,
+            now_ms=now.wall,
             retention_ms=config.retention_ms if config.deletes else -1,
             retention_bytes=config.retention_bytes if config.deletes else -1,
             log_start_offset=self.log_start_offset,
@@ -448,7 +449,7 @@ class Log:
         if count == 0:
             return [], ""
         if count == len(self.segments):
-            self.roll(now_ms)
+            self.roll(now.monotonic)
         marked: list[Path] = []
         for segment in self.segments[:count]:
             marked += segment.mark_deleted()

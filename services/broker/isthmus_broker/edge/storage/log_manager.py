@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
 
+from isthmus_model.clocks import Clocks
+
 from isthmus_broker.core.config.topic_config import TopicConfig
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -62,6 +63,7 @@ class LogManager:
         pool: FilePool,
         config_of: Callable[[str], TopicConfig],
         failures: DirectoryFailures,
+        clocks: Clocks,
     ) -> None:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
@@ -69,6 +71,7 @@ class LogManager:
         self._forgetting: set[LogDir] = set()
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self._failures = failures
+        self.clocks = clocks
         self._pool = pool
         self._config_of = config_of
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
@@ -115,7 +118,7 @@ class LogManager:
             found.path,
             *key,
             self._config_of(found.topic),
-            now_ms=now_ms(),
+            now_ms=self.clocks.monotonic(),
             clean=directory.was_clean,
             recovery_point=recovery_points.get(key, 0),
             log_start_offset=starts.get(key, 0),
@@ -137,7 +140,7 @@ class LogManager:
             if directory.online:
                 try:
                     for key in self.keys_in(directory):
-                        self.logs[key].close(now_ms())
+                        self.logs[key].close(self.clocks.monotonic())
                     _write_checkpoints(directory, self._offsets(directory))
                     directory.leave_clean_marker(broker_epoch)
                 except DiskFailure as failure:
@@ -162,12 +165,14 @@ class LogManager:
     def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
         """A new log in a directory of any name, which nobody finds yet."""
         config = self._config_of(key[0])
-        return create_log(self._pool, path, *key, config, topic_id, now_ms=now_ms(), on_sealed=self._sync_later)
+        return create_log(
+            self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), on_sealed=self._sync_later
+        )
 
     def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
         """Let a complete copy in another directory take the place of a log."""
         old = self.logs[key]
-        copy.close(now_ms())
+        copy.close(self.clocks.monotonic())
         self.delete(key)
         path = copy.directory.rename(target.path / f"{key[0]}-{key[1]}")
         log, _ = open_log(
@@ -175,7 +180,7 @@ class LogManager:
             path,
             *key,
             old.config,
-            now_ms=now_ms(),
+            now_ms=self.clocks.monotonic(),
             clean=True,
             log_start_offset=old.log_start_offset,
             on_sealed=self._sync_later,
@@ -294,7 +299,7 @@ class LogManager:
         """One round of retention over all logs."""
         for key, log in list(self.logs.items()):
             try:
-                marked, reason = log.delete_expired(now_ms())
+                marked, reason = log.delete_expired(self.clocks.now())
             except DiskFailure as failure:
                 self.fail_log(key, failure)
                 continue
@@ -304,7 +309,7 @@ class LogManager:
 
     def flush_due(self) -> None:
         """Sync the logs whose flush.ms has passed, and expire idle producers."""
-        now = now_ms()
+        now = self.clocks.monotonic()
         for key, log in list(self.logs.items()):
             if log.recovery_point < log.end_offset and now - log.flushed_ms >= log.config.flush_ms:
                 try:
@@ -315,7 +320,7 @@ class LogManager:
     def expire_producers(self, expiration_ms: int) -> None:
         """Forget producer ids that have long been silent."""
         for log in self.logs.values():
-            log.producers.expire(now_ms(), expiration_ms)
+            log.producers.expire(self.clocks.wall(), expiration_ms)
 
     def _sync_later(self, log: Log) -> None:
         key = (log.topic, log.partition)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -59,7 +58,7 @@ class LogMover:
         copy = self._logs.create_at(
             target.path / f"{topic}-{partition}.{uuid4().hex}{FUTURE_SUFFIX}", key, self._logs.logs[key].topic_id
         )
-        copy.restart_at(self._logs.logs[key].log_start_offset, now_ms())
+        copy.restart_at(self._logs.logs[key].log_start_offset, self._logs.clocks.monotonic())
         task = asyncio.get_running_loop().create_task(self._run(key, target, copy))
         self._moves[key] = (target, copy, task)
 
@@ -67,7 +66,7 @@ class LogMover:
         """A log that moves was cut: what comes after is another history, so its copy is cut as well."""
         under_way = self._moves.get(key)
         if under_way is not None:
-            under_way[1].truncate_to(end_offset, now_ms())
+            under_way[1].truncate_to(end_offset, self._logs.clocks.monotonic())
 
     def cancel(self, key: TopicPartition) -> None:
         """Give up a move and remove the copy."""
@@ -100,13 +99,12 @@ class LogMover:
             self._moves.pop(key, None)
             self._logs.fail(target if target.path in failure.path.parents else self._logs.home[key], failure)
 
-    @staticmethod
-    def _copy_slice(source: Log, copy: Log) -> int:
+    def _copy_slice(self, source: Log, copy: Log) -> int:
         """Copy what comes next; 0 when the copy is complete."""
         if copy.end_offset < source.log_start_offset:
-            copy.restart_at(source.log_start_offset, now_ms())
+            copy.restart_at(source.log_start_offset, self._logs.clocks.monotonic())
         found = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
         if found.size == 0:
             return 0
-        copy.append_as_given(found.records(), now_ms())
+        copy.append_as_given(found.records(), self._logs.clocks.monotonic())
         return found.size

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.records import checksum_matches
 
 from isthmus_broker.core.config.topic_config import TopicConfig
@@ -40,7 +41,7 @@ def create_log(
     config: TopicConfig,
     topic_id: UUID | None,
     *,
-    now_ms: int,
+    now_ms: MonotonicMs,
     on_sealed: Callable[[Log], None] | None = None,
 ) -> Log:
     """A new, empty log."""
@@ -63,7 +64,7 @@ def open_log(
     partition: int,
     config: TopicConfig,
     *,
-    now_ms: int,
+    now_ms: MonotonicMs,
     clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
@@ -80,7 +81,7 @@ def open_log(
     return log, recovered
 
 
-def _load(log: Log, *, now_ms: int, clean: bool, recovery_point: int, start: int) -> Recovered:
+def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int, start: int) -> Recovered:
     pool, directory = log.pool, log.directory
     log.topic_id = read_topic_id(directory)
     remove_leftovers(directory)

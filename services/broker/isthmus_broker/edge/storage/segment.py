@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.compression import Bytes
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at, iterate_records
@@ -48,7 +49,7 @@ class SegmentGone(Exception):
 class Segment:
     """Batches from `base_offset` on."""
 
-    def __init__(self, pool: FilePool, directory: Path, base_offset: int, *, created_ms: int) -> None:
+    def __init__(self, pool: FilePool, directory: Path, base_offset: int, *, created_ms: MonotonicMs) -> None:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.directory = directory

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from isthmus_model.clocks import MonotonicClock
+
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.connection_quota import UNLIMITED, ConnectionLimits, ConnectionQuota, ListenerLimits
-from isthmus_broker.edge.clock import monotonic_ms
 
 if TYPE_CHECKING:
     from isthmus_broker.edge.transport.listener import Listener
@@ -24,8 +25,9 @@ REFUSALS_PER_LINE: Final = 1000
 class Admission:
     """Shared by the listeners that are counted together."""
 
-    def __init__(self, limits: ConnectionLimits, protected: str | None = None) -> None:
+    def __init__(self, limits: ConnectionLimits, clock: MonotonicClock, protected: str | None = None) -> None:
         self._quota = ConnectionQuota(limits, protected)
+        self._clock = clock
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
         self._refused = 0
@@ -42,12 +44,12 @@ class Admission:
 
     async def enter(self, listener: str, address: str) -> bool:
         """Wait for room and take it; False when the address has connections enough."""
-        while (wait_ms := self._quota.wait_ms(listener, monotonic_ms())) != 0:
+        while (wait_ms := self._quota.wait_ms(listener, self._clock())) != 0:
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
                     await self._changed.wait()
-        if not self._quota.opened(listener, address, monotonic_ms()):
+        if not self._quota.opened(listener, address, self._clock()):
             if self._refused % REFUSALS_PER_LINE == 0:
                 logger.warning("too many connections from %s on %s, refusing another", address, listener)
             self._refused += 1
