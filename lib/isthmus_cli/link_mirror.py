@@ -1,4 +1,4 @@
-"""`isthmus link mirror`: the topics that links copy, and how they become topics of their own."""
+"""`isthmus link mirror`: mirror topics, and their promotion and failover."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from isthmus_cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, Outp
 
 if TYPE_CHECKING:
     from isthmus_client.client import Client
-    from isthmus_wire.extensions.mirrors import AlteredMirror, DescribedMirror, MirrorAction, PartitionProgress
+    from isthmus_wire.extensions.mirrors import (
+        AlteredMirror,
+        DescribedMirror,
+        MirrorAction,
+        PartitionLag,
+        PartitionProgress,
+    )
 
 mirror_app = typer.Typer(help="Mirror topics: create, describe, pause, promote, fail over.", no_args_is_help=True)
 
 TopicsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TOPIC]...", autocompletion=complete_topics, help="Or --link for all of it."),
+    typer.Argument(metavar="[TOPIC]...", autocompletion=complete_topics, help="Or --link for all topics of a link."),
 ]
 LinkOption = Annotated[str | None, typer.Option("--link", metavar="LINK", help="All mirror topics of this link.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only let the cluster check it.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Validate only; change nothing.")]
 _COLUMNS = ("topic", "link", "source_topic", "state", "error", "partitions", "since_ms")
 _PARTITION_COLUMNS = ("partition", "lag", "log_end", "source_end", "heard_ms_ago", "caught_up_ms_ago", "leader_epoch")
 _LAG_COLUMNS = ("topic", "partition", "lag", "log_end")
@@ -28,17 +34,17 @@ _LAG_COLUMNS = ("topic", "partition", "lag", "log_end")
 @mirror_app.command("create")
 def create_command(
     link: Annotated[str, typer.Argument(metavar="LINK")],
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="As the source calls them.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topics of the source.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     replication_factor: Annotated[
         int, typer.Option("-r", "--replication-factor", help="By default the broker's default.")
     ] = -1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="What the source does not decide.")
+        list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="Configs that do not follow the source.")
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Make mirrors of topics of the source, with as many partitions as there."""
+    """Create mirror topics of topics of the source, with the same number of partitions."""
     from isthmus_client.errors import Refused
 
     from isthmus_cli.session import exit_for, pairs, run
@@ -86,7 +92,7 @@ def describe_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show mirror topics, and how far each partition is behind its source."""
+    """Show mirror topics and the lag of each partition; heard_ms_ago is the age of the source position."""
     from isthmus_cli.output import show_json, show_table
     from isthmus_cli.session import run
 
@@ -96,7 +102,7 @@ def describe_command(
         return
     for one in described:
         show_table(_COLUMNS, [one])
-        show_table(_PARTITION_COLUMNS, one["lags"])
+        show_table(_PARTITION_COLUMNS, _for_people(one["lags"]))
 
 
 @mirror_app.command("pause")
@@ -107,7 +113,7 @@ def pause_command(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Stop copying for a while. The topics stay read-only."""
+    """Pause copying. The topics stay read-only."""
     _alter("pause", "paused", topics, link, bootstrap, output, dry_run=dry_run)
 
 
@@ -119,7 +125,7 @@ def resume_command(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Go on copying what was paused, or try again what has failed."""
+    """Resume paused mirror topics, or retry failed ones."""
     _alter("resume", "resumed", topics, link, bootstrap, output, dry_run=dry_run)
 
 
@@ -131,7 +137,7 @@ def promote_command(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make topics of their own of mirrors that are level with their source, once a last look finds nothing more there."""
+    """Promote caught-up mirror topics; they become writable once the last records of the source are copied."""
     _alter("promote", "is being promoted", topics, link, bootstrap, output, dry_run=dry_run)
 
 
@@ -143,7 +149,7 @@ def failover_command(
     dry_run: DryRunOption = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make topics of their own of mirrors as they are, at once. Needs neither the source nor a linker; there is no way back."""
+    """Fail over mirror topics: they become writable at once, as they are. Needs neither the source nor a linker; cannot be undone."""
     _alter("failover", "failed over", topics, link, bootstrap, output, dry_run=dry_run)
 
 
@@ -175,7 +181,7 @@ def _alter(
                 print(f"mirror topic {topic} {f'can {action}' if dry_run else done}")
         lags = [{"topic": topic, **_lag(lag)} for topic, one in altered.items() for lag in one.lags]
         if lags:
-            show_table(_LAG_COLUMNS, lags)
+            show_table(_LAG_COLUMNS, _for_people(lags))
     exit_for(refusals)
 
 
@@ -231,19 +237,20 @@ def _facts(mirror: DescribedMirror) -> dict[str, Any]:
     }
 
 
-def _progress(index: int, told: PartitionProgress | None) -> dict[str, Any]:
-    """What nobody knows is null."""
-    if told is None:
+def _progress(index: int, progress: PartitionProgress | None) -> dict[str, Any]:
+    """Null is unknown."""
+    from isthmus_model.lag import known, mirror_lag
+
+    if progress is None:
         return {"partition": index, **dict.fromkeys(_PARTITION_COLUMNS[1:])}
-    knows = told.source_high_watermark >= 0
     return {
         "partition": index,
-        "lag": max(told.source_high_watermark - told.high_watermark, 0) if knows else None,
-        "log_end": told.log_end_offset,
-        "source_end": _known(told.source_high_watermark),
-        "heard_ms_ago": _known(told.last_heard_lag_ms),
-        "caught_up_ms_ago": _known(told.caught_up_lag_ms),
-        "leader_epoch": told.leader_epoch,
+        "lag": mirror_lag(progress),
+        "log_end": progress.log_end_offset,
+        "source_end": known(progress.source_high_watermark),
+        "heard_ms_ago": known(progress.last_heard_lag_ms),
+        "caught_up_ms_ago": known(progress.caught_up_lag_ms),
+        "leader_epoch": progress.leader_epoch,
     }
 
 
@@ -256,9 +263,12 @@ def _outcome(altered: AlteredMirror, refused: Exception | None) -> dict[str, Any
     }
 
 
-def _lag(lag: Any) -> dict[str, Any]:
-    return {"partition": lag.index, "lag": _known(lag.lag), "log_end": _known(lag.last_source_fetch_offset)}
+def _lag(lag: PartitionLag) -> dict[str, Any]:
+    from isthmus_model.lag import known
+
+    return {"partition": lag.index, "lag": known(lag.lag), "log_end": known(lag.last_source_fetch_offset)}
 
 
-def _known(number: int) -> int | None:
-    return number if number >= 0 else None
+def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows with a word for a lag that is unknown."""
+    return [{**row, "lag": "unknown" if row["lag"] is None else row["lag"]} for row in rows]

@@ -1,4 +1,4 @@
-"""How far mirror topics are behind their sources, as the leaders of their partitions know."""
+"""The lag of mirror topics, as the leaders of their partitions report it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,17 @@ from isthmus_client.append_mirrored import progress
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
-from isthmus_wire.extensions.mirrors import DescribedMirror, PartitionLag, PartitionProgress
-
-_UNKNOWN = -1
+from isthmus_wire.extensions.mirrors import DescribedMirror, PartitionProgress
 
 
-async def mirror_lags(client: Client, mirrors: Sequence[DescribedMirror]) -> dict[str, list[PartitionLag]]:
-    """By topic; -1 for what no leader can tell: nobody leads the partition, or no linker has told of the source yet."""
+async def mirror_progress(
+    client: Client, mirrors: Sequence[DescribedMirror]
+) -> dict[str, list[PartitionProgress | None]]:
+    """By topic, in order of partitions; None where no leader responds."""
     partitions = [TopicPartition(mirror.topic, index) for mirror in mirrors for index in range(mirror.partitions)]
-    told = await progress(client, partitions)
-    lags: dict[str, list[PartitionLag]] = {mirror.topic: [] for mirror in mirrors}
+    responses = await progress(client, partitions)
+    by_topic: dict[str, list[PartitionProgress | None]] = {mirror.topic: [] for mirror in mirrors}
     for partition in partitions:
-        lags[partition.topic].append(_lag(partition.partition, told[partition]))
-    return lags
-
-
-def _lag(index: int, told: PartitionProgress | ClientError) -> PartitionLag:
-    if isinstance(told, ClientError):
-        return PartitionLag(index=index, lag=_UNKNOWN, last_source_fetch_offset=_UNKNOWN)
-    source, copy = told.source_high_watermark, told.log_end_offset
-    lag = max(source - copy, 0) if source >= 0 else _UNKNOWN
-    return PartitionLag(index=index, lag=lag, last_source_fetch_offset=copy)
+        response = responses[partition]
+        by_topic[partition.topic].append(None if isinstance(response, ClientError) else response)
+    return by_topic

@@ -1,4 +1,4 @@
-"""Decisions about whole links: settings, filters, source topics, health, groups, configs, epochs."""
+"""Decisions about whole links: settings, filters, source topics, groups, configs, epochs."""
 
 from uuid import UUID
 
@@ -7,14 +7,12 @@ from isthmus_broker.core.links.settings import LINK_CONFIGS
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.group_offsets import Extent, Position, is_drained, offsets_to_write
 from isthmus_linker.core.limits import FETCH_BYTES_MAX, PARTITION_BYTES
-from isthmus_linker.core.link_health import Health, LinkHealth
 from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch, Verdict
 from isthmus_linker.core.topic_configs import config_changes
 from isthmus_model.clocks import MonotonicMs
 from isthmus_model.filters import GROUP_FILTERS, TOPIC_FILTERS, parse_filters
-from isthmus_wire.extensions.links import LinkError, LinkState
 from isthmus_wire.extensions.mirrors import MirrorError
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -101,33 +99,6 @@ def test_what_is_wrong_has_a_name(found: SourceTopic | None, error: MirrorError)
 def test_growth_is_followed_and_sources_without_ids_are_believed() -> None:
     assert SourceWatch().seen(SourceTopic(ONE, 6), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict(grow_to=6)
     assert SourceWatch().seen(SourceTopic(None, 4), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict()
-
-
-def test_a_link_is_unavailable_after_some_failures_in_a_row_and_back_at_once() -> None:
-    health = LinkHealth()
-    for _ in range(2):
-        health.missed(LinkError.TIMEOUT_ERROR, "no answer", 3)
-    health.reached()
-    for _ in range(2):
-        health.missed(LinkError.TIMEOUT_ERROR, "no answer", 3)
-    assert health.now == Health()
-    health.missed(LinkError.TIMEOUT_ERROR, "no answer", 3)
-    assert health.now == Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no answer")
-    health.reached()
-    assert health.now == Health()
-
-
-def test_a_source_that_answers_may_lack_something() -> None:
-    health = LinkHealth()
-    health.misses(["a"])
-    assert health.now == Health(LinkState.ACTIVE, LinkError.TIMEOUT_ERROR, "a")
-    health.misses(["a", "b", "c", "d", "e"])
-    assert health.now.message == "a; b; c; and 2 more"
-    health.missed(LinkError.TIMEOUT_ERROR, "no answer", 1)
-    assert health.now == Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no answer")
-    health.reached()
-    health.misses([])
-    assert health.now == Health()
 
 
 def test_offsets_are_clamped_and_never_go_back() -> None:

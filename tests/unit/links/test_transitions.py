@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from isthmus_broker.core.links.promotion import FRESH_MS, lags_of, why_not_level
+from isthmus_broker.core.links.promotion import lags_of, why_not_caught_up
 from isthmus_broker.core.links.transitions import after, why_not
+from isthmus_model.freshness import STALE_MS
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorAction as Do
 from isthmus_wire.extensions.mirrors import MirrorState as State
@@ -47,7 +48,7 @@ def test_a_refusal_says_what_is_possible() -> None:
     assert why_not(State.FAILED, Do.PAUSE) == "it is FAILED; what can be done now: failover, resume."
 
 
-LEVEL = PartitionProgress(
+CAUGHT_UP = PartitionProgress(
     index=0,
     error_code=ErrorCode.none,
     leader_epoch=3,
@@ -61,23 +62,27 @@ LEVEL = PartitionProgress(
 )
 
 
-def test_a_topic_that_is_level_with_its_source_may_be_promoted() -> None:
-    assert why_not_level({0: LEVEL, 1: LEVEL}) is None
-    assert lags_of({0: LEVEL}) == (PartitionLag(index=0, lag=0, last_source_fetch_offset=10),)
+def test_a_topic_that_has_caught_up_may_be_promoted() -> None:
+    assert why_not_caught_up({0: CAUGHT_UP, 1: CAUGHT_UP}) is None
+    assert lags_of({0: CAUGHT_UP}) == (PartitionLag(index=0, lag=0, last_source_fetch_offset=10),)
 
 
 @pytest.mark.parametrize(
     ("told", "why", "lag"),
     [
-        (None, "the leader of partition 1 cannot be asked", -1),
-        (replace(LEVEL, source_high_watermark=-1, last_heard_lag_ms=-1), "no worker has told of the source", -1),
-        (replace(LEVEL, last_heard_lag_ms=FRESH_MS + 1), "no worker has told of the source", 0),
-        (replace(LEVEL, source_high_watermark=13), "partition 1 is 3 records behind its source", 3),
-        (replace(LEVEL, high_watermark=8), "partition 1 is 2 records behind its source", 2),
+        (None, "the leader of partition 1 does not respond", -1),
+        (
+            replace(CAUGHT_UP, source_high_watermark=-1, last_heard_lag_ms=-1),
+            "the source position of partition 1 is stale",
+            -1,
+        ),
+        (replace(CAUGHT_UP, last_heard_lag_ms=STALE_MS + 1), "the source position of partition 1 is stale", 0),
+        (replace(CAUGHT_UP, source_high_watermark=13), "partition 1 is 3 records behind its source", 3),
+        (replace(CAUGHT_UP, high_watermark=8), "partition 1 is 2 records behind its source", 2),
     ],
 )
 def test_what_keeps_a_topic_from_being_promoted(told: PartitionProgress | None, why: str, lag: int) -> None:
-    refused = why_not_level({0: LEVEL, 1: told})
+    refused = why_not_caught_up({0: CAUGHT_UP, 1: told})
     assert refused is not None
     assert why in refused
-    assert [one.lag for one in lags_of({0: LEVEL, 1: told})] == [0, lag]
+    assert [one.lag for one in lags_of({0: CAUGHT_UP, 1: told})] == [0, lag]

@@ -1,4 +1,4 @@
-"""Mirror topics of a destination cluster, and everything that can be asked of them. Isthmus clusters alone have them."""
+"""Mirror topics of a destination cluster, and their changes of state. Only Isthmus clusters have them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from isthmus_client.admin import mirrors as mirror_admin
 from isthmus_client.admin.mirrors import refusal
 from isthmus_client.client import Client
 from isthmus_client.errors import Refused
-from isthmus_wire.extensions.mirrors import AlteredMirror, DescribedMirror, MirrorAction, MirrorState, PartitionLag
+from isthmus_model.lag import known, partition_lag
+from isthmus_wire.extensions.mirrors import (
+    AlteredMirror,
+    DescribedMirror,
+    MirrorAction,
+    MirrorState,
+    PartitionLag,
+    PartitionProgress,
+)
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from isthmus_api.clusters.mirror_progress import mirror_lags
+from isthmus_api.clusters.mirror_progress import mirror_progress
 from isthmus_api.models import Shape, Wanted
 from isthmus_api.problems import Problem, problem_of
 from isthmus_api.registry import Routes
@@ -84,11 +92,15 @@ class AlterMirrorsRequest(Wanted):
 
 
 class MirrorLag(Shape):
-    """How far a partition is behind its source; -1 when no linker has told it yet."""
+    """The records that a partition lacks of its source's high watermark. What is unknown is null.
+
+    `source_age_ms`: how long ago the source's position was last reported; older than 5 s, the lag is as of then.
+    """
 
     partition: int
-    lag: int
-    last_source_fetch_offset: int
+    lag: int | None
+    last_source_fetch_offset: int | None
+    source_age_ms: int | None = None
 
 
 class StateTransitionError(Shape):
@@ -176,8 +188,8 @@ async def read_kafka_mirror_topic(call: Call, path: MirrorPath, query: DescribeM
             (mirror,) = await mirror_admin.describe_mirrors(client, link=link, topics=[path.mirror_topic_name])
         except Refused as refused:
             raise Problem(404, f"Mirror topic {path.mirror_topic_name} cannot be found.") from refused
-        lags = await mirror_lags(client, [mirror])
-    return _mirror(call, path.cluster_id, mirror, lags[mirror.topic], query.include_state_transition_errors)
+        progress = await mirror_progress(client, [mirror])
+    return _mirror(call, path.cluster_id, mirror, progress[mirror.topic], query.include_state_transition_errors)
 
 
 @routes.post("/links/{link_name}/mirrors:pause")
@@ -192,7 +204,7 @@ async def update_kafka_mirror_topics_pause(
 async def update_kafka_mirror_topics_resume(
     call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
-    """Go on copying into mirror topics."""
+    """Resume copying into mirror topics."""
     return await _alter(call, path, MirrorAction.RESUME, query, body)
 
 
@@ -215,13 +227,13 @@ async def update_kafka_mirror_topics_failover(
 async def _list(
     call: Call, cluster_id: str, client: Client, link: str | None, query: ListMirrorsQuery
 ) -> MirrorDataList:
-    found = [
+    mirrors = [
         mirror
         for mirror in await mirror_admin.describe_mirrors(client, link=link)
         if query.mirror_status in ("", mirror.state)
     ]
-    lags = await mirror_lags(client, found)
-    data = [_mirror(call, cluster_id, mirror, lags[mirror.topic], False) for mirror in found]
+    progress = await mirror_progress(client, mirrors)
+    data = [_mirror(call, cluster_id, mirror, progress[mirror.topic], False) for mirror in mirrors]
     return MirrorDataList(metadata=listed(call), data=data)
 
 
@@ -249,7 +261,7 @@ def _altered(call: Call, path: LinkPath, topic: str, altered: AlteredMirror | No
     code: int | None = None
     message: str | None = None
     if altered is None:
-        code, message = 404, f"Topic '{topic}' is no mirror topic of link '{path.link_name}'."
+        code, message = 404, f"Topic '{topic}' is not a mirror topic of link '{path.link_name}'."
     elif (refused := refusal(altered)) is not None:
         problem = problem_of(refused, path.cluster_id)
         code, message = problem.code, problem.message
@@ -260,12 +272,16 @@ def _altered(call: Call, path: LinkPath, topic: str, altered: AlteredMirror | No
         mirror_topic_name=topic,
         error_code=code,
         error_message=message,
-        mirror_lags=_lags(altered.lags if altered is not None else ()),
+        mirror_lags=[_lag(lag) for lag in altered.lags] if altered is not None else [],
     )
 
 
 def _mirror(
-    call: Call, cluster_id: str, mirror: DescribedMirror, lags: Sequence[PartitionLag], with_errors: bool
+    call: Call,
+    cluster_id: str,
+    mirror: DescribedMirror,
+    progress: Sequence[PartitionProgress | None],
+    with_errors: bool,
 ) -> MirrorData:
     here = ("clusters", cluster_id, "links", mirror.link_name, "mirrors", mirror.topic)
     failed = mirror.mirror_error not in ("", "NO_ERROR")
@@ -277,7 +293,10 @@ def _mirror(
         mirror_topic_name=mirror.topic,
         source_topic_name=mirror.source_topic,
         num_partitions=mirror.partitions,
-        mirror_lags=_lags(lags),
+        mirror_lags=[
+            _lag(partition_lag(index, of_partition), None if of_partition is None else of_partition.last_heard_lag_ms)
+            for index, of_partition in enumerate(progress)
+        ],
         mirror_status=mirror.state,
         mirror_topic_error=mirror.mirror_error,
         state_time_ms=mirror.state_since_ms,
@@ -285,8 +304,10 @@ def _mirror(
     )
 
 
-def _lags(lags: Sequence[PartitionLag]) -> list[MirrorLag]:
-    return [
-        MirrorLag(partition=lag.index, lag=lag.lag, last_source_fetch_offset=lag.last_source_fetch_offset)
-        for lag in lags
-    ]
+def _lag(lag: PartitionLag, source_age_ms: int | None = None) -> MirrorLag:
+    return MirrorLag(
+        partition=lag.index,
+        lag=known(lag.lag),
+        last_source_fetch_offset=known(lag.last_source_fetch_offset),
+        source_age_ms=None if source_age_ms is None else known(source_age_ms),
+    )

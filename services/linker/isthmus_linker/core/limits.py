@@ -29,10 +29,6 @@ BACKOFF_FIRST_MS: Final = 50
 """A partition that fails pauses twice as long each time, up to what its link says (`replica.fetch.backoff.ms`)."""
 SHORT_WAIT_MS: Final = 20
 """How long a fetch waits when a partition is left out of it that may have room again at any moment."""
-TELL_MS: Final = 1_000
-"""How often the destination is told where the source of an idle partition ends."""
-CONTACT_MS: Final = 3_000
-"""A copy whose source was not heard of for so long cannot be said to have everything."""
 
 EPOCH_MARGIN: Final = 10
 """A partition's leader epoch is raised to this much above its source's,"""

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from isthmus_model.clocks import MonotonicMs
+from isthmus_model.freshness import REPORT_INTERVAL_MS, is_stale
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
@@ -21,8 +22,6 @@ from isthmus_linker.core.limits import (
     BACKOFF_FIRST_MS,
     CHUNKS_MAX,
     COMMIT_LOOK_MS,
-    CONTACT_MS,
-    TELL_MS,
 )
 
 UNKNOWN: Final = -1
@@ -198,7 +197,7 @@ class PartitionCopy:
     def _owes_telling(self, now_ms: MonotonicMs) -> bool:
         if self.heard_ms == self._told_of_ms:
             return False  # nothing new was heard: the destination shall not believe otherwise
-        return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + TELL_MS
+        return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + REPORT_INTERVAL_MS
 
     # -- the destination -----------------------------------------------------------------------------------------------------
 
@@ -415,6 +414,6 @@ class PartitionCopy:
 
     def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
-        if self.has_all and now_ms - self.heard_ms <= CONTACT_MS:
+        if self.has_all and not is_stale(now_ms - self.heard_ms):
             return 0
         return UNKNOWN if self.caught_up_ms == UNKNOWN else now_ms - self.caught_up_ms

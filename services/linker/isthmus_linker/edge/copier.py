@@ -26,6 +26,7 @@ from isthmus_service.signal import Signal
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.limits import APPEND_BYTES_MAX, APPEND_TIMEOUT_MS, APPENDS_MAX, SHORT_WAIT_MS
 from isthmus_linker.core.partition import Append, Chunk, EndOfLog, FetchAt, News, PartitionCopy, Stage
+from isthmus_linker.core.reachability import SourceReachability
 from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.source import source_ranges
@@ -62,7 +63,15 @@ class Target:
 class LinkCopier:
     """Of one link. `assign` says what to copy, `run` copies it."""
 
-    def __init__(self, name: str, link_id: UUID, source: Client, destination: Client, budget: Budget) -> None:
+    def __init__(
+        self,
+        name: str,
+        link_id: UUID,
+        source: Client,
+        destination: Client,
+        budget: Budget,
+        reachability: SourceReachability,
+    ) -> None:
         self.targets: dict[TopicPartition, Target] = {}
         """By the destination's partition."""
         self._name = name
@@ -70,11 +79,11 @@ class LinkCopier:
         self._source = source
         self._destination = destination
         self._budget = budget
+        self._reachability = reachability
         self._settings: LinkSettings | None = None
         self._leads_source: dict[TopicPartition, int] = {}
         self._leads_destination: dict[TopicPartition, int] = {}
         self._fetching: set[int] = set()
-        self._silent: set[int] = set()  # of those that are fetched from
         self._appending: set[int] = set()
         self._failing: set[int] = set()  # of the destination's brokers; the first failure is worth a warning
         self._changed = Signal()  # leaders, or what a copy asks for
@@ -119,8 +128,8 @@ class LinkCopier:
 
     @property
     def source_brokers(self) -> dict[int, bool]:
-        """The brokers of the source that are fetched from, and whether each was heard of the last time."""
-        return {broker: broker not in self._silent for broker in sorted(self._fetching)}
+        """The brokers of the source that are fetched from, and whether the last fetch from each succeeded."""
+        return {broker: broker not in self._reachability.unresponsive_brokers for broker in sorted(self._fetching)}
 
     # -- who leads -----------------------------------------------------------------------------------------------------------
 
@@ -179,11 +188,11 @@ class LinkCopier:
                 try:
                     held.append(await self._fetch(broker, wanted, limits, session))
                     failures = 0
-                    self._silent.discard(broker)
+                    self._reachability.unresponsive_brokers.discard(broker)
                 except ClientError as error:
                     failures += 1
                     if isinstance(error, ConnectionFailed):
-                        self._silent.add(broker)
+                        self._reachability.unresponsive_brokers.add(broker)
                     level = logging.WARNING if failures == 1 else logging.DEBUG
                     logger.log(level, "link %s: fetching from broker %d of the source: %s", self._name, broker, error)
                     self._changed.ring()
@@ -191,7 +200,7 @@ class LinkCopier:
         finally:
             self._budget.leave()
             self._fetching.discard(broker)
-            self._silent.discard(broker)
+            self._reachability.unresponsive_brokers.discard(broker)
 
     def _led_by(self, broker: int) -> list[Target]:
         return [

@@ -1,7 +1,7 @@
-"""One link at work: is its source there, what is copied, and what is reported of it.
+"""One link of a worker: check its source, copy its partitions, report its state.
 
-Every worker copies its share of the partitions. What is done once for a link (checks, tasks, reports, the end of a promotion) is done by
-the worker that owns it; two that think so for a moment do the same twice, which changes nothing.
+Every worker copies its share of the partitions. Reports, tasks and the end of a promotion are the owner's; for a moment two workers may
+both be the owner and do the same twice, which changes nothing.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, Mirro
 
 from isthmus_linker.core.group_offsets import is_drained
 from isthmus_linker.core.limits import ANSWER_SECONDS
-from isthmus_linker.core.link_health import Health, LinkHealth
 from isthmus_linker.core.partition import Failure
+from isthmus_linker.core.reachability import Health, SourceReachability
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.copier import LinkCopier
@@ -39,23 +39,23 @@ from isthmus_linker.edge.topic_sync import create_mirrors, sync_topic_configs
 logger = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "isthmus-linker"
-"""Both clusters know a worker by it; mirror topics take more partitions from nobody else."""
+"""The client id in both clusters; mirror topics accept new partitions from this client only."""
 OPERATION_SECONDS: Final = 5.0
-"""A question that is not answered for so long is asked again from the start."""
+"""The timeout of one operation with all of its retries."""
 _RECHECK_MS: Final = 1_000
-"""How soon a source that did not answer is asked again; each `availability.check.ms` counts one failure."""
-_WATCH_SECONDS: Final = 2.0
-"""How often topics of the source are looked at, and failures and ends of promotions reported."""
+"""The interval of checks after a failure; at most one failure counts per `availability.check.ms`."""
+_REPORT_SECONDS: Final = 2.0
+"""The interval of reports, and of checks of the source's topics."""
 _CREATE_SECONDS: Final = 10.0
 _UNKNOWN_TOPIC: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 
 
 class LinkRunner:
-    """`update` says what the link is now and which share this worker has; `run` does it."""
+    """Runs a link's share on this worker; `update` gives it the link's present description and the share."""
 
     def __init__(self, plan: LinkPlan, share: Share, destination: Client, budget: Budget) -> None:
         self.plan = plan
-        self.health = LinkHealth()
+        self.reachability = SourceReachability()
         self.outcomes: dict[LinkTask, Outcome] = {}
         self.source = Client(
             parse_bootstrap(plan.settings.bootstrap),
@@ -63,21 +63,20 @@ class LinkRunner:
             operation_seconds=OPERATION_SECONDS,
             answer_seconds=ANSWER_SECONDS,
         )
-        self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget)
+        self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget, self.reachability)
         self._share = share
         self._destination = destination
         self._watches: dict[str, SourceWatch] = {}
-        self._is_known = False  # the source answered, and is the cluster that the link is to
 
     @property
     def owns(self) -> bool:
-        """Whether this worker does what is done once for the link."""
+        """Whether this worker does what is done once per link."""
         return self._share.holds(str(self.plan.link_id))
 
     def update(self, plan: LinkPlan, share: Share) -> None:
-        """What the destination says of the link now."""
+        """Apply the link's present description."""
         self.plan, self._share = plan, share
-        self.copier.assign(plan.wanted(share) if self._is_known else [], plan.settings)
+        self.copier.assign(plan.wanted(share) if self.reachability.is_verified else [], plan.settings)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -85,7 +84,7 @@ class LinkRunner:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._check_source())
                 group.create_task(self.copier.run())
-                group.create_task(self._every(lambda: _WATCH_SECONDS, self._watch))
+                group.create_task(self._every(lambda: _REPORT_SECONDS, self._report))
                 group.create_task(self._every(lambda: self.plan.settings.sync_offsets_ms / 1000, self._sync_offsets))
                 group.create_task(self._every(lambda: self.plan.settings.sync_configs_ms / 1000, self._sync_configs))
                 group.create_task(self._every(lambda: _CREATE_SECONDS, self._create_mirrors))
@@ -93,7 +92,7 @@ class LinkRunner:
             self.source.close()
 
     async def _every(self, seconds: Callable[[], float], work: Callable[[], Awaitable[None]]) -> None:
-        """What fails because a cluster cannot be asked is done the next time."""
+        """Repeat; a failed attempt is logged, and the next interval tries again."""
         while True:
             try:
                 await work()
@@ -113,28 +112,27 @@ class LinkRunner:
                 continue
             if monotonic_ms() - counted_ms >= period:
                 counted_ms = monotonic_ms()
-                self.health.missed(*failed, self.plan.settings.availability_failures)
-                logger.warning("link %s: the source does not answer: %s", self.plan.name, failed[1])
+                self.reachability.check_failed(*failed, self.plan.settings.availability_failures)
+                logger.warning("link %s: the source is unreachable: %s", self.plan.name, failed[1])
             await asyncio.sleep(min(period, _RECHECK_MS) / 1000)
 
     async def _try_source(self) -> tuple[LinkError, str] | None:
-        """Why the source did not answer; None when it did."""
+        """Why the source did not answer; None if it did."""
         try:
             view = await self.source.refresh({mirror.source_topic for mirror in self.plan.watched})
         except ClientError as error:
-            return await self._named(error), str(error)
+            return await self._link_error(error), str(error)
         expected = self.plan.source_cluster_id
         if expected and view.cluster_id != expected:
-            self._is_known = False
-            self.health.wrong_source(f"the source is cluster {view.cluster_id}, and the link is to {expected}")
+            self.reachability.wrong_cluster(f"the source is cluster {view.cluster_id}; the link is to {expected}")
             return None
-        self.health.reached()
-        if not self._is_known:
-            self._is_known = True
+        was_verified = self.reachability.is_verified
+        self.reachability.check_succeeded()
+        if not was_verified:
             self.update(self.plan, self._share)
         return None
 
-    async def _named(self, error: ClientError) -> LinkError:
+    async def _link_error(self, error: ClientError) -> LinkError:
         if isinstance(error, RequestTimedOut):
             return LinkError.TIMEOUT_ERROR
         loop = asyncio.get_running_loop()
@@ -148,24 +146,26 @@ class LinkRunner:
 
     @property
     def _state(self) -> LinkState:
-        return LinkState.PAUSED if self.plan.settings.paused else self.health.now.state
+        return LinkState.PAUSED if self.plan.settings.paused else self.reachability.health.state
 
     # -- reports -------------------------------------------------------------------------------------------------------------
 
-    async def _watch(self) -> None:
-        """What is wrong with single topics, what has become of the link, which promotions are done."""
+    async def _report(self) -> None:
+        """Report failed topics, the link and its mirror topics; finish promotions. Link and topics are reported by one decision: while
+        one request is under way the source may come and go."""
         await self._report_failures()
         if not self.owns:
             return
-        self.health.misses(self._missed())
-        await self._report_link()
-        await self._report_availability()
-        if self._state is LinkState.ACTIVE and self._is_known:
-            await self._look_at_topics()
+        self.reachability.record_leaderless(self._leaderless())
+        health = self.reachability.health
+        await self._report_link(health)
+        await self._report_mirrors(health)
+        if self._state is LinkState.ACTIVE and self.reachability.is_verified:
+            await self._check_topics()
             await self._finish_promotions()
 
     async def _report_failures(self) -> None:
-        """Of partitions that this worker copies: each ends its topic's mirror."""
+        """The failed partitions of this worker: each ends the mirroring of its topic."""
         failures = {
             partition.topic: target.copy.failure
             for partition, target in self.copier.targets.items()
@@ -175,7 +175,7 @@ class LinkRunner:
             await self._fail(topic, failure)
 
     async def _fail(self, topic: str, failure: Failure) -> None:
-        logger.error("link %s: mirror topic %s fails: %s: %s", self.plan.name, topic, failure.error, failure.message)
+        logger.error("link %s: mirror topic %s failed: %s: %s", self.plan.name, topic, failure.error, failure.message)
         answers = await alter_mirrors(
             self._destination, MirrorAction.FAIL, [topic], error=failure.error, message=failure.message
         )
@@ -183,64 +183,58 @@ class LinkRunner:
             if (refused := refusal(altered)) is not None:
                 logger.warning("link %s: %s", self.plan.name, refused)
 
-    def _missed(self) -> list[str]:
-        """What this worker cannot copy of a source that answers otherwise, and which partitions nobody can."""
+    def _leaderless(self) -> list[str]:
+        """Partitions of copied topics that have no leader at the source."""
         view = self.source.view
-        silent = [broker for broker, answers in self.copier.source_brokers.items() if not answers]
-        orphans = [
-            TopicPartition(mirror.source_topic, index)
+        return [
+            str(TopicPartition(mirror.source_topic, index))
             for mirror in self.plan.copied
             if (topic := view.topics.get(mirror.source_topic)) is not None
             for index, partition in topic.partitions.items()
             if partition.leader not in view.brokers
         ]
-        return [
-            *(f"broker {broker} of the source does not answer" for broker in silent),
-            *(f"partition {partition} has no leader at the source" for partition in orphans),
-        ]
 
-    async def _report_link(self) -> None:
-        """Only what differs from what the destination knows."""
-        health, tasks = self.health.now, self._tasks()
-        known = Health(LinkState(self.plan.state), LinkError(self.plan.error), self.plan.error_message)
-        if (health == known or self.plan.settings.paused) and set(tasks) == set(self.plan.tasks):
+    async def _report_link(self, health: Health) -> None:
+        """Only what differs from what the destination has."""
+        tasks = self._tasks(health)
+        reported = Health(LinkState(self.plan.state), LinkError(self.plan.error), self.plan.error_message)
+        if (health == reported or self.plan.settings.paused) and set(tasks) == set(self.plan.tasks):
             return
         await report_link(self._destination, self.plan.link_id, health.state, health.error, health.message, tasks)
 
-    def _tasks(self) -> list[DescribedTask]:
+    def _tasks(self, health: Health) -> list[DescribedTask]:
         settings = self.plan.settings
         return [
-            self._task(LinkTask.CONSUMER_OFFSET_SYNC, is_on=settings.sync_offsets),
-            self._task(LinkTask.TOPIC_CONFIGS_SYNC, is_on=True),
-            self._task(LinkTask.AUTO_CREATE_MIRROR, is_on=settings.create_mirrors),
+            self._task(LinkTask.CONSUMER_OFFSET_SYNC, health, is_on=settings.sync_offsets),
+            self._task(LinkTask.TOPIC_CONFIGS_SYNC, health, is_on=True),
+            self._task(LinkTask.AUTO_CREATE_MIRROR, health, is_on=settings.create_mirrors),
         ]
 
-    def _task(self, task: LinkTask, *, is_on: bool) -> DescribedTask:
+    def _task(self, task: LinkTask, health: Health, *, is_on: bool) -> DescribedTask:
         outcome = self.outcomes.get(task, FINE) if is_on else FINE
         state = TaskState.NOT_CONFIGURED
         if is_on:
-            state = _TASK_STATES.get(self._state, TaskState.ACTIVE if outcome == FINE else TaskState.IN_ERROR)
+            link_state = LinkState.PAUSED if self.plan.settings.paused else health.state
+            state = _TASK_STATES.get(link_state, TaskState.ACTIVE if outcome == FINE else TaskState.IN_ERROR)
         return DescribedTask(name=task, state=state, error=outcome.error, error_message=outcome.message)
 
-    async def _report_availability(self) -> None:
-        if self.health.is_unavailable:
-            action, names = MirrorAction.SOURCE_LOST, self.plan.in_state(MirrorState.ACTIVE)
-        elif self._is_known:
-            action, names = MirrorAction.SOURCE_FOUND, self.plan.in_state(MirrorState.SOURCE_UNAVAILABLE)
-        else:
+    async def _report_mirrors(self, health: Health) -> None:
+        """The mirror topics whose state does not follow from the link's."""
+        if self.plan.settings.paused or not self.reachability.may_report_mirrors:
             return
-        if names and not self.plan.settings.paused:
+        action = health.mirror_action
+        if action is not None and (names := self.plan.in_state(_CHANGED_BY[action])):
             await alter_mirrors(self._destination, action, names)
 
     # -- topics --------------------------------------------------------------------------------------------------------------
 
-    async def _look_at_topics(self) -> None:
+    async def _check_topics(self) -> None:
         watched = self.plan.watched
         view = await self.source.refresh({mirror.source_topic for mirror in watched})
         self._watches = {m.topic: self._watches.get(m.topic) or SourceWatch() for m in watched}
         for mirror in watched:
             if view.refused.get(mirror.source_topic, ErrorCode.unknown_topic_id) not in _UNKNOWN_TOPIC:
-                continue  # the source cannot say now
+                continue  # unknown for now
             known = view.topics.get(mirror.source_topic)
             found = None if known is None else SourceTopic(known.topic_id, len(known.partitions))
             mirrored = SourceTopic(mirror.source_topic_id, mirror.partitions)
@@ -253,7 +247,9 @@ class LinkRunner:
                 await self._grow(mirror.topic, verdict.grow_to)
 
     async def _grow(self, topic: str, partitions: int) -> None:
-        logger.info("link %s: mirror topic %s gets %d partitions, as its source has", self.plan.name, topic, partitions)
+        logger.info(
+            "link %s: mirror topic %s grows to %d partitions, like its source", self.plan.name, topic, partitions
+        )
         refused = (await topics.create_partitions(self._destination, {topic: partitions}))[topic]
         if refused is not None:
             logger.warning("link %s: %s", self.plan.name, refused)
@@ -268,7 +264,7 @@ class LinkRunner:
         if self.plan.settings.sync_offsets:
             outcomes.append(await sync_group_offsets(self.source, self._destination, self.plan.settings, names))
         for outcome in outcomes:
-            if outcome != FINE:  # an operator wants the topic; what one group or config lacks does not hold it up
+            if outcome != FINE:  # logged only: one group or config must not delay the promotion
                 logger.warning("link %s: last sync before a promotion: %s: %s", self.plan.name, *outcome)
         answers = await alter_mirrors(self._destination, MirrorAction.FINISH_PROMOTION, list(names.values()))
         for altered in answers.values():
@@ -276,10 +272,10 @@ class LinkRunner:
             if refused is not None:
                 logger.warning("link %s: %s", self.plan.name, refused)
             else:
-                logger.info("link %s: topic %s is promoted: it takes writes now", self.plan.name, altered.topic)
+                logger.info("link %s: topic %s is promoted and accepts writes", self.plan.name, altered.topic)
 
     async def _has_drained(self, mirror: DescribedMirror) -> bool:
-        """Whether the copy has, on every in-sync replica, all that the source has now."""
+        """Whether every in-sync replica of the copy has all that the source has now."""
         indexes = range(mirror.partitions)
         there = await extents(self.source, [TopicPartition(mirror.source_topic, i) for i in indexes])
         copies = await progress(self._destination, [TopicPartition(mirror.topic, i) for i in indexes])
@@ -295,13 +291,13 @@ class LinkRunner:
     async def _sync_offsets(self) -> None:
         settings = self.plan.settings
         if settings.sync_offsets:
-            await self._task_of(
+            await self._run_task(
                 LinkTask.CONSUMER_OFFSET_SYNC,
                 lambda: sync_group_offsets(self.source, self._destination, settings, self._mirror_names()),
             )
 
     async def _sync_configs(self) -> None:
-        await self._task_of(
+        await self._run_task(
             LinkTask.TOPIC_CONFIGS_SYNC,
             lambda: sync_topic_configs(self.source, self._destination, self.plan.settings, self._mirror_names()),
         )
@@ -309,7 +305,7 @@ class LinkRunner:
     async def _create_mirrors(self) -> None:
         settings = self.plan.settings
         if settings.create_mirrors:
-            await self._task_of(
+            await self._run_task(
                 LinkTask.AUTO_CREATE_MIRROR,
                 lambda: create_mirrors(self.source, self._destination, settings, self.plan.name),
             )
@@ -318,8 +314,8 @@ class LinkRunner:
         """By the source topic's name."""
         return {mirror.source_topic: mirror.topic for mirror in self.plan.copied}
 
-    async def _task_of(self, task: LinkTask, work: Callable[[], Awaitable[Outcome]]) -> None:
-        if not self.owns or not self._is_known or self._state is not LinkState.ACTIVE:
+    async def _run_task(self, task: LinkTask, work: Callable[[], Awaitable[Outcome]]) -> None:
+        if not self.owns or not self.reachability.is_verified or self._state is not LinkState.ACTIVE:
             return
         try:
             self.outcomes[task] = await work()
@@ -327,6 +323,10 @@ class LinkRunner:
             self.outcomes[task] = Outcome(INTERNAL_ERROR, str(error))
 
 
+_CHANGED_BY: Final = {
+    MirrorAction.SOURCE_LOST: MirrorState.ACTIVE,
+    MirrorAction.SOURCE_FOUND: MirrorState.SOURCE_UNAVAILABLE,
+}
 _TASK_STATES: Final = {
     LinkState.PAUSED: TaskState.LINK_PAUSED,
     LinkState.UNAVAILABLE: TaskState.LINK_UNAVAILABLE,

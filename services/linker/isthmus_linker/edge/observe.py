@@ -5,6 +5,7 @@ from typing import Final
 
 from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms, wall_ms
+from isthmus_model.lag import lag_records
 from isthmus_model.lag_samples import CopyKind, LagSample
 from isthmus_wire.extensions.links import LinkState
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -28,7 +29,7 @@ class LinkCollector(Collector):
         runners = self._runners()
         up = GaugeMetricFamily("isthmus_link_up", "1 while the source of the link answers", labels=("link",))
         for runner in runners:
-            up.add_metric((runner.plan.name,), float(runner.health.now.state is LinkState.ACTIVE))
+            up.add_metric((runner.plan.name,), float(runner.reachability.health.state is LinkState.ACTIVE))
         yield up
         yield _source_brokers(runners)
         targets = [(runner.plan.name, target) for runner in runners for target in runner.copier.targets.values()]
@@ -56,8 +57,9 @@ def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
     now = monotonic_ms()
     for link, target in targets:
         labels, copy = _labels(link, target), target.copy
-        if copy.end >= 0 and copy.high_watermark >= 0:
-            records.add_metric(labels, max(copy.high_watermark - copy.reached, 0))
+        lacking = lag_records(copy.high_watermark, copy.reached)
+        if lacking is not None:
+            records.add_metric(labels, lacking)
         lag_ms = copy.lag_ms(now)
         if lag_ms >= 0:
             seconds.add_metric(labels, lag_ms / 1000)

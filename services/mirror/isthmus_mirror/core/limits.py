@@ -43,8 +43,6 @@ LOOK_SECONDS: Final = 5.0
 BACKOFF_FIRST_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
 """A partition that fails pauses twice as long each time, up to this."""
-CONTACT_MS: Final = 3_000
-"""A copy whose source was not heard of for so long cannot be said to have everything."""
 SEGMENTS_MAX: Final = 1_000
 """Contiguous runs that one record of progress may tell; a batch with more gaps is written in parts."""
 GROUPS_AT_ONCE: Final = 16

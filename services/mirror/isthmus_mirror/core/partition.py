@@ -21,10 +21,11 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from isthmus_model.clocks import MonotonicMs
+from isthmus_model.freshness import is_stale
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
-from isthmus_mirror.core.limits import APPEND_OVERDUE_MS, BACKOFF_FIRST_MS, BACKOFF_MAX_MS, CONTACT_MS, HELD_BYTES_MAX
+from isthmus_mirror.core.limits import APPEND_OVERDUE_MS, BACKOFF_FIRST_MS, BACKOFF_MAX_MS, HELD_BYTES_MAX
 from isthmus_mirror.core.offset_map import OffsetMap, Run
 from isthmus_mirror.core.outbox import Outbox, Outgoing, Stretch
 from isthmus_mirror.core.progress import Jump, Mark
@@ -419,6 +420,6 @@ class PartitionCopy:
 
     def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
-        if self.has_all and now_ms - self.heard_ms <= CONTACT_MS:
+        if self.has_all and not is_stale(now_ms - self.heard_ms):
             return 0
         return UNKNOWN if self.caught_up_ms == UNKNOWN else now_ms - self.caught_up_ms

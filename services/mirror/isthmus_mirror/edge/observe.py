@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from isthmus_client.clock import monotonic_ms
+from isthmus_model.lag import lag_records
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -50,8 +51,9 @@ def _lags(rows: Rows) -> Iterator[Metric]:
     now = monotonic_ms()
     for runner, target in rows:
         labels, copy = _labels(runner, target), target.copy
-        if copy.source_end >= 0 and copy.is_placed:
-            records.add_metric(labels, max(copy.source_end - copy.reached, 0))
+        lacking = lag_records(copy.source_end, copy.reached) if copy.is_placed else None
+        if lacking is not None:
+            records.add_metric(labels, lacking)
         if copy.lag_ms(now) >= 0:
             seconds.add_metric(labels, copy.lag_ms(now) / 1000)
         failed.add_metric(labels, float(bool(copy.failure)))

@@ -1,7 +1,7 @@
 """AlterMirrors, an API of our own: pause, resume, promote and fail over mirror topics, and what workers report of them.
 
-The broker that takes the request asks the leaders how far behind the topics are when they are to be stopped. Promotion is refused to a
-topic that is not level with its source; failover waits for nobody.
+The broker that takes the request asks the leaders how far behind the topics are when they are to be stopped. Promotion is refused for a
+topic that has not caught up with its source; failover waits for nothing.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import AlteredMirror, AlterMirrorsRequest, AlterMirrorsResponse, MirrorAction
 from isthmus_wire.extensions.mirrors import MirrorState as State
 
-from isthmus_broker.core.links.promotion import Progress, lags_of, why_not_level
+from isthmus_broker.core.links.promotion import TopicProgress, lags_of, why_not_caught_up
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.link_refusals import mirrors_not_altered
 from isthmus_broker.core.metadata.links import mirror_of
@@ -68,7 +68,7 @@ async def _forward_in_parts(node: NodeServices, asked: AlterMirrorsRequest) -> A
     return AlterMirrorsResponse(topics=tuple(answers[topic] for topic in asked.topics))
 
 
-async def _progress(node: NodeServices, asked: AlterMirrorsRequest) -> dict[str, Progress]:
+async def _progress(node: NodeServices, asked: AlterMirrorsRequest) -> dict[str, TopicProgress]:
     """Of the topics that are mirrors, as far as it can be found out in time."""
     topics = [topic for topic in dict.fromkeys(asked.topics) if mirror_of(node.image, topic) is not None]
     if not topics:
@@ -80,25 +80,28 @@ async def _progress(node: NodeServices, asked: AlterMirrorsRequest) -> dict[str,
         return {topic: _nothing(node.image, topic) for topic in topics}
 
 
-def _nothing(image: ClusterImage, topic: str) -> Progress:
+def _nothing(image: ClusterImage, topic: str) -> TopicProgress:
     known = image.topics.named(topic)
     return {} if known is None else dict.fromkeys(sorted(known.partitions))
 
 
-def _why_not(image: ClusterImage, topic: str, progress: dict[str, Progress]) -> str | None:
+def _why_not(image: ClusterImage, topic: str, progress: dict[str, TopicProgress]) -> str | None:
     """Only what could be promoted is held against its source; the rest is the controller's to refuse."""
     mirror = mirror_of(image, topic)
     if mirror is None or mirror.state is not State.ACTIVE:
         return None
     told = progress.get(topic)
-    why = "its leaders could not be asked how far it is" if told is None else why_not_level(told)
+    why = "its leaders did not respond in time" if told is None else why_not_caught_up(told)
     return (
         None if why is None else f"Mirror topic '{topic}' cannot be promoted: {why}. Fail it over to stop it as it is."
     )
 
 
 def _joined(
-    asked: AlterMirrorsRequest, decided: AlterMirrorsResponse, refused: dict[str, str], progress: dict[str, Progress]
+    asked: AlterMirrorsRequest,
+    decided: AlterMirrorsResponse,
+    refused: dict[str, str],
+    progress: dict[str, TopicProgress],
 ) -> AlterMirrorsResponse:
     """The controller's answers and this broker's refusals in the order of the request, with the lags."""
     answers = iter(decided.topics)

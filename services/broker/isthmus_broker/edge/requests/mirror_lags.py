@@ -5,7 +5,7 @@ from typing import Final
 
 from isthmus_model.addresses import Address
 
-from isthmus_broker.core.links.promotion import Progress
+from isthmus_broker.core.links.promotion import TopicProgress
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.requests.services import NodeServices, endpoint_of
 
@@ -15,7 +15,7 @@ _TRY_SECONDS: Final = 1.0
 """How long leaders that refuse are asked again."""
 
 
-async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, Progress]:
+async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, TopicProgress]:
     """By topic and partition; what cannot be found out in time is None."""
     from isthmus_client.append_mirrored import progress
     from isthmus_client.client import Client
@@ -29,7 +29,7 @@ async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, 
         if (known := image.topics.named(topic)) is not None
         for index in sorted(known.partitions)
     }
-    found: dict[str, Progress] = {}
+    found: dict[str, TopicProgress] = {}
     try:
         places = _brokers(image, node.config.listeners.inter_broker)
         async with Client(places, client_id="isthmus-broker", operation_seconds=_TRY_SECONDS) as client:
