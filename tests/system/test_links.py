@@ -131,7 +131,7 @@ def test_a_copy_survives_killed_leaders_and_fails_over_without_its_source(tmp_pa
             cluster.start()  # from snapshots and logs
             assert asyncio.run(_read(cluster, ORDERS)) == original
             refused = isthmus("mirror", "promote", "orders", bootstrap=cluster.bootstrap, status=1)
-            assert "no worker has told of the source" in refused
+            assert "the source position of partition 0 is stale" in refused
             survivor = _one_node_of_three(cluster)
             told = json.loads(isthmus("mirror", "failover", "--link", "west", "-o", "json", bootstrap=survivor))
             assert [(one["topic"], one["error"]) for one in told] == [("orders", None)]
