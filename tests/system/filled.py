@@ -12,12 +12,10 @@ from confluent_kafka.cimpl import NewTopic
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import resolve_topic
-from isthmus_broker.edge.clock import now_ms
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
-from isthmus_client.clock import CLOCKS
-from isthmus_model.clocks import MonotonicMs
+from isthmus_client.clock import CLOCKS, monotonic_ms, wall_ms
 from isthmus_wire.records import NewRecord, build_batch, header_at
 
 from tests.edge.storage.logs import NoFailures
@@ -50,7 +48,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     for (name, _), log in logs.logs.items():
         while name == topic and log.size < partition_bytes:
             fresh = bytearray(batch)
-            log.append_as_leader(fresh, header_at(fresh), 0, MonotonicMs(now_ms()))
+            log.append_as_leader(fresh, header_at(fresh), 0, monotonic_ms())
         log.high_watermark = log.end_offset
     logs.close(directory.last_broker_epoch)
     return sum(log.size for log in logs.logs.values())
@@ -58,7 +56,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
 
 def _batch() -> bytes:
     value = bytes(range(256)) * (_RECORD_BYTES // 256)
-    return build_batch([NewRecord(None, value, now_ms()) for _ in range(BATCH_BYTES // _RECORD_BYTES)])
+    return build_batch([NewRecord(None, value, wall_ms()) for _ in range(BATCH_BYTES // _RECORD_BYTES)])
 
 
 def bytes_read(pid: int) -> int:
