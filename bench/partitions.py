@@ -15,7 +15,7 @@ from uuid import uuid4
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode, WireError
@@ -183,7 +183,7 @@ class _Play:
     async def _connection(self, node: int) -> Connection:
         known = self._connections.get(node)
         if known is None or known.closed:
-            place = Address("127.0.0.1", self._cluster.controller_port(node))
+            place = Endpoint("127.0.0.1", self._cluster.controller_port(node))
             known = self._connections[node] = await Connection.open(place, "bench")
         return known
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import Address, parse_bootstrap
 from isthmus_model.clocks import WallMs
+from isthmus_model.endpoints import Endpoint, parse_bootstrap
 from isthmus_model.regions import region_of
 
 from isthmus_api.core.cluster_state import ClusterSeen, ClusterState
@@ -91,7 +91,7 @@ def topology(
     clusters: Sequence[RegisteredCluster],
     seen: Mapping[str, ClusterSeen],
     latest: Iterable[Latest],
-    away: Mapping[Address, Reach],
+    away: Mapping[Endpoint, Reach],
 ) -> TopologyDocument:
     """Put together what is registered, what was seen and what was sampled, and who does not answer."""
     on_map = [_cluster(cluster, seen.get(cluster.cluster_id, ClusterSeen()), away) for cluster in clusters]
@@ -113,7 +113,7 @@ def _regions(placed: Iterable[Region], named: set[str]) -> list[RegionOnMap]:
     return [known[name] for name in sorted(known)]
 
 
-def _cluster(cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Address, Reach]) -> ClusterOnMap:
+def _cluster(cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Endpoint, Reach]) -> ClusterOnMap:
     topics = seen.topics or {}
     partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
     brokers = _brokers(seen, away)
@@ -140,11 +140,11 @@ def _cluster(cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Addres
 
 
 def _state(
-    cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Address, Reach]
+    cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Endpoint, Reach]
 ) -> tuple[ClusterState, str, int | None]:
     """Probes know sooner than a look that nobody is there."""
     brokers = () if seen.described is None else seen.described.brokers
-    addresses = [broker.address for broker in brokers] or list(parse_bootstrap(cluster.bootstrap_servers))
+    addresses = [broker.endpoint for broker in brokers] or list(parse_bootstrap(cluster.bootstrap_servers))
     if all(address in away for address in addresses):
         last = max((away[address] for address in addresses), key=lambda reach: reach.heard_ms)
         return ClusterState.AWAY, f"None of its brokers answers: {last.why}", last.heard_ms
@@ -160,7 +160,7 @@ def _behind(seen: ClusterSeen, topic: str, index: int) -> bool:
     return bool(set(partition.replicas) - set(partition.in_sync) - observers)
 
 
-def _brokers(seen: ClusterSeen, away: Mapping[Address, Reach]) -> list[BrokerOnMap]:
+def _brokers(seen: ClusterSeen, away: Mapping[Endpoint, Reach]) -> list[BrokerOnMap]:
     if seen.described is None:
         return []
     leaders: dict[int, int] = {}
@@ -185,7 +185,7 @@ def _brokers(seen: ClusterSeen, away: Mapping[Address, Reach]) -> list[BrokerOnM
             rack=broker.rack,
             region=region_of(broker.rack),
             fenced=broker.fenced,
-            away_since_ms=None if (reach := away.get(broker.address)) is None else reach.heard_ms,
+            away_since_ms=None if (reach := away.get(broker.endpoint)) is None else reach.heard_ms,
             leaders=leaders.get(broker.node_id, 0),
             replicas=replicas.get(broker.node_id, 0),
             in_sync=in_sync.get(broker.node_id, 0),

@@ -11,7 +11,7 @@ from isthmus_client.admin.links import create_link, describe_links
 from isthmus_client.admin.mirrors import create_mirror, describe_mirrors
 from isthmus_client.admin.topics import NewTopic, create
 from isthmus_client.client import Client
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 API = "http://api:9190"

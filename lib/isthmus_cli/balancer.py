@@ -35,7 +35,7 @@ def balancer(
     from isthmus_balancer.core.cluster import Limits
     from isthmus_balancer.core.schedule import Pace
     from isthmus_balancer.edge.service import Balancer
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from isthmus_broker.core.config.values import ConfigRefused
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from isthmus_model.addresses import split_host_and_port
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
         if node_id in voters:
             raise ConfigRefused(f"--initial-controllers names node {node_id} twice")
         key = ReplicaKey(node_id, parse_uuid(match[3]))
-        voters[node_id] = Voter(key, (Endpoint(listener, address.host, address.port),))
+        voters[node_id] = Voter(key, (VoterEndpoint(listener, address.host, address.port),))
     return VoterSet(tuple(voter for _, voter in sorted(voters.items())))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from isthmus_model.addresses import Address
+    from isthmus_model.endpoints import Endpoint
 
 _FAILED = 1
 
@@ -34,7 +35,7 @@ HttpOption = Annotated[
 
 def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = None) -> None:
     """Copy what the destination's links say, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:
@@ -47,7 +48,7 @@ def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = 
     raise typer.Exit(uvloop.run(_run(destination, listen_address(http))))
 
 
-async def _run(destination: "Sequence[Address]", http: "Address | None") -> int:
+async def _run(destination: "Sequence[Endpoint]", http: "Address | None") -> int:
     from isthmus_linker.edge.main import run_linker
 
     stopping = asyncio.Event()

@@ -64,7 +64,7 @@ async def _insist(bootstrap: str, work: Callable[[Client], Coroutine[None, None,
     """Begin again with a new client whenever the cluster cannot be worked with."""
     from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
 
     while True:
         try:

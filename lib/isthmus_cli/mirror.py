@@ -30,7 +30,7 @@ HttpOption = Annotated[
 def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption = None) -> None:
     """Copy topics between clusters, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
     from isthmus_mirror.core.settings import SettingsRefused, read_settings
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 
     try:

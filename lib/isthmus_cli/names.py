@@ -3,7 +3,7 @@
 import asyncio
 
 from isthmus_client.client import Client
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 
 
 def names_of(what: str, bootstrap: str, seconds: float) -> list[str]:

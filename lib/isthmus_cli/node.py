@@ -94,7 +94,7 @@ def _linker_of(running: "Node") -> "LinkerRole":
     """A worker for the links of the node's cluster, which it talks to as any other client."""
     from isthmus_linker.edge.main import LinkerRole
 
-    role = LinkerRole(running.own_address())
+    role = LinkerRole(running.own_endpoint())
     running.observation.register(role.collector)
     return role
 

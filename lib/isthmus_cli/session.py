@@ -23,7 +23,7 @@ def run(bootstrap: str, work: "Callable[[Client], Awaitable[T]]") -> T:
     """Connect, do the work, and return what it returns."""
     from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
     from isthmus_wire.errors import WireError
 
     try:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -25,6 +25,7 @@ from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUE
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
 from isthmus_client.pool import QUESTIONS, Pool
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
+from isthmus_client.transports import PLAINTEXT, Transports
 from isthmus_client.versions import NEWEST
 
 R = TypeVar("R")
@@ -36,20 +37,21 @@ class Client:
 
     def __init__(
         self,
-        bootstrap: Sequence[Address],
+        bootstrap: Sequence[Endpoint],
         *,
         client_id: str = "isthmus",
         operation_seconds: float = OPERATION_SECONDS,
         answer_seconds: float = REQUEST_SECONDS,
         randomness: random.Random | None = None,
+        transports: Transports = PLAINTEXT,
     ) -> None:
         """One broker may take `answer_seconds` for a question: so long may one that hangs hold up who asks. Changes take their time."""
-        self.view = ClusterView()
         self._bootstrap = tuple(bootstrap)
+        self.view = ClusterView(security=self._bootstrap[0].security)
         self._operation_seconds = operation_seconds
         self._random = randomness or random.Random()
         self._backoff = Backoff()
-        self._pool = Pool(client_id, self._backoff, self._random, answer_seconds)
+        self._pool = Pool(client_id, self._backoff, self._random, answer_seconds, transports)
         self._coordinators: dict[str, Broker] = {}
         self._refreshing = asyncio.Lock()
         self._generation = 0  # of the view
@@ -79,19 +81,19 @@ class Client:
         if broker is None:
             self._stale = True
             raise ConnectionFailed(f"broker {node_id} is not in the cluster now")
-        return await self._pool.get(broker.address, lane)
+        return await self._pool.get(broker.endpoint, lane)
 
     async def any_connection(self, api: ApiKey | None = None) -> Connection:
         """A connection to any broker that can be reached, and if possible offers this API; raises ConnectionFailed when none can."""
-        brokers = [broker.address for broker in self.view.brokers.values()]
+        brokers = [broker.endpoint for broker in self.view.brokers.values()]
         self._random.shuffle(brokers)
-        failures: dict[Address, str] = {}
+        failures: dict[Endpoint, str] = {}
         reached: Connection | None = None
-        for address in dict.fromkeys((*brokers, *self._bootstrap)):
+        for endpoint in dict.fromkeys((*brokers, *self._bootstrap)):
             try:
-                reached = await self._pool.get(address)
+                reached = await self._pool.get(endpoint)
             except ConnectionFailed as error:
-                failures[address] = str(error)
+                failures[endpoint] = str(error)
                 continue
             if api is None or reached.versions.supports(api):
                 return reached
@@ -239,7 +241,7 @@ class Client:
             found = (await self.coordinators([group]))[group]
             if isinstance(found, Refused):
                 raise found
-            connection = await self._pool.get(found.address, lane)
+            connection = await self._pool.get(found.endpoint, lane)
             return _checked(await connection.ask(api, request, seconds=seconds, at_most=at_most), check)
 
         return await self.retry(f"{api.name} of group {group}", attempt, [group])
@@ -267,7 +269,7 @@ class Client:
 
     async def broker_connection(self, broker: Broker, lane: str = QUESTIONS) -> Connection:
         """A connection to a broker that `leaders` or `coordinators` named."""
-        return await self._pool.get(broker.address, lane)
+        return await self._pool.get(broker.endpoint, lane)
 
     def heard_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> None:
         """A broker said where the leaders are that it names."""
@@ -308,14 +310,14 @@ async def _find_coordinators(
     request = FindCoordinatorRequest(key=groups[0], coordinator_keys=tuple(groups))
     response = await connection.ask(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
     if not response.coordinators:
-        return {groups[0]: _coordinator(groups[0], response)}
-    found = {one.key: _coordinator(one.key, one) for one in response.coordinators}
+        return {groups[0]: _coordinator(groups[0], response, connection)}
+    found = {one.key: _coordinator(one.key, one, connection) for one in response.coordinators}
     if set(found) != set(groups):
         raise ProtocolBroken(f"broker {connection.name} was asked for other groups' coordinators than it answered")
     return found
 
 
-def _coordinator(group: str, answer: Any) -> Broker | Refused:
+def _coordinator(group: str, answer: Any, connection: Connection) -> Broker | Refused:
     if answer.error_code is not ErrorCode.none:
         return Refused(answer.error_code, f"the coordinator of group {group}", answer.error_message)
-    return Broker(answer.node_id, answer.host, answer.port)
+    return Broker(answer.node_id, answer.host, answer.port, security=connection.endpoint.security)

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import DecodeError, ErrorCode
@@ -23,6 +23,7 @@ from isthmus_wire.messages import decode_response, encode_request
 from isthmus_client.errors import ConnectionFailed, ProtocolBroken, RequestTimedOut, check
 from isthmus_client.frames import FrameReader
 from isthmus_client.limits import CONNECT_SECONDS, IN_FLIGHT_MAX, REQUEST_SECONDS, WRITE_HIGH_WATER
+from isthmus_client.transports import PLAINTEXT, Transports
 from isthmus_client.versions import NEWEST, Versions
 
 Chunk = bytes | bytearray | memoryview
@@ -85,13 +86,20 @@ class _Protocol(asyncio.BufferedProtocol):
 class Connection:
     """Made by `open`; ask with `ask`, or with `exchange` when the caller brings its own codec."""
 
-    def __init__(self, address: Address, client_id: str, answer_seconds: float = REQUEST_SECONDS) -> None:
-        self.name = f"{address[0]}:{address[1]}"
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: str,
+        answer_seconds: float = REQUEST_SECONDS,
+        transports: Transports = PLAINTEXT,
+    ) -> None:
+        self.name = f"{endpoint.host}:{endpoint.port}"
         self.versions = Versions(self.name, ())
         self.features: Any = None  # the ApiVersionsResponse
         self.writable = asyncio.Event()
         self.writable.set()
-        self.address = address
+        self.endpoint = endpoint
+        self._transports = transports
         self.heard = 0.0  # when the last bytes came, by the loop's clock
         self._client_id = client_id
         self._answer_seconds = answer_seconds
@@ -103,9 +111,15 @@ class Connection:
         self._failure: Exception | None = None
 
     @classmethod
-    async def open(cls, address: Address, client_id: str, answer_seconds: float = REQUEST_SECONDS) -> Self:
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        client_id: str,
+        answer_seconds: float = REQUEST_SECONDS,
+        transports: Transports = PLAINTEXT,
+    ) -> Self:
         """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
-        self = cls(address, client_id, answer_seconds)
+        self = cls(endpoint, client_id, answer_seconds, transports)
         await self.connect()
         try:
             await self._learn_versions()
@@ -116,10 +130,9 @@ class Connection:
 
     async def connect(self) -> None:
         """The socket alone; raises ConnectionFailed."""
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_seconds):
-                transport, _ = await loop.create_connection(lambda: _Protocol(self), *self.address)
+                transport = await self._transports.connect(self.endpoint, lambda: _Protocol(self))
         except TimeoutError as error:
             raise ConnectionFailed(f"cannot connect to {self.name} within {self._connect_seconds:.0f} s") from error
         except OSError as error:

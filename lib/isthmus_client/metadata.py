@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint, SecurityProtocol
 from isthmus_model.regions import region_of
 from isthmus_wire.errors import ErrorCode
 
@@ -31,11 +31,12 @@ class Broker(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+    security: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
-    def address(self) -> Address:
-        """For the pool."""
-        return Address(self.host, self.port)
+    def endpoint(self) -> Endpoint:
+        """Where clients connect to it."""
+        return Endpoint(self.host, self.port, self.security)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class ClusterView:
     names: Mapping[UUID, str] = field(default_factory=dict)
     refused: Mapping[str, ErrorCode] = field(default_factory=dict)
     """Topics that were asked for and got an error."""
+    security: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    """Of the listeners that Metadata names: the one the client came by."""
 
     def leader(self, partition: TopicPartition) -> Partition | None:
         """The partition, when it is known."""
@@ -86,7 +89,7 @@ class ClusterView:
 
     def merged(self, response: Any, *, all_topics: bool = False) -> "ClusterView":
         """With what a MetadataResponse says; `all_topics` when it was asked for every topic."""
-        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack, self.security) for b in response.brokers}
         topics: dict[str, Topic] = {} if all_topics else dict(self.topics)
         refused: dict[str, ErrorCode] = {} if all_topics else dict(self.refused)
         for answer in response.topics:
@@ -107,6 +110,7 @@ class ClusterView:
             topics=topics,
             names=names,
             refused=refused,
+            security=self.security,
         )
 
     def with_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> "ClusterView":

@@ -8,12 +8,13 @@ import asyncio
 import random
 from typing import Final
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed
 from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.retry import Backoff, Randomness
+from isthmus_client.transports import PLAINTEXT, Transports
 
 QUESTIONS: Final = ""
 
@@ -30,7 +31,7 @@ class _Broken:
 
 
 class Pool:
-    """`get` a connection to an address."""
+    """`get` a connection to an endpoint."""
 
     def __init__(
         self,
@@ -38,44 +39,48 @@ class Pool:
         backoff: Backoff | None = None,
         randomness: Randomness | None = None,
         answer_seconds: float = REQUEST_SECONDS,
+        transports: Transports = PLAINTEXT,
     ) -> None:
         self._client_id = client_id
         self._answer_seconds = answer_seconds
+        self._transports = transports
         self._backoff = backoff or Backoff()
         self._random = randomness or random.Random()
-        self._open: dict[tuple[Address, str], Connection] = {}
-        self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
-        self._broken: dict[Address, _Broken] = {}
+        self._open: dict[tuple[Endpoint, str], Connection] = {}
+        self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
+        self._broken: dict[Endpoint, _Broken] = {}
         self._closed = False
 
-    async def get(self, address: Address, lane: str = QUESTIONS) -> Connection:
+    async def get(self, endpoint: Endpoint, lane: str = QUESTIONS) -> Connection:
         """A connection that works as far as is known; raises ConnectionFailed."""
-        found = self._open.get((address, lane))
+        found = self._open.get((endpoint, lane))
         if found is not None and not found.closed:
             return found
-        async with self._opening.setdefault((address, lane), asyncio.Lock()):
-            found = self._open.get((address, lane))
+        async with self._opening.setdefault((endpoint, lane), asyncio.Lock()):
+            found = self._open.get((endpoint, lane))
             if found is not None and not found.closed:
                 return found
-            return await self._connect(address, lane)
+            return await self._connect(endpoint, lane)
 
-    async def _connect(self, address: Address, lane: str) -> Connection:
+    async def _connect(self, endpoint: Endpoint, lane: str) -> Connection:
         if self._closed:
             raise ClientError("the client is closed")
         loop = asyncio.get_running_loop()
-        broken = self._broken.get(address)
+        broken = self._broken.get(endpoint)
         if broken is not None and loop.time() < broken.retry_at:
             raise ConnectionFailed(broken.why)
         try:
-            connection = await Connection.open(address, self._client_id, self._answer_seconds)
+            connection = await Connection.open(
+                endpoint, self._client_id, self._answer_seconds, transports=self._transports
+            )
         except ConnectionFailed as error:
-            broken = self._broken.setdefault(address, _Broken())
+            broken = self._broken.setdefault(endpoint, _Broken())
             broken.failures += 1
             broken.retry_at = loop.time() + self._backoff.delay(broken.failures, self._random)
             broken.why = str(error)
             raise
-        self._broken.pop(address, None)
-        self._open[address, lane] = connection
+        self._broken.pop(endpoint, None)
+        self._open[endpoint, lane] = connection
         return connection
 
     def close_lane(self, lane: str) -> None:

@@ -4,7 +4,6 @@ import re
 from typing import Final, NamedTuple
 
 PORT_MAX: Final = 65535
-DEFAULT_PORT: Final = 9092
 _HOST_AND_PORT: Final = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,5})")
 
 
@@ -32,15 +31,3 @@ def parse_address(text: str) -> Address:
     if address is None or not address.host:
         raise ValueError(f"'{text}' is not an address; write HOST:PORT")
     return address
-
-
-def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """Addresses from `host:port,host:port`; a host alone means port 9092. Raises ValueError."""
-    parts = [part for piece in text.split(",") if (part := piece.strip())]
-    addresses = tuple(parse_address(part if ":" in part else f"{part}:{DEFAULT_PORT}") for part in parts)
-    for address in addresses:
-        if address.port == 0:
-            raise ValueError(f"'{address}' has no port to connect to; write HOST:PORT")
-    if not addresses:
-        raise ValueError("no bootstrap server; write HOST:PORT")
-    return addresses

@@ -12,7 +12,7 @@ from isthmus_broker.edge.assembly.format import format_directories
 from isthmus_client.admin.topics import NewTopic, create, list_topics
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_topology.description import Cluster

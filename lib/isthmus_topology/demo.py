@@ -21,7 +21,7 @@ from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_topology.reading import TopologyRefused

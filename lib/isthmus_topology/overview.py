@@ -13,7 +13,7 @@ from isthmus_client.admin.topics import list_topics
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 
 from isthmus_topology.processes import Site
 from isthmus_topology.reading import TopologyRefused

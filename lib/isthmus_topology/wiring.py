@@ -14,7 +14,7 @@ from isthmus_client.admin.links import create_link, describe_links
 from isthmus_client.admin.mirrors import create_mirror, describe_mirrors
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 
 from isthmus_topology.reading import TopologyRefused
 from isthmus_topology.service_plan import API

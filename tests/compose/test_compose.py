@@ -27,7 +27,7 @@ CROSSINGS: Final = {("eu-west-1", "eu-north-1"): 14, ("eu-west-1", "us-east-1"):
 """Milliseconds there and back between two nodes, at the least: twice the latency without its jitter."""
 ASK: Final = """
 import asyncio, sys, time
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_client.connection import Connection
 from isthmus_wire.apis import ApiKey
 

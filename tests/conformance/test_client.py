@@ -16,7 +16,7 @@ from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Place, Producer
 from isthmus_client.requests_by_broker import results
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch

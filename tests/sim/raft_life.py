@@ -6,7 +6,7 @@ from uuid import UUID
 
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import AddVoter, RemoveVoter, Shutdown, Write
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, SnapshotId, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter, VoterEndpoint, VoterSet
 
 from tests.sim.checkers.committed import CommittedStays
 from tests.sim.checkers.leaders import OneLeaderPerEpoch
@@ -163,7 +163,7 @@ class RaftLife:
         """Start a node again, now and then under another address."""
         if node.core is None:
             if not self._is_static and self.world.chance(0.1):
-                moved = Endpoint("CONTROLLER", f"node-{node.id}", 1 + self.world.random.randrange(3))
+                moved = VoterEndpoint("CONTROLLER", f"node-{node.id}", 1 + self.world.random.randrange(3))
                 node.config = replace(node.config, local=replace(node.config.local, endpoints=(moved,)))
             node.start()
 
@@ -207,4 +207,4 @@ class RaftLife:
 def _voter(node_id: int, is_static: bool) -> Voter:
     if is_static:
         return Voter(ReplicaKey(node_id))
-    return Voter(ReplicaKey(node_id, UUID(int=node_id)), (Endpoint("CONTROLLER", f"node-{node_id}", 9093),))
+    return Voter(ReplicaKey(node_id, UUID(int=node_id)), (VoterEndpoint("CONTROLLER", f"node-{node_id}", 9093),))

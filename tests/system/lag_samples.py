@@ -7,7 +7,7 @@ from itertools import zip_longest
 from isthmus_client.admin import topics
 from isthmus_client.client import Client
 from isthmus_client.producer import Producer
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_model.lag_samples import CopyKind, LagSample
 

@@ -13,7 +13,7 @@ from isthmus_client.admin.mirrors import describe_mirrors
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.extensions.mirrors import DescribedMirror
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -10,7 +10,7 @@ from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_raw
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.records import batches
 
 _PAUSE_SECONDS: Final = 0.02

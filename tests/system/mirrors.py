@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.records import Record, batches, iterate_records
 
 from tests.system.mirroring import log_of

@@ -11,7 +11,7 @@ from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.admin.topics import NewTopic, create, list_topics
 from isthmus_client.admin.topics import describe as describe_topics
 from isthmus_client.client import Client
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 
 from tests.node import Cluster
 

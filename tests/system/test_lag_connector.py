@@ -14,7 +14,7 @@ from isthmus_client.producer import Producer
 from isthmus_lag.sample_reader import Topic, look
 from isthmus_lag.samples import SAMPLE_COLUMNS, SCHEMA
 from isthmus_lag.session import spark_session
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]

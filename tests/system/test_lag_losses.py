@@ -12,7 +12,7 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_lag.retained_range import SamplesLost
 from isthmus_lag.source import LagStreamReader, RangePartition, parse_options
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 

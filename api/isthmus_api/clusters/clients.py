@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_model.addresses import Address, parse_bootstrap
+from isthmus_model.endpoints import Endpoint, parse_bootstrap
 from isthmus_model.regions import region_of
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
@@ -96,7 +96,7 @@ class Clusters:
         self._connected[cluster.cluster_id] = made
         return made
 
-    def _changed(self, address: Address) -> None:
+    def _changed(self, address: Endpoint) -> None:
         if self._probes.is_away(address):
             for connected in self._connected.values():
                 connected.client.lost(address)

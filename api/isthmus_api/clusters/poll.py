@@ -15,7 +15,7 @@ from isthmus_client.append_mirrored import progress
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.extensions.mirrors import MirrorState, PartitionProgress
 
 from isthmus_api.core.cluster_state import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
@@ -34,7 +34,7 @@ _COPYING: Final = frozenset({MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE,
 
 
 async def look(
-    client: Client, kind: ClusterKind, before: ClusterSeen, now: Clock, is_away: Callable[[Address], bool]
+    client: Client, kind: ClusterKind, before: ClusterSeen, now: Clock, is_away: Callable[[Endpoint], bool]
 ) -> ClusterSeen:
     """What leaders do not say now stays as it was, with its time. Raises ClientError or TimeoutError when no broker answers."""
     at = now()
@@ -42,7 +42,7 @@ async def look(
     topics = await _in_a_moment(lambda: topic_admin.list_topics(client))
     if kind is not ClusterKind.ISTHMUS:
         return ClusterSeen(state=ClusterState.UP, seen_ms=at, described=described, topics=topics)
-    gone = {broker.node_id for broker in described.brokers if is_away(broker.address)}
+    gone = {broker.node_id for broker in described.brokers if is_away(broker.endpoint)}
     leaders = {partition: -1 if leader in gone else leader for partition, leader in _led(topics)}
     replicas, links = await asyncio.gather(
         _replicas(client, leaders, before.replicas or {}, now), _links(client, leaders, before.links, now)

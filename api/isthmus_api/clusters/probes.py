@@ -12,8 +12,8 @@ from typing import Final
 
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import WallClock
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
@@ -29,23 +29,23 @@ class Probes:
     """`watch` says which addresses a cluster has, `away` which of them do not answer. `on_change` hears of each that goes or comes back."""
 
     def __init__(self, now_ms: WallClock) -> None:
-        self.on_change: list[Callable[[Address], None]] = []
+        self.on_change: list[Callable[[Endpoint], None]] = []
         self._now_ms = now_ms
-        self._wanted: dict[str, frozenset[Address]] = {}
-        self._probers: dict[Address, asyncio.Task[None]] = {}
-        self._reach: dict[Address, Reach] = {}
+        self._wanted: dict[str, frozenset[Endpoint]] = {}
+        self._probers: dict[Endpoint, asyncio.Task[None]] = {}
+        self._reach: dict[Endpoint, Reach] = {}
 
-    def is_away(self, address: Address) -> bool:
+    def is_away(self, address: Endpoint) -> bool:
         """Whether it is known not to answer."""
         reach = self._reach.get(address)
         return reach is not None and reach.is_away
 
     @property
-    def away(self) -> Mapping[Address, Reach]:
+    def away(self) -> Mapping[Endpoint, Reach]:
         """Every address that does not answer."""
         return {address: reach for address, reach in self._reach.items() if reach.is_away}
 
-    def watch(self, cluster_id: str, addresses: Collection[Address]) -> None:
+    def watch(self, cluster_id: str, addresses: Collection[Endpoint]) -> None:
         """From now on these, and no others of this cluster; none when the cluster is not registered any more."""
         for address in [address for address, prober in self._probers.items() if prober.done()]:
             self._probers.pop(
@@ -65,7 +65,7 @@ class Probes:
         for prober in self._probers.values():
             prober.cancel()
 
-    async def _probe(self, address: Address) -> None:
+    async def _probe(self, address: Endpoint) -> None:
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -90,13 +90,13 @@ class Probes:
             if connection is not None:
                 connection.close()
 
-    def _learn(self, address: Address, reach: Reach) -> None:
+    def _learn(self, address: Endpoint, reach: Reach) -> None:
         before, self._reach[address] = self._reach[address], reach
         if before.is_away == reach.is_away:
             return
         if reach.is_away:
-            logger.warning("%s:%d does not answer: %s", *address, reach.why)
+            logger.warning("%s does not answer: %s", address, reach.why)
         else:
-            logger.info("%s:%d answers again", *address)
+            logger.info("%s answers again", address)
         for hear in self.on_change:
             hear(address)

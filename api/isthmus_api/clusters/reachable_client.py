@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ConnectionFailed
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 
 
@@ -17,8 +17,8 @@ class WaryClient(Client):
 
     def __init__(
         self,
-        bootstrap: Sequence[Address],
-        is_away: Callable[[Address], bool],
+        bootstrap: Sequence[Endpoint],
+        is_away: Callable[[Endpoint], bool],
         *,
         client_id: str,
         operation_seconds: float,
@@ -27,14 +27,14 @@ class WaryClient(Client):
         self._starts = tuple(bootstrap)
         self._is_away = is_away
         self._draws = random.Random()
-        self._asked: dict[Address, Connection] = {}
+        self._asked: dict[Endpoint, Connection] = {}
 
     async def any_connection(self, api: ApiKey | None = None) -> Connection:
         """Of a broker that answers, as long as there is one; raises ConnectionFailed when all that are known are away."""
-        known = {broker.address for broker in self.view.brokers.values()}
+        known = {broker.endpoint for broker in self.view.brokers.values()}
         if all(map(self._is_away, known | set(self._starts))):
             raise ConnectionFailed("none of its brokers answers now")
-        there = [broker for broker in self.view.brokers.values() if not self._is_away(broker.address)]
+        there = [broker for broker in self.view.brokers.values() if not self._is_away(broker.endpoint)]
         self._draws.shuffle(there)
         for broker in there:
             try:
@@ -46,10 +46,10 @@ class WaryClient(Client):
         return self._noted(await super().any_connection(api))
 
     def _noted(self, connection: Connection) -> Connection:
-        self._asked[connection.address] = connection
+        self._asked[connection.endpoint] = connection
         return connection
 
-    def lost(self, address: Address) -> None:
+    def lost(self, address: Endpoint) -> None:
         """A broker does not answer any more: whoever waits for it, and so keeps others waiting, shall ask another."""
         connection = self._asked.pop(address, None)
         if connection is not None:

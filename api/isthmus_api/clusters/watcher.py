@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from isthmus_model.addresses import Address, parse_bootstrap
 from isthmus_model.clocks import WallClock
+from isthmus_model.endpoints import Endpoint, parse_bootstrap
 from isthmus_model.regions import region_of
 
 from isthmus_api.clusters.clients import Clusters
@@ -62,7 +62,7 @@ class Watch:
         seen = self._seen.get(cluster_id, ClusterSeen())
         if seen.described is None or seen.state is not ClusterState.UP:
             return None
-        there = {one.node_id for one in seen.described.brokers if not self._probes.is_away(one.address)}
+        there = {one.node_id for one in seen.described.brokers if not self._probes.is_away(one.endpoint)}
         return seen.described.controller_id if seen.described.controller_id in there else None
 
     async def document(self) -> TopologyDocument:
@@ -99,10 +99,10 @@ class Watch:
         addresses = set(parse_bootstrap(cluster.bootstrap_servers))
         described = self._seen.get(cluster.cluster_id, ClusterSeen()).described
         if described is not None:
-            addresses |= {broker.address for broker in described.brokers}
+            addresses |= {broker.endpoint for broker in described.brokers}
         self._probes.watch(cluster.cluster_id, addresses)
 
-    def _changed(self, _: Address) -> None:
+    def _changed(self, _: Endpoint) -> None:
         """A broker went or came back: that is told now, and what else has come of it is looked for."""
         self._news.set()
         for wake in self._wakes.values():

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import WallMs
+from isthmus_model.endpoints import Endpoint
 from isthmus_model.lag_samples import CopyKind
 from isthmus_model.regions import region_of
 
@@ -68,7 +68,7 @@ def flows(
     clusters: Sequence[RegisteredCluster],
     seen: Mapping[str, ClusterSeen],
     latest: Iterable[Latest],
-    away: Collection[Address],
+    away: Collection[Endpoint],
 ) -> list[Flow]:
     """By their ids."""
     registered = {cluster.cluster_id: cluster for cluster in clusters}
@@ -79,11 +79,11 @@ def flows(
     return sorted((_with_link(flow, looked) for flow in found), key=lambda flow: flow.flow_id)
 
 
-def _away(seen: ClusterSeen, away: Collection[Address]) -> set[int]:
+def _away(seen: ClusterSeen, away: Collection[Endpoint]) -> set[int]:
     """Brokers that do not answer: what they told is the past."""
     if seen.described is None:
         return set()
-    return {broker.node_id for broker in seen.described.brokers if (broker.host, broker.port) in away}
+    return {broker.node_id for broker in seen.described.brokers if broker.endpoint in away}
 
 
 def _observers(looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]) -> Iterator[Flow]:

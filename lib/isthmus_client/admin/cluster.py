@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint, SecurityProtocol
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -29,10 +29,12 @@ class BrokerStatus:
     port: int
     rack: str | None
     fenced: bool
+    security: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
-    def address(self) -> Address:
-        return Address(self.host, self.port)
+    def endpoint(self) -> Endpoint:
+        """Where clients connect to it."""
+        return Endpoint(self.host, self.port, self.security)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from isthmus_client.consumer import Consumer
 from isthmus_client.errors import Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_lag.offsets import STRATEGY, Bounds, Kind, OffsetRange, Position

@@ -11,7 +11,7 @@ from typing import Any
 
 from isthmus_client.client import Client
 from isthmus_client.producer import Producer
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_model.lag_samples import CopyKind, LagSample
 

@@ -8,7 +8,7 @@ from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 
 from tests.edge.api.conftest import Registered
 

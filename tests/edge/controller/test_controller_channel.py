@@ -9,7 +9,7 @@ import pytest
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 
 from tests.node import free_ports
 
@@ -31,7 +31,7 @@ class Active:
 
 
 def channel(active: Active, port: int | None = None) -> ControllerChannel:
-    place = None if port is None else Address("127.0.0.1", port)
+    place = None if port is None else Endpoint("127.0.0.1", port)
     return ControllerChannel(cast(ActiveController, active), lambda: place)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.schema import Endpoint, RegisterBrokerRecord
+from isthmus_broker.core.metadata.schema import BrokerEndpoint, RegisterBrokerRecord
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
 from isthmus_broker.edge.transport.connection import Connection
 
@@ -19,7 +19,7 @@ class Eye:
     """Liveness over one registered broker, and whom it fenced."""
 
     def __init__(self, port: int, *, fenced: bool = False) -> None:
-        endpoint = Endpoint(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)
+        endpoint = BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)
         broker = RegisterBrokerRecord(
             broker_id=4,
             incarnation_id=None,

@@ -8,7 +8,7 @@ import pytest
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, SnapshotId, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_cli.first_voters import first_voters
@@ -31,7 +31,7 @@ OTHER: Final = "AAAAAAAAAAAAAAAAAAAAZQ"
 def test_the_bootstrap_snapshot_is_that_of_kafka(tmp_path: Path) -> None:
     times = iter((HEADER_MS, FOOTER_MS))
     records, files = RaftRecords(lambda: WallMs(next(times))), SnapshotFiles(tmp_path)
-    voters = VoterSet((Voter(ReplicaKey(1, DIRECTORY), (Endpoint("CONTROLLER", "127.0.0.1", 23093),)),))
+    voters = VoterSet((Voter(ReplicaKey(1, DIRECTORY), (VoterEndpoint("CONTROLLER", "127.0.0.1", 23093),)),))
     header = records.snapshot_header(LAST_MS, voters)
     files.write(SnapshotId(0, 0), header, (), records.snapshot_footer())
     assert (tmp_path / "00000000000000000000-0000000000.checkpoint").read_bytes() == KAFKA_WROTE
@@ -55,11 +55,11 @@ def chosen(node: NodeConfig, initial: str | None = None, **flags: bool) -> Voter
 
 
 def test_one_voter_or_several_or_none_yet() -> None:
-    mine = Voter(ReplicaKey(1, DIRECTORY), (Endpoint("CONTROLLER", "here", 9093),))
+    mine = Voter(ReplicaKey(1, DIRECTORY), (VoterEndpoint("CONTROLLER", "here", 9093),))
     assert chosen(config(), standalone=True) == VoterSet((mine,))
     assert chosen(config(), none=True) is None
     assert chosen(config("broker")) is None
-    other = Voter(ReplicaKey(2, UUID(int=101)), (Endpoint("CONTROLLER", "there", 9094),))
+    other = Voter(ReplicaKey(2, UUID(int=101)), (VoterEndpoint("CONTROLLER", "there", 9094),))
     named = chosen(config(), f"2@there:9094:{OTHER},1@here:9093:OrqcM5NgT32u0nJq0kCrsA")
     assert named == VoterSet((mine, other))
 

@@ -4,8 +4,9 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses
+from isthmus_model.endpoints import Endpoint
 
 SETTINGS = {
     "process.roles": "broker",
@@ -21,16 +22,16 @@ def addresses(voter: Voter) -> QuorumAddresses:
 
 
 def test_a_voter_of_the_settings_is_where_they_say_whatever_it_says_itself() -> None:
-    found = addresses(Voter(ReplicaKey(1, None), (Endpoint("CONTROLLER", "relay", 9001),)))
+    found = addresses(Voter(ReplicaKey(1, None), (VoterEndpoint("CONTROLLER", "relay", 9001),)))
     found.learn(1, "elsewhere", 9101)
-    assert found.find(1) == ("relay", 9001)
+    assert found.find(1) == Endpoint("relay", 9001)
     found.learn(2, "elsewhere", 9102)
-    assert found.find(2) == ("elsewhere", 9102)
+    assert found.find(2) == Endpoint("elsewhere", 9102)
     assert found.find(4) is None
 
 
 def test_a_voter_of_the_log_is_where_it_says_itself() -> None:
-    found = addresses(Voter(ReplicaKey(1, UUID(int=7)), (Endpoint("CONTROLLER", "before", 9001),)))
-    assert found.find(1) == ("before", 9001)
+    found = addresses(Voter(ReplicaKey(1, UUID(int=7)), (VoterEndpoint("CONTROLLER", "before", 9001),)))
+    assert found.find(1) == Endpoint("before", 9001)
     found.learn(1, "moved", 9101)
-    assert found.find(1) == ("moved", 9101)
+    assert found.find(1) == Endpoint("moved", 9101)

@@ -8,10 +8,11 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.raft import messages
-from isthmus_broker.core.raft.types import Endpoint, EpochEnd, ReplicaKey, SnapshotId, Voter
+from isthmus_broker.core.raft.types import EpochEnd, ReplicaKey, SnapshotId, Voter, VoterEndpoint
 from isthmus_broker.edge.quorum.raft_records import entries
 from isthmus_broker.edge.quorum.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
 from isthmus_broker.edge.requests.table import Side, handler_of
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.headers import decode_request_header, encode_request_header
@@ -21,7 +22,7 @@ from isthmus_wire.records import NewRecord, build_batch
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 LOCAL = ReplicaKey(1, UUID(int=101))
 PEER = ReplicaKey(2, UUID(int=202))
-PLACE = Endpoint("CONTROLLER", "two.example", 9093)
+PLACE = VoterEndpoint("CONTROLLER", "two.example", 9093)
 SPEAKER = Speaker(CLUSTER, (PLACE,))
 LEADER = (1, "one.example", 9_093)
 BATCH = build_batch([NewRecord(None, b"value", 1_000)])
@@ -35,7 +36,7 @@ class Listening:
         self.answer = answer
         self.heard: list[messages.Request] = []
         self.leaders: list[tuple[int, int, int]] = []
-        self.addresses = SimpleNamespace(find=lambda node_id: LEADER[1:] if node_id == LEADER[0] else None)
+        self.addresses = SimpleNamespace(find=lambda node_id: Endpoint(*LEADER[1:]) if node_id == LEADER[0] else None)
 
     def handle(self, request: messages.Request) -> "asyncio.Future[messages.Response]":
         self.heard.append(request)

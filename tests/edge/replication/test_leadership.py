@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.schema import Endpoint
+from isthmus_broker.core.metadata.schema import BrokerEndpoint
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.replication.acks_all import Key, Uncommitted, wait_for_commit
 from isthmus_broker.edge.replication.isr_changes import IsrChanges
@@ -242,7 +242,7 @@ def cluster(**racks: str) -> ClusterImage:
         number: SimpleNamespace(
             rack=rack,
             fenced=False,
-            endpoints=(Endpoint(name="PLAINTEXT", host="h", port=number, security_protocol=0),),
+            endpoints=(BrokerEndpoint(name="PLAINTEXT", host="h", port=number, security_protocol=0),),
         )
         for number, rack in enumerate(racks.values(), 1)
     }

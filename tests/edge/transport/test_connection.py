@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from isthmus_broker.core.connection_quota import ConnectionLimits
+from isthmus_broker.edge.replication.file_range import FileRange
 from isthmus_broker.edge.transport.admission import Admission
 from isthmus_broker.edge.transport.budget import Budget
-from isthmus_broker.edge.transport.chunks import FileRange
 from isthmus_broker.edge.transport.connection import Connection, ConnectionRefused, Request
 from isthmus_broker.edge.transport.limits import (
     DEFERRED_MAX,

@@ -10,8 +10,8 @@ from isthmus_api.store.inventory import ClusterKind, RegisteredCluster
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import TopicPartition
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import WallMs
+from isthmus_model.endpoints import Endpoint
 from isthmus_model.lag_samples import CopyKind
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import PartitionProgress
@@ -31,7 +31,7 @@ def _observed(fetch_lag_ms: int, *, observer_end: int = 10) -> ReplicasSeen:
     return ReplicasSeen(NOW, 1, PartitionStatus(0, (leader, observer)))
 
 
-def _observers(*told: ReplicasSeen, away: tuple[Address, ...] = ()) -> Flow:
+def _observers(*told: ReplicasSeen, away: tuple[Endpoint, ...] = ()) -> Flow:
     replicas = {TopicPartition("t", number): one for number, one in enumerate(told)}
     seen = ClusterSeen(state=ClusterState.UP, described=DESCRIBED, replicas=replicas)
     (flow,) = flows(WallMs(NOW), [TWO], {"two": seen}, [], away)
@@ -59,9 +59,9 @@ def test_an_observer_that_asks_its_leader_for_nothing_is_silent_even_if_it_has_e
 
 
 def test_what_a_leader_said_that_is_away_now_is_the_past() -> None:
-    flow = _observers(_observed(200), away=(Address("h", 9001),))
+    flow = _observers(_observed(200), away=(Endpoint("h", 9001),))
     assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 200)
-    assert _observers(_observed(200), away=(Address("h", 9002),)).state == "ACTIVE"
+    assert _observers(_observed(200), away=(Endpoint("h", 9002),)).state == "ACTIVE"
 
 
 def test_a_flow_of_which_some_copies_are_silent_is_behind_and_says_so() -> None:
@@ -115,7 +115,7 @@ def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
     # A look that takes its time makes nobody silent.
     assert [flow.state for flow in flows(WallMs(NOW), [FAR, TWO], told, latest, ())] == ["ACTIVE"]
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], told, latest, {Address("h", 9002)})
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], told, latest, {Endpoint("h", 9002)})
     assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 6_200)
 
 

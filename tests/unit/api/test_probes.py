@@ -6,8 +6,8 @@ import pytest
 from isthmus_api.clusters.probes import Probes
 from isthmus_api.clusters.reachable_client import WaryClient
 from isthmus_client.errors import ConnectionFailed
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import WallMs
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -18,14 +18,14 @@ from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseB
 from tests.unit.client.fake_broker import FakeBroker, serving
 
 SECONDS = 60.0
-NOBODY = Address("127.0.0.1", 1)
+NOBODY = Endpoint("127.0.0.1", 1)
 
 
-async def changed(probes: Probes) -> Address:
+async def changed(probes: Probes) -> Endpoint:
     """The next address that goes or comes back."""
-    heard: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+    heard: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
 
-    def hear(address: Address) -> None:
+    def hear(address: Endpoint) -> None:
         probes.on_change.remove(hear)
         heard.set_result(address)
 
@@ -39,13 +39,13 @@ def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
         probes = Probes(lambda: WallMs(7))
         broker = FakeBroker(lambda header, frame: None)
         server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
-        address: Address = server.sockets[0].getsockname()[:2]
+        address = Endpoint(*server.sockets[0].getsockname()[:2])
         server.close()
         probes.watch("one", [address])
         assert await changed(probes) == address
         assert probes.is_away(address)
         assert (probes.away[address].heard_ms, "cannot connect" in probes.away[address].why) == (7, True)
-        server = await asyncio.start_server(broker.serve, *address)
+        server = await asyncio.start_server(broker.serve, address.host, address.port)
         assert await changed(probes) == address
         assert not probes.away
         assert {(asked.api_key, asked.api_version) for asked in broker.asked} == {(ApiKey.API_VERSIONS, 0)}
@@ -97,12 +97,12 @@ class Pair:
 def test_brokers_that_are_away_are_passed_over_and_what_waits_for_them_ends() -> None:
     async def life() -> None:
         first, second = Pair().brokers
-        away: set[Address] = set()
+        away: set[Endpoint] = set()
         async with serving(first), serving(second):
             bootstrap = [first.address, second.address]
             async with WaryClient(bootstrap, away.__contains__, client_id="test", operation_seconds=SECONDS) as client:
                 away.add(second.address)
-                assert {(await client.any_connection()).address for _ in range(20)} == {first.address}
+                assert {(await client.any_connection()).endpoint for _ in range(20)} == {first.address}
                 waited_for = await client.any_connection()
                 away.add(first.address)
                 client.lost(first.address)
@@ -110,6 +110,6 @@ def test_brokers_that_are_away_are_passed_over_and_what_waits_for_them_ends() ->
                 with pytest.raises(ConnectionFailed, match="none of its brokers answers now"):
                     await client.any_connection()
                 away.clear()
-                assert (await client.any_connection()).address in bootstrap
+                assert (await client.any_connection()).endpoint in bootstrap
 
     asyncio.run(life())

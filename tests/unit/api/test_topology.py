@@ -7,8 +7,8 @@ from isthmus_api.topology import topology
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import Partition, Topic, TopicPartition
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import WallMs
+from isthmus_model.endpoints import Endpoint
 
 NOW = 1_000_000
 TWO = RegisteredCluster("two", "second", "x:1", ClusterKind.ISTHMUS, ("eu", "us"), 0)
@@ -65,7 +65,7 @@ GONE = Reach(NOW - 7_000, 2, "no answer within 2.5 s")
 
 
 def test_brokers_that_do_not_answer_are_told_with_the_time_of_their_last_answer() -> None:
-    (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], {Address("h", 9002): GONE}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], {Endpoint("h", 9002): GONE}).clusters
     assert [(broker.broker_id, broker.away_since_ms) for broker in cluster.brokers] == [
         (1, None),
         (2, NOW - 7_000),
@@ -75,14 +75,14 @@ def test_brokers_that_do_not_answer_are_told_with_the_time_of_their_last_answer(
 
 
 def test_a_cluster_is_away_when_none_of_its_brokers_answers_whatever_the_last_look_found() -> None:
-    away = {Address("h", 9001): GONE, Address("h", 9002): Reach(NOW - 6_000, 2, "refused"), Address("h", 9003): GONE}
+    away = {Endpoint("h", 9001): GONE, Endpoint("h", 9002): Reach(NOW - 6_000, 2, "refused"), Endpoint("h", 9003): GONE}
     (cluster,) = topology(WallMs(NOW), [], [TWO], {"two": _seen()}, [], away).clusters
     assert (cluster.state, cluster.away_since_ms, cluster.seen_ms) == ("AWAY", NOW - 6_000, NOW)
     assert cluster.message == "None of its brokers answers: refused"
 
 
 def test_of_a_cluster_that_was_never_seen_the_bootstrap_addresses_decide() -> None:
-    (cluster,) = topology(WallMs(NOW), [], [FAR], {}, [], {Address("y", 1): GONE}).clusters
+    (cluster,) = topology(WallMs(NOW), [], [FAR], {}, [], {Endpoint("y", 1): GONE}).clusters
     assert (cluster.state, cluster.away_since_ms) == ("AWAY", NOW - 7_000)
 
 

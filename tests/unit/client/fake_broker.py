@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -22,7 +22,7 @@ class FakeBroker:
     def __init__(self, answer: Answer, newest_api_versions: int = 4) -> None:
         self.asked: list[RequestHeader] = []
         self.connections = 0
-        self.address = Address("", 0)
+        self.address = Endpoint("", 0)
         self._answer = answer
         self._newest = newest_api_versions
 
@@ -64,7 +64,7 @@ class FakeBroker:
 async def serving(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
     """The broker listens while the block runs."""
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
-    broker.address = server.sockets[0].getsockname()[:2]
+    broker.address = Endpoint(*server.sockets[0].getsockname()[:2])
     try:
         yield broker
     finally:

@@ -8,6 +8,7 @@ from isthmus_client.client import Client
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused, RequestTimedOut
 from isthmus_client.pool import Pool
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -84,19 +85,19 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
             writer.close()
 
         server = await asyncio.start_server(hold, "127.0.0.1", 0)
-        connection = Connection(server.sockets[0].getsockname()[:2], "test")
+        connection = Connection(Endpoint(*server.sockets[0].getsockname()[:2]), "test")
         await connection.connect()
         with pytest.raises(RequestTimedOut, match="did not answer LIST_GROUPS within 0 s"):
             await connection.exchange(ApiKey.LIST_GROUPS, 0, (b"",), seconds=0.01)
         assert connection.closed
-        silent = Connection(server.sockets[0].getsockname()[:2], "test")
+        silent = Connection(Endpoint(*server.sockets[0].getsockname()[:2]), "test")
         await silent.connect()
         with pytest.raises(RequestTimedOut, match="did not answer FETCH within 0 s"):
             await silent.exchange(ApiKey.FETCH, 12, (b"",), seconds=3600, silence=0.01)
         assert silent.closed
         pool = Pool("test", answer_seconds=0.01)
         with pytest.raises(RequestTimedOut, match="did not answer API_VERSIONS within 0 s"):
-            await pool.get(server.sockets[0].getsockname()[:2])
+            await pool.get(Endpoint(*server.sockets[0].getsockname()[:2]))
         held.set()
         server.close()
         await server.wait_closed()

@@ -16,7 +16,7 @@ from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.schema import (
-    Endpoint,
+    BrokerEndpoint,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
@@ -88,7 +88,7 @@ class Cluster:
             broker_id=broker_id,
             incarnation_id=UUID(int=70_000 + broker_id),
             broker_epoch=epoch,
-            endpoints=(Endpoint(name="PLAINTEXT", host=f"host-{broker_id}", port=9092, security_protocol=0),),
+            endpoints=(BrokerEndpoint(name="PLAINTEXT", host=f"host-{broker_id}", port=9092, security_protocol=0),),
             features=supported_ranges(),
             rack=rack,
             fenced=fenced,

@@ -1,11 +1,12 @@
 """Addresses as people write them."""
 
 import pytest
-from isthmus_model.addresses import Address, parse_address, parse_bootstrap, split_host_and_port
+from isthmus_model.addresses import Address, parse_address, split_host_and_port
+from isthmus_model.endpoints import Endpoint, parse_bootstrap
 
 
 def test_bootstrap_servers() -> None:
-    assert parse_bootstrap("a:1, b ,[::1]:2") == (("a", 1), ("b", 9092), ("::1", 2))
+    assert parse_bootstrap("a:1, b ,[::1]:2") == (Endpoint("a", 1), Endpoint("b", 9092), Endpoint("::1", 2))
     for text in ("", ",", ":1", "a:x", "a:0", "a:65536", "PLAINTEXT://a:1"):
         with pytest.raises(ValueError, match="write HOST:PORT"):
             parse_bootstrap(text)

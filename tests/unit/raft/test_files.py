@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.raft.types import Endpoint, Entry, QuorumState, ReplicaKey, SnapshotId, Voter, VoterSet
+from isthmus_broker.core.raft.types import Entry, QuorumState, ReplicaKey, SnapshotId, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.quorum.quorum_state import (
     QUORUM_STATE,
     DamagedQuorumState,
@@ -19,7 +19,7 @@ from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import NewRecord, build_batch
 
 DIRECTORY = UUID("dc6a50ad-1cec-45cc-aa69-931f37424827")
-DYNAMIC = VoterSet((Voter(ReplicaKey(0, DIRECTORY), (Endpoint("CONTROLLER", "127.0.0.1", 29397),), 0, 1),))
+DYNAMIC = VoterSet((Voter(ReplicaKey(0, DIRECTORY), (VoterEndpoint("CONTROLLER", "127.0.0.1", 29397),), 0, 1),))
 STATIC = VoterSet((Voter(ReplicaKey(0)),))
 
 # First batch of __cluster_metadata-0 with static voters, with voters of its own, and the snapshot `kafka-storage format` made.

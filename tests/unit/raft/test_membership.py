@@ -12,7 +12,7 @@ from isthmus_broker.core.raft.messages import (
     UpdateVoterResponse,
 )
 from isthmus_broker.core.raft.roles import Leader, Resigned
-from isthmus_broker.core.raft.types import Endpoint, Recovered, Voter
+from isthmus_broker.core.raft.types import Recovered, Voter, VoterEndpoint
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
@@ -104,7 +104,7 @@ def test_a_leader_that_is_voted_out_leads_until_that_is_committed_without_counti
 
 def test_an_update_keeps_who_votes_and_replaces_the_endpoints() -> None:
     bench = leader(1, 2, 3)
-    moved = Voter(key(2), (Endpoint("CONTROLLER", "elsewhere", 9093),))
+    moved = Voter(key(2), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     done = UpdateVoterResponse(error=ErrorCode.none, epoch=1, leader_id=1)
     assert bench.ask(UpdateVoterRequest(epoch=1, voter=moved)) == done
     assert bench.core.voters.find(2) == moved
@@ -115,7 +115,7 @@ def test_an_update_keeps_who_votes_and_replaces_the_endpoints() -> None:
 
 
 def test_a_follower_whose_endpoints_have_changed_tells_the_leader() -> None:
-    moved = Voter(key(1), (Endpoint("CONTROLLER", "elsewhere", 9093),))
+    moved = Voter(key(1), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     bench = Bench(formatted(1, 2), local=moved)
     ready = bench.request(BeginQuorumEpochRequest(epoch=1, leader_id=2, voter=key(1)))
     answer = FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0)
@@ -124,6 +124,6 @@ def test_a_follower_whose_endpoints_have_changed_tells_the_leader() -> None:
 
 
 def test_a_leader_whose_endpoints_have_changed_writes_that_down() -> None:
-    moved = Voter(key(1), (Endpoint("CONTROLLER", "elsewhere", 9093),))
+    moved = Voter(key(1), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     bench = Bench(formatted(1), local=moved)
     assert bench.core.voters.find(1) == moved

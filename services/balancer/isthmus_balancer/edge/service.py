@@ -11,7 +11,7 @@ from typing import Final
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import SharingMember
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from isthmus_balancer.core.cluster import ClusterState, Limits
@@ -34,7 +34,7 @@ class Balancer:
     """Works until it is cancelled."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], mode: Mode, interval_seconds: float, pace: Pace, limits: Limits
+        self, bootstrap: Sequence[Endpoint], mode: Mode, interval_seconds: float, pace: Pace, limits: Limits
     ) -> None:
         self._bootstrap = bootstrap
         self._mode = mode

@@ -19,7 +19,7 @@ from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, RequestTimedOut
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.work_sharing import Share
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, LinkTask, TaskState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress
@@ -136,9 +136,9 @@ class LinkRunner:
         if isinstance(error, RequestTimedOut):
             return LinkError.TIMEOUT_ERROR
         loop = asyncio.get_running_loop()
-        for host, port in parse_bootstrap(self.plan.settings.bootstrap):
+        for endpoint in parse_bootstrap(self.plan.settings.bootstrap):
             try:
-                await loop.getaddrinfo(host, port)
+                await loop.getaddrinfo(endpoint.host, endpoint.port)
             except socket.gaierror:
                 continue
             return LinkError.BOOTSTRAP_TCP_CONNECTION_FAILED_ERROR

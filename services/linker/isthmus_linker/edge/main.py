@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_service.http import observed
 from prometheus_client import CollectorRegistry
 
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 _RESTART_SECONDS: Final = 5.0
 
 
-async def run_linker(destination: Sequence[Address], http: Address | None, stopping: asyncio.Event) -> None:
+async def run_linker(destination: Sequence[Endpoint], http: Address | None, stopping: asyncio.Event) -> None:
     """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
     worker = Worker(destination)
     registry = CollectorRegistry()
@@ -41,7 +42,7 @@ async def run_linker(destination: Sequence[Address], http: Address | None, stopp
 class LinkerRole:
     """A worker inside a node. A fault of it is told and survived: the node has clients of its own to serve."""
 
-    def __init__(self, destination: Address) -> None:
+    def __init__(self, destination: Endpoint) -> None:
         self._destination = destination
         self._worker: Worker | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())

@@ -10,7 +10,7 @@ from isthmus_client.admin.mirrors import describe_mirrors
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.work_sharing import Share
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.extensions.links import DescribedLink, DescribedTask, LinkState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorState
 

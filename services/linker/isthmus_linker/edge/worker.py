@@ -12,7 +12,7 @@ from uuid import UUID
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import Share, SharingMember
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
@@ -35,7 +35,7 @@ _LEAVE_SECONDS: Final = 2.0
 class Worker:
     """`run` it; it copies until it is cancelled."""
 
-    def __init__(self, destination: Sequence[Address]) -> None:
+    def __init__(self, destination: Sequence[Endpoint]) -> None:
         self._destination = Client(
             destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, answer_seconds=ANSWER_SECONDS
         )

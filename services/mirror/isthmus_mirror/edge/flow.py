@@ -12,7 +12,7 @@ from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic
 from isthmus_client.work_sharing import Share, SharingMember
-from isthmus_model.addresses import parse_bootstrap
+from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal

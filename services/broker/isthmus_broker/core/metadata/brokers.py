@@ -38,8 +38,8 @@ from isthmus_broker.core.metadata.partitions import (
 from isthmus_broker.core.metadata.replay import ENTER_CONTROLLED_SHUTDOWN, FENCE, UNFENCE
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import (
+    BrokerEndpoint,
     BrokerRegistrationChangeRecord,
-    Endpoint,
     FeatureRange,
     MetadataRecord,
     RegisterBrokerRecord,
@@ -76,7 +76,7 @@ def register_broker(
         incarnation_id=request.incarnation_id,
         broker_epoch=epoch,
         endpoints=tuple(
-            Endpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
             for e in request.listeners
         ),
         features=tuple(
@@ -361,7 +361,7 @@ def register_controller(
         incarnation_id=request.incarnation_id,
         zk_migration_ready=False,
         endpoints=tuple(
-            Endpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
             for e in request.listeners
         ),
         features=tuple(

@@ -33,7 +33,7 @@ from isthmus_broker.core.metadata.image import (
     has_online_directory,
 )
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.core.metadata.schema import Endpoint
+from isthmus_broker.core.metadata.schema import BrokerEndpoint
 
 NO_CONTROLLER: Final = -1
 BROKERS, CONTROLLERS = 1, 2
@@ -68,7 +68,7 @@ class View:
     departed: frozenset[int] = frozenset()
     """Brokers that are fenced, but so newly that Metadata still lists them."""
 
-    def endpoint(self, broker: Broker | None) -> Endpoint | None:
+    def endpoint(self, broker: Broker | None) -> BrokerEndpoint | None:
         if broker is None:
             return None
         return next((endpoint for endpoint in broker.endpoints if endpoint.name == self.listener), None)

@@ -37,7 +37,7 @@ class MetadataRecord(_Entity):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint(_Entity):
+class BrokerEndpoint(_Entity):
     """Where a node listens."""
 
     name: str = field(metadata={"kafka_type": "string"})
@@ -65,7 +65,7 @@ class RegisterBrokerRecord(MetadataRecord):
     is_migrating_zk_broker: bool = field(metadata={"kafka_type": "bool", "since": 2}, default=False)
     incarnation_id: UUID | None = field(metadata={"kafka_type": "uuid"})
     broker_epoch: int = field(metadata={"kafka_type": "int64"})
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[BrokerEndpoint, ...]
     features: tuple[FeatureRange, ...]
     rack: str | None = field(metadata={"kafka_type": "string"})
     fenced: bool = field(metadata={"kafka_type": "bool"}, default=True)
@@ -376,7 +376,7 @@ class RegisterControllerRecord(MetadataRecord):
     controller_id: int = field(metadata={"kafka_type": "int32"})
     incarnation_id: UUID | None = field(metadata={"kafka_type": "uuid"})
     zk_migration_ready: bool = field(metadata={"kafka_type": "bool"})
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[BrokerEndpoint, ...]
     features: tuple[FeatureRange, ...]
 
 

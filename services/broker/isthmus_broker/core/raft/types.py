@@ -37,7 +37,7 @@ class EpochEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class VoterEndpoint:
     name: str
     host: str
     port: int
@@ -46,7 +46,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Voter:
     key: ReplicaKey
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
     min_kraft_version: int = 0
     max_kraft_version: int = 1
 

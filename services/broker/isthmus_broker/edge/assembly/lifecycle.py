@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.endpoints import SecurityProtocol
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
@@ -24,7 +25,6 @@ from isthmus_broker.edge.storage.log_dir import LogDir
 
 logger = logging.getLogger(__name__)
 
-PLAINTEXT: Final = 0
 SHUTDOWN_SECONDS: Final = 15.0
 """How long a broker waits for leave to stop; then it stops all the same, and whoever notices does the rest."""
 FAREWELL_SECONDS: Final = 2.0
@@ -188,7 +188,7 @@ class BrokerLifecycle:
                 name=listener.name,
                 host=listener.host or socket.getfqdn(),
                 port=listener.port or ports[listener.name],
-                security_protocol=PLAINTEXT,
+                security_protocol=SecurityProtocol.PLAINTEXT,
             )
             for listener in node.listeners.advertised
         )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from isthmus_client.clock import CLOCKS
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import Clocks
+from isthmus_model.endpoints import Endpoint
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
@@ -109,7 +109,7 @@ class Node:
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
             self._broker.begin_maintenance()
-            self.observation.sample(self._broker.services, self.own_address())
+            self.observation.sample(self._broker.services, self.own_endpoint())
         self._serves = True
 
     async def _bind(self) -> None:
@@ -198,7 +198,7 @@ class Node:
         own = self._services.image.brokers.get(self._config.node_id)
         return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
 
-    def own_address(self) -> Address:
+    def own_endpoint(self) -> Endpoint:
         """Where this broker reaches itself: the inter-broker listener."""
         named = self._config.listeners.inter_broker
         entry, listener = next(
@@ -206,7 +206,7 @@ class Node:
             for entry, made in zip(self._config.listeners.bound, self._listeners, strict=True)
             if entry.name == named
         )
-        return Address(LOOPBACK if entry.host in ANY_ADDRESS else entry.host, listener.port)
+        return Endpoint(LOOPBACK if entry.host in ANY_ADDRESS else entry.host, listener.port)
 
     # -- what the parts call -------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
@@ -33,7 +33,7 @@ class ControllerChannel:
     as with Kafka's channels.
     """
 
-    def __init__(self, active: ActiveController, place: Callable[[], Address | None]) -> None:
+    def __init__(self, active: ActiveController, place: Callable[[], Endpoint | None]) -> None:
         """`place` tells where the leader of the quorum is, if that is known."""
         self._active = active
         self._place = place
@@ -66,7 +66,7 @@ class ControllerChannel:
         """Somebody else leads, or this node is ready to: whoever waits tries again, and nothing more is hoped for from the last one."""
         self._changed.set()
         connection = self._connection
-        if connection is not None and (self._active.is_ready or self._place() not in (None, connection.address)):
+        if connection is not None and (self._active.is_ready or self._place() not in (None, connection.endpoint)):
             self.close()
 
     def close(self) -> None:
@@ -94,12 +94,12 @@ class ControllerChannel:
             raise NotController(f"{connection.name} is not the active controller")
         return response
 
-    async def _connected(self, place: Address) -> "Connection":
+    async def _connected(self, place: Endpoint) -> "Connection":
         from isthmus_client.connection import Connection
 
         async with self._opening:
             connection = self._connection
-            if connection is None or connection.closed or connection.address != place:
+            if connection is None or connection.closed or connection.endpoint != place:
                 self.close()
                 connection = self._connection = await Connection.open(place, CLIENT_ID)
             return connection

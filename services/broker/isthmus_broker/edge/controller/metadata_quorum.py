@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import Clocks
+from isthmus_model.endpoints import Endpoint, SecurityProtocol
 from isthmus_wire.entities import entity
 from kio.schema.controller_registration.v0 import request as registration
 
@@ -21,7 +21,7 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.controller.active_controller import ActiveController, Operation
 from isthmus_broker.edge.controller.controller import Controller
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PLAINTEXT: Final = 0
 _ANYBODY: Final = -1
 _REGISTRATION_PAUSE_SECONDS: Final = 1.0
 
@@ -174,7 +173,7 @@ class Quorum:
         assert self.controller.raft is not None, "not started"
         return self.controller.raft
 
-    def _leader_place(self) -> Address | None:
+    def _leader_place(self) -> Endpoint | None:
         leader_id = self.controller.leader_id
         return None if leader_id is None else self.addresses.find(leader_id)
 
@@ -216,7 +215,7 @@ def controller_registration(config: NodeConfig, incarnation_id: UUID) -> registr
                 name=listener.name,
                 host=listener.host or socket.getfqdn(),
                 port=listener.port,
-                security_protocol=PLAINTEXT,
+                security_protocol=SecurityProtocol.PLAINTEXT,
             )
             for listener in config.listeners.advertised_to_controllers
         ),
@@ -232,7 +231,7 @@ def local_voter(config: NodeConfig, directory_id: UUID) -> Voter:
     return Voter(
         ReplicaKey(config.node_id, directory_id),
         tuple(
-            Endpoint(listener.name, listener.host or socket.getfqdn(), listener.port)
+            VoterEndpoint(listener.name, listener.host or socket.getfqdn(), listener.port)
             for listener in config.listeners.advertised_to_controllers
         ),
     )
@@ -245,7 +244,7 @@ def raft_config(config: NodeConfig, directory_id: UUID) -> RaftConfig:
         tuple(
             Voter(
                 ReplicaKey(voter.node_id),
-                (Endpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),),
+                (VoterEndpoint(config.listeners.controller_names[0], voter.address.host, voter.address.port),),
             )
             for voter in sorted(config.voters, key=lambda voter: voter.node_id)
         )

@@ -15,7 +15,7 @@ from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
 from isthmus_broker.core.metadata.result import ControllerContext, Refused
-from isthmus_broker.core.raft.types import Endpoint, ReplicaKey, ReplicaProgress, Voter
+from isthmus_broker.core.raft.types import ReplicaKey, ReplicaProgress, Voter, VoterEndpoint
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
 
@@ -46,7 +46,7 @@ def voter_not_removed(_request: RemoveRaftVoterRequest, why: Refused) -> RemoveR
 async def add_voter(raft: RaftDriver, request: AddRaftVoterRequest, context: ControllerContext) -> AddRaftVoterResponse:
     """Add a voter; raises NotController when this node does not lead the quorum."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
-    endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners)
+    endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
     code: ErrorCode
     why: str | None
     if request.cluster_id not in (None, context.cluster_id):

@@ -12,7 +12,7 @@ from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.requests.services import Services
 
 if TYPE_CHECKING:
-    from isthmus_model.addresses import Address
+    from isthmus_model.endpoints import Endpoint
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
@@ -31,7 +31,7 @@ class Observation:
         assert isinstance(listen, str)
         if not listen:
             return
-        from isthmus_model.addresses import parse_bootstrap
+        from isthmus_model.addresses import parse_address
         from isthmus_service.http import observed
         from prometheus_client import CollectorRegistry
 
@@ -39,22 +39,22 @@ class Observation:
 
         self._registry = CollectorRegistry()
         self._registry.register(NodeMetrics(view))
-        await self._open.enter_async_context(observed(parse_bootstrap(listen)[0], self._registry, not_ready))
+        await self._open.enter_async_context(observed(parse_address(listen), self._registry, not_ready))
 
     def register(self, collector: Collector) -> None:
         """Add the metrics of another role of this node, if metrics are served."""
         if self._registry is not None:
             self._registry.register(collector)
 
-    def sample(self, services: Services, address: Address) -> None:
-        """Write lag samples at the configured interval, through this address of the node itself."""
+    def sample(self, services: Services, endpoint: Endpoint) -> None:
+        """Write lag samples at the configured interval, through this endpoint of the node itself."""
         interval_ms = self._config.values[SAMPLES_INTERVAL]
         assert isinstance(interval_ms, int)
         if not interval_ms:
             return
         from isthmus_broker.edge.observe.samples import Sampler
 
-        sampler = Sampler(services, address, interval_ms)
+        sampler = Sampler(services, endpoint, interval_ms)
         sampler.start()
         self._open.push_async_callback(sampler.stop)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import MonotonicMs, Now
+from isthmus_model.endpoints import Endpoint
 from isthmus_model.internal_topics import INTERNAL_TOPICS, ISTHMUS_PREFIX, LAG_TOPIC, LOAD_TOPIC
 from isthmus_model.lag_samples import CopyKind, LagSample
 from isthmus_model.load_samples import ReplicaLoad, load_samples
@@ -30,7 +30,7 @@ _Counted = tuple[int, int, int]
 class Sampler:
     """Writes every `interval_ms` until it is stopped. It talks to its own broker as any client does."""
 
-    def __init__(self, services: Services, address: Address, interval_ms: int) -> None:
+    def __init__(self, services: Services, address: Endpoint, interval_ms: int) -> None:
         self._services = services
         self._address = address
         self._interval = interval_ms / 1000

@@ -81,7 +81,7 @@ class QuorumPeers:
         if place is None:
             raise ConnectionFailed(f"nobody has told where node {peer} is")
         known = self._connections.get(peer)
-        if known is None or known.closed or known.address != place:
+        if known is None or known.closed or known.endpoint != place:
             opened = await Connection.open(place, CLIENT_ID)
             known = self._connections.get(peer)  # a request that the core gave up meanwhile may have opened one as well
             if known is not None:

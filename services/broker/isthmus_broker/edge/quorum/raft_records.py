@@ -27,7 +27,7 @@ from kio.schema.types import BrokerId
 from kio.schema.voters_record.v0 import data as voters_v0
 from kio.static.primitive import i16, i32, i64, u16
 
-from isthmus_broker.core.raft.types import Endpoint, Entry, ReplicaKey, Voter, VoterSet
+from isthmus_broker.core.raft.types import Entry, ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 LEADER_CHANGE: Final = 2
 SNAPSHOT_HEADER: Final = 3
@@ -108,7 +108,7 @@ def _to_record(voter: Voter) -> voters_v0.Voter:
 def _from_record(voter: voters_v0.Voter) -> Voter:
     return Voter(
         ReplicaKey(voter.voter_id, voter.voter_directory_id),
-        tuple(Endpoint(each.name, each.host, each.port) for each in voter.endpoints),
+        tuple(VoterEndpoint(each.name, each.host, each.port) for each in voter.endpoints),
         voter.k_raft_version_feature.min_supported_version,
         voter.k_raft_version_feature.max_supported_version,
     )

@@ -34,7 +34,7 @@ from isthmus_broker.core.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from isthmus_broker.core.raft.types import Endpoint, Entry, EpochEnd, SnapshotId
+from isthmus_broker.core.raft.types import Entry, EpochEnd, SnapshotId, VoterEndpoint
 from isthmus_broker.edge.quorum.raft_records import entries
 
 METADATA_TOPIC_ID: Final = UUID(int=1)
@@ -56,7 +56,7 @@ class Speaker:
     """Who asks."""
 
     cluster_id: str
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[VoterEndpoint, ...]
 
 
 class Answer(NamedTuple):
@@ -210,7 +210,7 @@ def _update(request: UpdateVoterRequest, speaker: Speaker) -> update.UpdateRaftV
     )
 
 
-def _endpoints(kind: type, endpoints: tuple[Endpoint, ...]) -> tuple[Any, ...]:
+def _endpoints(kind: type, endpoints: tuple[VoterEndpoint, ...]) -> tuple[Any, ...]:
     return tuple(entity(kind, name=each.name, host=each.host, port=each.port) for each in endpoints)
 
 

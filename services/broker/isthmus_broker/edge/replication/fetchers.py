@@ -14,8 +14,8 @@ from zlib import crc32
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused
 from isthmus_client.fetch_session import FetchSession, Key, grouped
-from isthmus_model.addresses import Address
 from isthmus_model.clocks import MonotonicClock
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
 from isthmus_wire.fetch import (
@@ -57,7 +57,7 @@ class Home(NamedTuple):
 
     node_id: int
     broker_epoch: Callable[[], int]
-    address_of: Callable[[int], Address | None]
+    address_of: Callable[[int], Endpoint | None]
     settings: Callable[[], FetchSettings]
     throttles: Throttles
     disk_failed: Callable[[Partition, DiskFailure], None]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
-from isthmus_model.addresses import Address
 from isthmus_model.constraints import constraints_of
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 
@@ -16,7 +16,7 @@ from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
 from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
-from isthmus_broker.core.metadata.schema import Endpoint, PartitionRecord
+from isthmus_broker.core.metadata.schema import BrokerEndpoint, PartitionRecord
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
@@ -296,11 +296,11 @@ class ReplicaManager:
         broker = self._image.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and is_active(broker) else None
 
-    def _address_of(self, broker_id: int) -> Address | None:
+    def _address_of(self, broker_id: int) -> Endpoint | None:
         endpoint = self._endpoint_of(broker_id, self._config.listeners.inter_broker)
-        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+        return None if endpoint is None else Endpoint(endpoint.host, endpoint.port)
 
-    def _endpoint_of(self, broker_id: int, listener: str) -> Endpoint | None:
+    def _endpoint_of(self, broker_id: int, listener: str) -> BrokerEndpoint | None:
         broker = self._image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None

@@ -7,10 +7,10 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 
+from isthmus_broker.edge.replication.file_range import FileRange
 from isthmus_broker.edge.replication.partition import NO_EPOCH, Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log, OffsetOutOfRange
-from isthmus_broker.edge.transport.chunks import FileRange
 
 READ_COMMITTED: Final = 1
 NO_REPLICA: Final = -1

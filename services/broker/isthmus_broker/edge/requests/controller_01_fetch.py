@@ -64,5 +64,5 @@ def _response(node: NodeServices, topic: Topic, answer: messages.FetchResponse) 
         snapshot_id=None if snapshot is None else (snapshot.end_offset, snapshot.epoch),
     )
     place = None if answer.leader_id is None else node.quorum.addresses.find(answer.leader_id)
-    endpoints = () if place is None or answer.leader_id is None else ((answer.leader_id, *place, None),)
+    endpoints = () if place is None or answer.leader_id is None else ((answer.leader_id, place.host, place.port, None),)
     return FetchResponse(((topic, (partition,)),), node_endpoints=endpoints)

@@ -77,7 +77,7 @@ def _cluster_id(client: "Client") -> str:
 async def _connected(servers: str) -> "AsyncIterator[Client]":
     from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
-    from isthmus_model.addresses import parse_bootstrap
+    from isthmus_model.endpoints import parse_bootstrap
 
     try:
         async with (

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 
 from isthmus_broker.core.links.promotion import TopicProgress
 from isthmus_broker.core.metadata.image import ClusterImage
@@ -43,6 +43,6 @@ async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, 
     return found
 
 
-def _brokers(image: ClusterImage, listener: str) -> list[Address]:
+def _brokers(image: ClusterImage, listener: str) -> list[Endpoint]:
     endpoints = (endpoint_of(broker, listener) for _, broker in sorted(image.brokers.items()))
-    return [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
+    return [Endpoint(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]

@@ -37,7 +37,7 @@ def node_id_or_none(leader_id: int | None) -> int:
 def leader_endpoints(node: NodeServices, kind: type, leader_id: int | None) -> tuple[Any, ...]:
     """Where the leader is, if that is known."""
     place = None if leader_id is None else node.quorum.addresses.find(leader_id)
-    return () if place is None else (entity(kind, node_id=leader_id, host=place[0], port=place[1]),)
+    return () if place is None else (entity(kind, node_id=leader_id, host=place.host, port=place.port),)
 
 
 class Kinds(NamedTuple):

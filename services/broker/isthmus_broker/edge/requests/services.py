@@ -8,7 +8,7 @@ from isthmus_model.clocks import Clocks
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
-from isthmus_broker.core.metadata.schema import Endpoint
+from isthmus_broker.core.metadata.schema import BrokerEndpoint
 from isthmus_broker.core.security.authorizer import Authorizer
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
@@ -53,7 +53,7 @@ class Services(NodeServices):
     producer_ids: "ProducerIds"
 
 
-def endpoint_of(broker: Broker | None, listener: str) -> Endpoint | None:
+def endpoint_of(broker: Broker | None, listener: str) -> BrokerEndpoint | None:
     """Where clients that came by a listener find a broker: its endpoint of the same listener."""
     if broker is None or broker.fenced:
         return None

@@ -1,24 +1,21 @@
-"""Parts of a response body that stay in their file until the socket can take them."""
+"""Parts of a response body that are read only when the socket can take them."""
 
-from isthmus_broker.edge.storage.segment import Segment
+from abc import ABC, abstractmethod
 
 
-class FileRange:
-    """Bytes of a segment, read when they are sent."""
+class PartUnavailable(Exception):
+    """A part cannot be read any more; the response it belongs to has begun, so the connection closes."""
 
-    __slots__ = ("_position", "_segment", "_size")
 
-    def __init__(self, segment: Segment, position: int, size: int) -> None:
-        self._segment = segment
-        self._position = position
-        self._size = size
+class DeferredPart(ABC):
+    """Bytes of a known length that stay where they are until they are sent."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def __len__(self) -> int:
-        return self._size
+        """Bytes that are left."""
 
+    @abstractmethod
     def take(self, size: int) -> bytes:
-        """The next bytes; raises DiskFailure or SegmentGone when they cannot be read any more."""
-        data = self._segment.read(self._position, min(size, self._size))
-        self._position += len(data)
-        self._size -= len(data)
-        return data
+        """The next bytes, at most `size`; raises PartUnavailable."""

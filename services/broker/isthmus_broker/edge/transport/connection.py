@@ -16,10 +16,8 @@ from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_hea
 from isthmus_wire.messages import decode_request, encode_response
 
 from isthmus_broker.core.security.principal import ANONYMOUS
-from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.segment import SegmentGone
 from isthmus_broker.edge.transport.budget import Budget
-from isthmus_broker.edge.transport.chunks import FileRange
+from isthmus_broker.edge.transport.chunks import DeferredPart, PartUnavailable
 from isthmus_broker.edge.transport.limits import (
     BUFFER_STEP,
     DEFERRED_MAX,
@@ -80,7 +78,7 @@ class Request:
         """Answer later, and let the requests behind be served; `on_abandoned` is called if the client goes away before."""
         self._deferred = self.connection.defer(on_abandoned)
 
-    def reply(self, *chunks: Chunk | FileRange) -> None:
+    def reply(self, *chunks: Chunk | DeferredPart) -> None:
         """Send the response whose body the chunks are."""
         size = sum(map(len, chunks))
         header = self.header
@@ -114,7 +112,7 @@ class _Deferred:
 
     def __init__(self, on_abandoned: Callable[[], None]) -> None:
         self.on_abandoned = on_abandoned
-        self.chunks: Sequence[Chunk | FileRange] | None = None
+        self.chunks: Sequence[Chunk | DeferredPart] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -132,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._borrowed = 0
-        self._unsent: deque[FileRange | Chunk] = deque()
+        self._unsent: deque[DeferredPart | Chunk] = deque()
         self._owed: deque[_Deferred] = deque()  # deferred answers, and those that wait behind one
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the client goes away while its request still waits, so that nothing is kept for it."""
@@ -307,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- responses -----------------------------------------------------------------------------------------------------------
 
-    def send(self, prefix: bytes, chunks: Sequence[Chunk | FileRange]) -> None:
+    def send(self, prefix: bytes, chunks: Sequence[Chunk | DeferredPart]) -> None:
         """Answer the request being served, and go on to the next frame."""
         if self._transport is None:
             return
@@ -333,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
         return deferred
 
-    def send_deferred(self, deferred: _Deferred, chunks: Sequence[Chunk | FileRange]) -> None:
+    def send_deferred(self, deferred: _Deferred, chunks: Sequence[Chunk | DeferredPart]) -> None:
         """An answer is there: it goes out when all before it have gone."""
         if self._transport is None:
             return
@@ -354,7 +352,7 @@ class Connection(asyncio.BufferedProtocol):
         small: list[Chunk] = []
         while self._unsent and transport is not None and not self._writing_paused:
             chunk = self._unsent[0]
-            if not isinstance(chunk, FileRange):
+            if not isinstance(chunk, DeferredPart):
                 small.append(chunk)
                 self._unsent.popleft()
                 continue
@@ -368,14 +366,14 @@ class Connection(asyncio.BufferedProtocol):
         if small and transport is not None:
             transport.write(small[0] if len(small) == 1 else b"".join(small))
 
-    def _read_piece(self, chunk: FileRange) -> bytes | None:
+    def _read_piece(self, chunk: DeferredPart) -> bytes | None:
         try:
             piece = chunk.take(PIECE_SIZE)
-        except (DiskFailure, SegmentGone) as error:
-            self.close(f"a response could not be read from disk: {error}")
+        except PartUnavailable as error:
+            self.close(f"part of a response could not be read: {error}")
             return None
         if not piece:
-            self.close("a response could not be read from disk: the file has become shorter")
+            self.close("part of a response could not be read: the file is shorter than expected")
             return None
         return piece
 

@@ -35,5 +35,7 @@ SWEEP_SECONDS: Final = 10.0
 """How often idle connections and large buffers are looked for."""
 SWEEP_SECONDS_MIN: Final = 0.1
 """Where connections.max.idle.ms is short, it is more often, but no more than this."""
+HANDSHAKE_SECONDS: Final = 30.0
+"""A client that has not finished the handshake of its transport after this is disconnected."""
 ACCEPT_PAUSE_SECONDS: Final = 0.5
 """A listener that cannot accept, for want of descriptors, tries again after this."""

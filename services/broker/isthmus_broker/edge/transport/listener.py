@@ -9,8 +9,14 @@ from typing import NamedTuple
 from isthmus_broker.edge.transport.admission import Admission
 from isthmus_broker.edge.transport.budget import Budget
 from isthmus_broker.edge.transport.connection import Connection, Request
-from isthmus_broker.edge.transport.limits import ACCEPT_PAUSE_SECONDS, SWEEP_SECONDS, SWEEP_SECONDS_MIN
+from isthmus_broker.edge.transport.limits import (
+    ACCEPT_PAUSE_SECONDS,
+    HANDSHAKE_SECONDS,
+    SWEEP_SECONDS,
+    SWEEP_SECONDS_MIN,
+)
 from isthmus_broker.edge.transport.memory import give_back_memory
+from isthmus_broker.edge.transport.transports import PLAINTEXT, ListenerTransport
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +39,7 @@ class Listener:
         admission: Admission,
         budget: Budget,
         serve: Callable[[Request], None],
+        transport: ListenerTransport = PLAINTEXT,
     ) -> None:
         self.listener_name = name
         self.frame_max = settings.frame_max
@@ -41,11 +48,13 @@ class Listener:
         self.port = 0
         self.on_closed: Callable[[Connection], None] = lambda _connection: None
         self._settings = settings
+        self._transport = transport
         self._admission = admission
         self._addresses: dict[Connection, str] = {}
         self._ended = False  # some connection, since the last sweep
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
+        self._opening: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
         admission.watch(self)
 
@@ -99,13 +108,27 @@ class Listener:
             accepted.close()
             return
         connection = Connection(self)
-        connection.active_at = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        connection.active_at = loop.time()
         self._addresses[connection] = address
+        # Apart from accepting: a handshake may take as long as the client likes.
+        task = loop.create_task(self._open(accepted, connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _open(self, accepted: socket.socket, connection: Connection) -> None:
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
-        except OSError as error:
-            logger.info("the connection of %s was gone before it was served: %s", address, error)
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await self._transport.accept(accepted, connection)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        except OSError as error:  # TimeoutError included
+            address = self._addresses.get(connection)
+            logger.info(
+                "connection from %s on %s failed before its first request: %s", address, self.listener_name, error
+            )
             accepted.close()
             self.closed(connection)
 
@@ -113,9 +136,10 @@ class Listener:
         """Accept no more and close what is open."""
         if self._sweep is not None:
             self._sweep.cancel()
-        for task in self._accepting:
+        unfinished = (*self._accepting, *self._opening)
+        for task in unfinished:
             task.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await asyncio.gather(*unfinished, return_exceptions=True)
         for listening in self._sockets:
             listening.close()
         for connection in self.open():
