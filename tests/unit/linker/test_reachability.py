@@ -13,7 +13,7 @@ from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.edge import link
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.plan import LinkPlan
-from isthmus_model.addresses import Address
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import LinkError, LinkState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState
@@ -66,7 +66,7 @@ def test_a_source_that_goes_while_a_report_is_under_way_is_reported_of_link_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reports: list[tuple[str, Any]] = []
-    runner = link.LinkRunner(_plan(), Share(0, 1), Client([Address("127.0.0.1", 1)]), Budget())
+    runner = link.LinkRunner(_plan(), Share(0, 1), Client([Endpoint("127.0.0.1", 1)]), Budget())
 
     async def report_link(client: Client, link_id: UUID, state: LinkState, *rest: object) -> None:
         reports.append(("link", state))
