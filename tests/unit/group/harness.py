@@ -99,7 +99,7 @@ class World:
         """Load the log as a new leader does."""
         self.runtime.load_begin(self.runtime.epoch + 1)
         for offset, (key, value) in enumerate(self.log):
-            self.runtime.load(offset, key, value, self.now)
+            self.runtime.load(offset, key, value, None, self.now)
         self.runtime.load_end(self.now)
         self.runtime.committed(len(self.log), self.now)
         self.settle()

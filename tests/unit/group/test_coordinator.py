@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
-from isthmus_broker.core.coordinator.runtime import HELD_REQUESTS_MAX, Append, Runtime
+from isthmus_broker.core.coordinator.runtime import HELD_REQUESTS_MAX, BatchAppend, Runtime
 from isthmus_broker.core.coordinator.timers import Timers
 from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker, ProducerId
 
 from tests.clocks import at
 
@@ -51,9 +52,12 @@ class Toy:
             then=lambda error, now: self.told.append((text, error)),
         )
 
-    def replay(self, record: Record, offset: int, now: Now) -> None:
+    def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
         assert isinstance(record.key, Word)
         self.words.append(f"{record.key.text}{offset}")
+
+    def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
+        self.words.append(f"{'committed' if marker.committed else 'aborted'} {marker.producer.id}")
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         return Record(Word(key[2:].decode())) if key[:2] == b"\0\7" else None
@@ -88,14 +92,14 @@ class Bench:
     def replies(self) -> list[tuple[int, object]]:
         return list(self.runtime.take().replies)
 
-    def appends(self) -> list[Append]:
+    def appends(self) -> list[BatchAppend]:
         return list(self.runtime.take().appends)
 
 
 def test_a_write_is_answered_when_it_is_committed() -> None:
     bench = Bench()
     bench.submit(1, "a!")
-    assert bench.appends() == [Append(1, ((b"\0\7a!", None),))]
+    assert bench.appends() == [BatchAppend(1, ((b"\0\7a!", None),))]
     bench.runtime.appended(1, 4, at(0))
     assert bench.toy.words == ["loaded v1", "a!4"]
     assert bench.replies() == []
@@ -169,8 +173,8 @@ def test_a_load_replays_the_log_and_skips_what_it_does_not_know() -> None:
     bench = Bench()
     bench.runtime.unload(at(0))
     bench.runtime.load_begin(2)
-    bench.runtime.load(3, b"\0\7x", None, at(0))
-    bench.runtime.load(4, b"\0\1y", b"z", at(0))
+    bench.runtime.load(3, b"\0\7x", None, None, at(0))
+    bench.runtime.load(4, b"\0\1y", b"z", None, at(0))
     bench.runtime.metadata("v2", at(0))
     bench.runtime.load_end(at(0))
     assert bench.toy.words == ["x3", "loaded v2"]
@@ -217,7 +221,7 @@ def test_a_timer_writes_when_it_is_due_and_again_when_that_failed() -> None:
     assert bench.appends() == []
     bench.runtime.tick(at(110))
     assert bench.runtime.deadline() is None
-    assert bench.appends() == [Append(1, ((b"\0\7tick@110", None),))]
+    assert bench.appends() == [BatchAppend(1, ((b"\0\7tick@110", None),))]
     bench.runtime.append_failed(1, ErrorCode.request_timed_out, at(112))
     assert bench.runtime.deadline() == 117
     bench.runtime.tick(at(117))
@@ -229,7 +233,7 @@ def test_a_timer_writes_when_it_is_due_and_again_when_that_failed() -> None:
 def test_a_metadata_change_may_write() -> None:
     bench = Bench()
     bench.runtime.metadata("v2", at(0))
-    assert bench.appends() == [Append(1, ((b"\0\7v2", None),))]
+    assert bench.appends() == [BatchAppend(1, ((b"\0\7v2", None),))]
 
 
 # Timers.

@@ -11,6 +11,7 @@ from isthmus_broker.core.group.partition import group_partition
 from isthmus_broker.core.group.shard import refuse
 from isthmus_broker.core.group.view import Topics
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker, ProducerId
 from isthmus_wire.messages import decode_response, encode_response, millis
 from isthmus_wire.requests import OffsetCommitRequestTopic, OffsetFetchRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
@@ -410,3 +411,18 @@ def test_a_shard_that_is_unloaded_sends_those_away_who_wait() -> None:
     world.runtime.unload(world.now)
     world.settle()
     assert world.replies.pop(other).error_code == ErrorCode.not_coordinator
+
+
+def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
+    source, world = World(), World()
+    producer = ProducerId(7, 0)
+    for offset, committed in ((5, False), (6, True)):
+        source.commit_offsets({("a", 0): offset})
+        key, value = source.log[-1]
+        record = world.shard.decode(key, value)
+        assert record is not None
+        world.shard.replay(record, 0, producer, world.now)
+        before = world.fetch_offsets()
+        world.shard.end_transaction(Marker(producer, committed, coordinator_epoch=0), 1, world.now)
+        assert before == {}
+        assert world.fetch_offsets() == ({("a", 0): offset} if committed else {})

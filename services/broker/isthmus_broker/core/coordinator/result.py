@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker, ProducerId
 
 _PREFIX: Final = struct.Struct(">h")
 
@@ -68,6 +69,10 @@ class Result:
     """
 
     records: tuple[Record, ...] = ()
+    # The transaction that the records belong to: they take effect when its marker is replayed.
+    producer: ProducerId | None = None
+    # Ends a transaction, in place of records.
+    marker: Marker | None = None
     response: object | None = None
     # Takes the place of replaying `records`, where memory already holds, or holds more than, what they say.
     apply: Callable[[], None] | None = None

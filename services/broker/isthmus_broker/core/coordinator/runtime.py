@@ -2,7 +2,7 @@
 
 The edge drives it so, from one thread:
 
-    load_begin(epoch), load(offset, key, value, now)..., load_end(now)     this broker became the partition's leader
+    load_begin(epoch), load(...) and load_marker(...), load_end(now)   this broker became the partition's leader
     submit(token, request, context, now), tick(now), metadata(view, now)
     take() -> Ready                                                    after every call: appends to make, replies to send
     appended(seq, last_offset, now) or append_failed(seq, error, now)  what became of an append
@@ -22,6 +22,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker, ProducerId
 
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timer, Timers
@@ -41,8 +42,15 @@ class Shard(Protocol[V]):
         """Decide on a request."""
         ...
 
-    def replay(self, record: Record, offset: int, now: Now) -> None:
-        """Change the state by a record of the log: the only way it changes, live and on load alike."""
+    def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
+        """Change the state by a record of the log: the only way it changes, live and on load alike.
+
+        A record of a producer's transaction takes effect with the marker that commits it.
+        """
+        ...
+
+    def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
+        """A transaction marker is in the log: apply or discard what the transaction wrote here."""
         ...
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
@@ -63,20 +71,25 @@ class Shard(Protocol[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Records to append as one batch, all or none; `seq` names it in the report."""
+class BatchAppend:
+    """Records to append as one batch, all or none, in `producer`'s transaction if it is set, or a marker; `seq` names it in the report."""
 
     seq: int
-    records: tuple[tuple[bytes, bytes | None], ...]
+    records: tuple[tuple[bytes, bytes | None], ...] = ()
+    producer: ProducerId | None = None
+    marker: Marker | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """What the edge owes to the log and to the clients."""
 
-    appends: tuple[Append, ...]
+    appends: tuple[BatchAppend, ...]
     replies: tuple[tuple[int, object], ...]
     notes: tuple[Note, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.appends or self.replies or self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,7 @@ class Runtime(Generic[V]):
         self.epoch = -1
         self._timers = Timers()
         self._outbox = Outbox()
-        self._appends: list[Append] = []
+        self._appends: list[BatchAppend] = []
         self._queue: deque[_Operation] = deque()
         self._in_flight: _Pending | None = None
         self._deferred: deque[_Pending] = deque()
@@ -174,10 +187,12 @@ class Runtime(Generic[V]):
         result = pending.result
         if result.apply is not None:
             result.apply()
+        elif result.marker is not None:
+            shard.end_transaction(result.marker, last_offset, now)
         else:
             first_offset = last_offset - len(result.records) + 1
             for offset, record in enumerate(result.records, first_offset):
-                shard.replay(record, offset, now)
+                shard.replay(record, offset, result.producer, now)
         self._deferred.append(_Pending(pending.operation, result, last_offset))
         self._release(now)
         self._pump(now)
@@ -222,17 +237,25 @@ class Runtime(Generic[V]):
         self._shard = self._new_shard(self._timers, self._outbox)
         self._loading = True
 
-    def load(self, offset: int, key: bytes, value: bytes | None, now: Now) -> None:
-        """One record of the log, tombstones included."""
-        shard = self._shard
-        assert shard is not None
-        assert self._loading
-        self._last_written = offset
+    def load(self, offset: int, key: bytes, value: bytes | None, producer: ProducerId | None, now: Now) -> None:
+        """One record of the log, tombstones included, and the producer of its transaction if it belongs to one."""
+        shard = self._loading_shard(offset)
         record = shard.decode(key, value)
         if record is None:
             self._outbox.note("unknown record", str(offset), "skipped while loading")
         else:
-            shard.replay(record, offset, now)
+            shard.replay(record, offset, producer, now)
+
+    def load_marker(self, offset: int, marker: Marker, now: Now) -> None:
+        """One transaction marker of the log."""
+        self._loading_shard(offset).end_transaction(marker, offset, now)
+
+    def _loading_shard(self, offset: int) -> Shard[V]:
+        shard = self._shard
+        assert shard is not None
+        assert self._loading
+        self._last_written = offset
+        return shard
 
     def load_end(self, now: Now) -> None:
         """The log was read to its end: serve."""
@@ -288,10 +311,11 @@ class Runtime(Generic[V]):
         return self._queue.popleft() if self._queue else None
 
     def _begin(self, operation: _Operation, result: Result, now: Now) -> None:
-        if result.records:
+        if result.records or result.marker is not None:
             self._seq += 1
             self._in_flight = _Pending(operation, result)
-            self._appends.append(Append(self._seq, tuple(record.encode() for record in result.records)))
+            records = tuple(record.encode() for record in result.records)
+            self._appends.append(BatchAppend(self._seq, records, result.producer, result.marker))
         elif result.response is not None or result.then is not None:
             self._deferred.append(_Pending(operation, result, self._last_written))
             self._release(now)

@@ -5,6 +5,7 @@ from typing import Any
 
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker, ProducerId
 from isthmus_wire.requests import LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
@@ -66,6 +67,7 @@ class GroupShard:
         self._expiry = Expiry(registry, self.offsets)
         self._describe = Describe(registry, self.offsets)
         self._replay = Replay(registry, self.offsets, rebalance)
+        self._uncommitted: dict[int, list[Record]] = {}  # by producer id
         self._handlers: dict[type, Handler] = {
             JoinGroupRequest: self._join,
             SyncGroupRequest: self._sync,
@@ -94,9 +96,18 @@ class GroupShard:
         except Refused as refused:
             return Result(response=_refusal(request, context, refused))
 
-    def replay(self, record: Record, offset: int, now: Now) -> None:
-        """Change the state by a record."""
-        self._replay.apply(record, now)
+    def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
+        """Change the state by a record; one of an open transaction waits for its marker."""
+        if producer is not None:
+            self._uncommitted.setdefault(producer.id, []).append(record)
+        else:
+            self._replay.apply(record, now)
+
+    def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
+        """Apply the records of a transaction that is committed; forget those of one that is aborted."""
+        for record in self._uncommitted.pop(marker.producer.id, ()):
+            if marker.committed:
+                self._replay.apply(record, now)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         """A record of __consumer_offsets."""

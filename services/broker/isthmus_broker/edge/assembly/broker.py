@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from isthmus_model.clocks import Clocks
 from isthmus_model.internal_topics import OFFSETS_TOPIC
@@ -26,7 +27,7 @@ from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
-from isthmus_broker.edge.coordinators.groups import GroupCoordinators
+from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.recently_fenced import Departed
@@ -71,6 +72,8 @@ class Broker:
             context, LogManager(log_directories, pool, self._topic_config, self, clocks)
         )
         services = self.services
+        # The host of every coordinator topic; one for __transaction_state, with a shard from core/transaction, would be added here.
+        self._hosts: dict[str, CoordinatorHost[Any]] = {host.topic: host for host in (services.groups,)}
         self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
         self._publisher: MetadataPublisher | None = None  # until the logs are open
         self._maintenance = Maintenance(lambda: services.config, services.logs, services.replicas)
@@ -92,7 +95,13 @@ class Broker:
             replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),
             departed=Departed(self._clocks.monotonic),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
-            groups=GroupCoordinators(self._new_group_runtime, self._groups.view, self._group_partitions, self._clocks),
+            groups=CoordinatorHost(
+                OFFSETS_TOPIC,
+                self._new_group_runtime,
+                self._groups.view,
+                self._clocks,
+                lambda: self._partition_count(OFFSETS_TOPIC, config.settings.offsets_topic_num_partitions),
+            ),
             topics=TopicCreation(channel, self._context),
             producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
         )
@@ -127,7 +136,8 @@ class Broker:
         """Respond to pending requests and close the logs cleanly."""
         self._maintenance.stop()
         self._lifecycle.stop()
-        self.services.groups.stop()
+        for host in self._hosts.values():
+            host.stop()
         self.services.mover.stop()
         self._reports.stop()
         self.services.replicas.stop()
@@ -152,13 +162,13 @@ class Broker:
 
     def leadership_changed(self, partition: Partition) -> None:
         """Load or unload the partition's coordinator."""
-        if partition.topic == OFFSETS_TOPIC:
-            self.services.groups.leadership_changed(partition)
+        if (host := self._hosts.get(partition.topic)) is not None:
+            host.leadership_changed(partition)
 
     def replica_removed(self, partition: Partition) -> None:
         """Unload the partition's coordinator."""
-        if partition.topic == OFFSETS_TOPIC:
-            self.services.groups.resign(partition)
+        if (host := self._hosts.get(partition.topic)) is not None:
+            host.unload(partition)
 
     def log_truncated(self, key: TopicPartition, end_offset: int) -> None:
         """Truncate the copy of a log that moves to another directory."""
@@ -186,9 +196,9 @@ class Broker:
         assert isinstance(limit, int | float)
         return limit
 
-    def _group_partitions(self) -> int:
-        topic = self.services.image.topics.named(OFFSETS_TOPIC)
-        return self._config.settings.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+    def _partition_count(self, topic: str, otherwise: int) -> int:
+        found = self.services.image.topics.named(topic)
+        return otherwise if found is None else len(found.partitions)
 
     def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
         from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group

@@ -1,13 +1,11 @@
 """Transactions that a source left open when its copy became a topic of its own: nobody there can end them any more."""
 
 from isthmus_model.clocks import Now
-from isthmus_wire.records import build_control_batch, header_at
+from isthmus_wire.markers import Marker, ProducerId, build_marker
+from isthmus_wire.records import header_at
 
 from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.edge.storage.log import Log
-
-_ABORT = 0
-_VALUE_VERSION = bytes(2)
 
 
 def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int, now: Now) -> int:
@@ -21,15 +19,11 @@ def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int,
     own_from = next((start for epoch, start in log.epochs.entries if epoch >= stop.leader_epoch), log.end_offset)
     left = log.producers.opened_before(own_from)
     for producer in left:
-        coordinator_epoch = max(producer.coordinator_epoch, 0)
-        marker = bytearray(
-            build_control_batch(
-                _ABORT,
-                _VALUE_VERSION + coordinator_epoch.to_bytes(4),
-                timestamp=now.wall,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-            )
+        ended = Marker(
+            ProducerId(producer.producer_id, producer.epoch),
+            committed=False,
+            coordinator_epoch=max(producer.coordinator_epoch, 0),
         )
+        marker = bytearray(build_marker(ended, now.wall))
         log.append_as_leader(marker, header_at(marker), leader_epoch, now.monotonic)
     return len(left)

@@ -20,7 +20,7 @@ def answer_by_group_shards(node: Services, request: Request) -> None:
 def answer_by_every_shard(node: Services, request: Request) -> None:
     """Serve a request that is not about particular groups, by all shards of this node."""
     body = request.decode()
-    _submit(node, request, body, [(partition, body) for partition in node.groups.led()])
+    _submit(node, request, body, [(partition, body) for partition in node.groups.partitions()])
 
 
 def refuse(request: Request, error: ErrorCode) -> None:

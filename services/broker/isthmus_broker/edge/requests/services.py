@@ -14,10 +14,11 @@ from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 
 if TYPE_CHECKING:  # a node that is a controller alone has none of these
+    from isthmus_broker.core.group.view import ClusterView
     from isthmus_broker.core.replica.fetch_session import FetchSessions
     from isthmus_broker.edge.controller.metadata_quorum import Quorum
     from isthmus_broker.edge.controller.producer_ids import ProducerIds
-    from isthmus_broker.edge.coordinators.groups import GroupCoordinators
+    from isthmus_broker.edge.coordinators.host import CoordinatorHost
     from isthmus_broker.edge.replication.manager import ReplicaManager
     from isthmus_broker.edge.requests.recently_fenced import Departed
     from isthmus_broker.edge.storage.log_manager import LogManager
@@ -48,7 +49,7 @@ class Services(NodeServices):
     replicas: "ReplicaManager"
     departed: "Departed"
     sessions: "FetchSessions"
-    groups: "GroupCoordinators"
+    groups: "CoordinatorHost[ClusterView]"
     topics: TopicCreation
     producer_ids: "ProducerIds"
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import CorruptBatch
+from isthmus_wire.markers import marker_of
 from isthmus_wire.records import BatchHeader, batches, checksum_matches, iterate_records, set_base_offset
 
 from isthmus_broker.core.config.topic_config import TopicConfig
@@ -29,7 +30,6 @@ from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, Times
 PRODUCERS_SUFFIX: Final = ".snapshot"
 CLEANED_DIRECTORY: Final = "cleaned"
 SWAP_PREFIX: Final = "swap-"
-_COMMIT_MARKER: Final = 1
 
 
 class Slice(NamedTuple):
@@ -213,12 +213,11 @@ class Log:
         if not header.is_control:
             self.producers.appended(header)
             return
-        marker = next(iterate_records(segment.read(position, header.size)), None)
+        record = next(iterate_records(segment.read(position, header.size)), None)
+        marker = None if record is None else marker_of(header, record)
         if marker is None:
             return  # compaction emptied it, and so the whole transaction is gone
-        committed = int.from_bytes((marker.key or b"")[2:4]) == _COMMIT_MARKER
-        coordinator_epoch = int.from_bytes((marker.value or b"")[2:6], signed=True)
-        aborted = self.producers.ended(header, committed=committed, coordinator_epoch=coordinator_epoch)
+        aborted = self.producers.ended(header, committed=marker.committed, coordinator_epoch=marker.coordinator_epoch)
         if aborted is not None and all(row != aborted for row in segment.aborted.rows()):
             segment.aborted.add(aborted)
             self._markers += 1

@@ -1,0 +1,234 @@
+"""The host of a coordinator topic: one runtime, with its shard, for each partition of the topic that this node leads.
+
+A partition that this node begins to lead is read from its log into a fresh shard, in slices so that the loop keeps serving others.
+What a shard writes is appended as one batch; a response leaves when the partition's high watermark covers what it reflects.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from isthmus_model.clocks import Clocks, WallMs
+from isthmus_wire.errors import CorruptBatch, ErrorCode
+from isthmus_wire.markers import ProducerId, build_marker, marker_of
+from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, iterate_records
+
+from isthmus_broker.core.coordinator.result import Note, RequestContext
+from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime
+from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+LOAD_SLICE: Final = 2_000
+"""Records replayed before the loop serves somebody else."""
+
+_LEVELS: Final = {"loaded": logging.DEBUG}
+
+V = TypeVar("V")
+Respond = Callable[[object], None]
+
+
+@dataclass(slots=True)
+class _HostedShard(Generic[V]):
+    """A runtime and the partition under it."""
+
+    partition: Partition
+    runtime: Runtime[V]
+    loading: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    driving: bool = False
+    on_high_watermark: Callable[[], None] | None = None
+
+
+class CoordinatorHost(Generic[V]):
+    """Runtimes by partition of one topic. `V` is what its shards see of the cluster's metadata."""
+
+    def __init__(
+        self,
+        topic: str,
+        new_runtime: Callable[[V], Runtime[V]],
+        view: V,
+        clocks: Clocks,
+        topic_partitions: Callable[[], int],
+    ) -> None:
+        """`topic_partitions` is the topic's partition count, or the one it will be created with."""
+        self.topic = topic
+        self.topic_partitions = topic_partitions
+        self._new_runtime = new_runtime
+        self._view = view
+        self._clocks = clocks
+        self._shards: dict[int, _HostedShard[V]] = {}
+        self._responders: dict[int, Respond] = {}
+        self._next_token = 0
+
+    # -- requests ------------------------------------------------------------------------------------------------------------
+
+    def partitions(self) -> Iterable[int]:
+        """The partitions whose shards live on this node."""
+        return sorted(self._shards)
+
+    def submit(self, partition: int, request: object, context: RequestContext, respond: Respond) -> bool:
+        """Give a request to a shard, which responds now or later; False when this node does not lead the partition."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            return False
+        self._next_token += 1
+        self._responders[self._next_token] = respond
+        shard.runtime.submit(self._next_token, request, context, self._clocks.now())
+        self._drive(shard)
+        return True
+
+    # -- leadership and metadata ---------------------------------------------------------------------------------------------
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Load or unload the partition's shard when its leader or leader epoch changed."""
+        shard = self._shards.get(partition.index)
+        if shard is not None and partition.is_led_here and shard.runtime.epoch == partition.leadership.leader_epoch:
+            return
+        self.unload(partition)
+        if partition.is_led_here and partition.log is not None:
+            runtime = self._new_runtime(self._view)
+            runtime.load_begin(partition.leadership.leader_epoch)
+            shard = self._shards[partition.index] = _HostedShard(partition, runtime)
+            shard.on_high_watermark = partial(self._high_watermark_moved, shard)
+            partition.watch(shard.on_high_watermark)
+            shard.loading = asyncio.get_running_loop().create_task(self._load(shard, partition.log))
+
+    def unload(self, partition: Partition) -> None:
+        """End the partition's shard, if there is one: this node no longer leads it."""
+        shard = self._shards.pop(partition.index, None)
+        if shard is None:
+            return
+        if shard.on_high_watermark is not None:
+            partition.unwatch(shard.on_high_watermark)
+        if shard.loading is not None:
+            shard.loading.cancel()
+        if shard.timer is not None:
+            shard.timer.cancel()
+        shard.runtime.unload(self._clocks.now())
+        self._drive(shard)
+
+    def stop(self) -> None:
+        """Unload all shards; the next leaders load them from their logs."""
+        for shard in list(self._shards.values()):
+            self.unload(shard.partition)
+
+    def metadata_changed(self, view: V) -> None:
+        """Give the shards a new view of the metadata."""
+        self._view = view
+        for shard in list(self._shards.values()):
+            shard.runtime.metadata(view, self._clocks.now())
+            self._drive(shard)
+
+    # -- loading -------------------------------------------------------------------------------------------------------------
+
+    async def _load(self, shard: _HostedShard[V], log: Log) -> None:
+        partition, runtime = shard.partition, shard.runtime
+        try:
+            loaded = await self._replay(runtime, log)
+        except (DiskFailure, CorruptBatch):
+            logger.exception("coordinator of %s-%d cannot be loaded", partition.topic, partition.index)
+            self.unload(partition)
+            return
+        shard.loading = None
+        runtime.committed(log.high_watermark, self._clocks.now())
+        runtime.load_end(self._clocks.now())
+        if loaded:
+            logger.info("loaded %d records of %s-%d", loaded, partition.topic, partition.index)
+        self._drive(shard)
+
+    async def _replay(self, runtime: Runtime[V], log: Log) -> int:
+        """Give the log's records and transaction markers to the shard; returns how many there were."""
+        loaded = 0
+        for segment, (position, header) in log.placed_batches(log.log_start_offset):
+            producer = ProducerId(header.producer_id, header.producer_epoch) if header.is_transactional else None
+            for record in iterate_records(segment.read(position, header.size)):
+                if header.is_control:
+                    marker = marker_of(header, record)
+                    if marker is not None:
+                        runtime.load_marker(record.offset, marker, self._clocks.now())
+                elif record.key is not None:
+                    runtime.load(record.offset, record.key, record.value, producer, self._clocks.now())
+                loaded += 1
+                if loaded % LOAD_SLICE == 0:
+                    await asyncio.sleep(0)
+        return loaded
+
+    # -- driving -------------------------------------------------------------------------------------------------------------
+
+    def _high_watermark_moved(self, shard: _HostedShard[V]) -> None:
+        if shard.partition.log is not None:
+            shard.runtime.committed(shard.partition.log.high_watermark, self._clocks.now())
+            self._drive(shard)
+
+    def _drive(self, shard: _HostedShard[V]) -> None:
+        """Append, report and respond until the runtime has nothing more, then set its timer."""
+        if shard.driving:
+            return
+        shard.driving = True
+        try:
+            while ready := shard.runtime.take():
+                for note in ready.notes:
+                    self._log(note)
+                for append in ready.appends:
+                    self._append(shard, append)
+                for token, response in ready.replies:
+                    self._responders.pop(token)(response)
+        finally:
+            shard.driving = False
+        self._set_timer(shard)
+
+    def _log(self, note: Note) -> None:
+        level = _LEVELS.get(note.event, logging.INFO)
+        logger.log(level, "%s: %s: %s %s", self.topic, note.subject, note.event, note.detail)
+
+    def _append(self, shard: _HostedShard[V], append: BatchAppend) -> None:
+        now, partition = self._clocks.now(), shard.partition
+        error = partition.refuses()
+        if error is None and partition.log is not None:
+            batch = _batch_of(append, now.wall)
+            if len(batch) > partition.log.config.max_message_bytes:
+                error = ErrorCode.message_too_large
+            else:
+                try:
+                    last_offset = partition.append(batch, now.monotonic)
+                except DiskFailure:
+                    error = ErrorCode.kafka_storage_error
+                else:
+                    shard.runtime.appended(append.seq, last_offset, now)
+                    shard.runtime.committed(partition.log.high_watermark, now)
+                    return
+        shard.runtime.append_failed(append.seq, error or ErrorCode.kafka_storage_error, now)
+
+    def _set_timer(self, shard: _HostedShard[V]) -> None:
+        if shard.timer is not None:
+            shard.timer.cancel()
+            shard.timer = None
+        deadline = shard.runtime.deadline()
+        if deadline is not None and self._shards.get(shard.partition.index) is shard:
+            delay = max(deadline - self._clocks.monotonic(), 0) / 1000
+            shard.timer = asyncio.get_running_loop().call_later(delay, self._tick, shard)
+
+    def _tick(self, shard: _HostedShard[V]) -> None:
+        shard.timer = None
+        shard.runtime.tick(self._clocks.now())
+        self._drive(shard)
+
+
+def _batch_of(append: BatchAppend, timestamp: WallMs) -> bytearray:
+    if append.marker is not None:
+        return bytearray(build_marker(append.marker, timestamp))
+    records = [NewRecord(key, value, timestamp) for key, value in append.records]
+    if append.producer is None:
+        return bytearray(build_batch(records))
+    producer_id, epoch = append.producer  # the sequence is of no use, and Kafka writes 0
+    return bytearray(
+        build_batch(
+            records, attributes=TRANSACTIONAL_BIT, producer_id=producer_id, producer_epoch=epoch, base_sequence=0
+        )
+    )
