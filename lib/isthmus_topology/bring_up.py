@@ -16,9 +16,9 @@ from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_topology.description import Cluster
+from isthmus_topology.plan import ServicePlan
 from isthmus_topology.processes import WAN, Site, await_ready, start, start_node, start_service, stop
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.service_plan import ServicePlan
 from isthmus_topology.wiring import make_links, register
 
 READY_SECONDS: Final = 120.0

@@ -15,9 +15,9 @@ from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.endpoints import parse_bootstrap
 
+from isthmus_topology.plan import ServicePlan
 from isthmus_topology.processes import Site
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.service_plan import ServicePlan
 from isthmus_topology.wan.control import ask
 
 ANSWER_SECONDS: Final = 5.0

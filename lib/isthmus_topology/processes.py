@@ -16,9 +16,9 @@ from typing import Any, Final
 from isthmus_client.clock import monotonic_ms
 
 from isthmus_topology.description import Topology, read_topology
-from isthmus_topology.plan import NodePlan, Plan, make_plan
+from isthmus_topology.plan import NodePlan, Plan, ServicePlan
+from isthmus_topology.planner import make_plan
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.service_plan import ServicePlan
 
 STATE_FILE: Final = "state.json"
 WAN: Final = "wan"

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from isthmus_topology.plan import HOST, Plan, ServicePlan
 from isthmus_topology.services import Balancer, ControlPlane, Linker, Load, Mirror
 
-if TYPE_CHECKING:
-    from isthmus_topology.plan import Plan
-
-HOST: Final = "127.0.0.1"
 API: Final = "api"
 _MIRROR_FILE: Final = "mm2.properties"
-
-
-@dataclass(frozen=True, slots=True)
-class ServicePlan:
-    """One process that is no node."""
-
-    name: str
-    kind: str
-    region: str
-    command: tuple[str, ...]
-    http: str | None
-    """Where it tells metrics and health."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """What it reads from its directory, by file name."""
 
 
 def plan_services(plan: Plan, ports: Iterator[int], directory: Path) -> tuple[ServicePlan, ...]:

@@ -21,9 +21,9 @@ from isthmus_client.metadata import Topic
 from isthmus_client.metadata import TopicPartition as Place
 from isthmus_topology.bring_up import bring_up
 from isthmus_topology.description import read_topology
-from isthmus_topology.plan import Plan, make_plan
+from isthmus_topology.plan import HOST, Plan
+from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import Site, new_site
-from isthmus_topology.service_plan import HOST
 from isthmus_topology.wan.control import ask as ask_wan
 
 from tests.system.ledger import wait_until

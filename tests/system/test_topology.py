@@ -11,7 +11,7 @@ from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_topology.description import read_topology
-from isthmus_topology.plan import make_plan
+from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import open_site
 from isthmus_topology.wiring import ControlPlane
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from isthmus_topology.description import NodeGroup, Weather, read_topology
-from isthmus_topology.plan import make_plan
+from isthmus_topology.planner import make_plan
 from isthmus_topology.reading import TopologyRefused
 
 BUILT_IN = (files("isthmus_topology") / "built_in" / "stretched.toml").read_text()

@@ -1,11 +1,11 @@
-"""The door of a node: who connects waits here for room, is turned away, or makes others give way."""
+"""Connection limits of a node: a new connection waits for room, is refused, or displaces the ones that were idle for longest."""
 
 import asyncio
 import logging
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from isthmus_model.clocks import MonotonicClock
 
@@ -13,13 +13,31 @@ from isthmus_broker.core.config.definitions import BROKER_CONFIGS
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.connection_quota import UNLIMITED, ConnectionLimits, ConnectionQuota, ListenerLimits
 
-if TYPE_CHECKING:
-    from isthmus_broker.edge.transport.listener import Listener
-
 logger = logging.getLogger(__name__)
 
+C = TypeVar("C", bound="IdleConnection")
 REFUSALS_PER_LINE: Final = 1000
 """Connections turned away between two log lines about it."""
+
+
+class IdleConnection(Protocol):
+    """A connection, as far as it may be displaced."""
+
+    active_at: float
+
+
+class AdmittedListener(Protocol[C]):
+    """A listener whose connections are counted."""
+
+    listener_name: str
+
+    def open(self) -> list[C]:
+        """The connections that are open."""
+        ...
+
+    def drop(self, connection: C, reason: str) -> None:
+        """Close one of them and give its place to another."""
+        ...
 
 
 class Admission:
@@ -28,12 +46,12 @@ class Admission:
     def __init__(self, limits: ConnectionLimits, clock: MonotonicClock, protected: str | None = None) -> None:
         self._quota = ConnectionQuota(limits, protected)
         self._clock = clock
-        self._listeners: list[Listener] = []
+        self._listeners: list[AdmittedListener[Any]] = []
         self._changed = asyncio.Event()
         self._refused = 0
 
-    def watch(self, listener: "Listener") -> None:
-        """Its connections may have to give way."""
+    def watch(self, listener: AdmittedListener[C]) -> None:
+        """Count the connections of a listener, and displace idle ones where the limit is reached."""
         self._listeners.append(listener)
 
     def change(self, limits: ConnectionLimits) -> None:
