@@ -145,9 +145,13 @@ class ActiveController(Endpoint):
         self.run(lambda image: operation.perform(image, request, self._decision_context()), reply)
 
     def _decision_context(self) -> DecisionContext:
-        now = self.clock()
+        now = self.now()
         return DecisionContext.of(
-            self.quorum.context, wall_ms=now, monotonic_ms=now, sessions=self.sessions, next_offset=self.log_end
+            self.quorum.context,
+            wall_ms=now.wall,
+            monotonic_ms=now.monotonic,
+            sessions=self.sessions,
+            next_offset=self.log_end,
         )
 
     def fence_dead(self, broker_id: int, epoch: int) -> None:

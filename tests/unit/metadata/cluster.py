@@ -25,6 +25,7 @@ from isthmus_broker.core.metadata.schema import (
 )
 from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.requests.table import operation_of
+from isthmus_model.clocks import MonotonicMs, WallMs
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
@@ -59,7 +60,7 @@ class Cluster:
         self.append(activation_records(self.image, self.context, in_transaction=False))
         if not elr:
             self.image_with_features({"eligible.leader.replicas.version": 0})
-        self.sessions = Sessions(self.image, SESSION_MS, 0)
+        self.sessions = Sessions(self.image, SESSION_MS, MonotonicMs(0))
         for broker_id in brokers:
             self.add_broker(broker_id)
 
@@ -95,7 +96,7 @@ class Cluster:
             log_dirs=(directory(broker_id),),
         )
         self.append([record])
-        self.sessions.touch(broker_id, epoch, epoch, 0)
+        self.sessions.touch(broker_id, epoch, epoch, MonotonicMs(0))
 
     def ask(self, request: Any) -> Any:
         """The answer to a request, whose records are replayed."""
@@ -108,7 +109,11 @@ class Cluster:
     def decide(self, request: Any, now_ms: int = 0) -> Result[Any]:
         """The decision alone, at this time of both clocks."""
         context = DecisionContext.of(
-            self.context, wall_ms=now_ms, monotonic_ms=now_ms, sessions=self.sessions, next_offset=self.next_offset
+            self.context,
+            wall_ms=WallMs(now_ms),
+            monotonic_ms=MonotonicMs(now_ms),
+            sessions=self.sessions,
+            next_offset=self.next_offset,
         )
         operation = operation_of(request.__api_key__)
         assert isinstance(operation, ControllerOperation)

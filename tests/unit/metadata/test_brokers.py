@@ -14,6 +14,7 @@ from isthmus_broker.core.metadata.schema import (
     PartitionChangeRecord,
 )
 from isthmus_broker.core.metadata.sessions import Sessions
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
@@ -159,9 +160,9 @@ def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
     cluster.put_topic("a", (1, 2))
     heartbeat(cluster, 2, now_ms=5_000)
     assert cluster.sessions.deadline() == SESSION_MS
-    quiet = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, SESSION_MS - 1)
+    quiet = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS - 1))
     assert quiet.records == ()
-    result = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, SESSION_MS)
+    result = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS))
     assert [type(record) for record in result.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
     cluster.append(result.records)
     assert cluster.image.brokers[1].fenced
@@ -172,7 +173,7 @@ def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
 def test_a_broker_that_was_let_go_may_come_back_at_once() -> None:
     cluster = Cluster((1, 2))
     assert heartbeat(cluster, 1, want_shut_down=True).should_shut_down
-    assert not cluster.sessions.is_valid(1, cluster.image.brokers[1].broker_epoch, 0)
+    assert not cluster.sessions.is_valid(1, cluster.image.brokers[1].broker_epoch, MonotonicMs(0))
     again = cluster.ask_for_broker(registration(1, incarnation_id=UUID(int=99)))
     assert again.error_code is ErrorCode.none
 
@@ -183,10 +184,10 @@ def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
     epoch = cluster.image.brokers[1].broker_epoch
     for broker, stale in ((1, epoch + 1), (7, epoch)):
         assert fence_dead_broker(cluster.image, cluster.context, cluster.sessions, broker, stale).records == ()
-    assert cluster.sessions.is_valid(1, epoch, 0)
+    assert cluster.sessions.is_valid(1, epoch, MonotonicMs(0))
     result = fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch)
     cluster.append(result.records)
-    assert not cluster.sessions.is_valid(1, epoch, 0)
+    assert not cluster.sessions.is_valid(1, epoch, MonotonicMs(0))
     assert cluster.image.brokers[1].fenced
     assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
     assert fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch).records == ()
@@ -195,16 +196,16 @@ def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
 def test_sessions_that_ran_out_are_not_watched_any_more() -> None:
     cluster = Cluster((1, 2))
     heartbeat(cluster, 2, now_ms=5_000)
-    cluster.sessions.forget_silent(SESSION_MS)
+    cluster.sessions.forget_silent(MonotonicMs(SESSION_MS))
     assert cluster.sessions.deadline() == 5_000 + SESSION_MS
-    assert cluster.sessions.expired(cluster.image, SESSION_MS) == [1]
+    assert cluster.sessions.expired(cluster.image, MonotonicMs(SESSION_MS)) == [1]
 
 
 def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
     cluster = Cluster((1, 2))
-    sessions = Sessions(cluster.image, SESSION_MS, 50_000)
-    assert sessions.expired(cluster.image, 50_000 + SESSION_MS - 1) == []
-    assert sessions.expired(cluster.image, 50_000 + SESSION_MS) == [1, 2]
+    sessions = Sessions(cluster.image, SESSION_MS, MonotonicMs(50_000))
+    assert sessions.expired(cluster.image, MonotonicMs(50_000 + SESSION_MS - 1)) == []
+    assert sessions.expired(cluster.image, MonotonicMs(50_000 + SESSION_MS)) == [1, 2]
 
 
 def test_a_broker_that_leads_stops_when_others_have_taken_over() -> None:

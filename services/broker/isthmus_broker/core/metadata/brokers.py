@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -103,7 +104,7 @@ def _check_registration(
     request: BrokerRegistrationRequest,
     context: ControllerContext,
     sessions: Sessions,
-    now_ms: int,
+    now_ms: MonotonicMs,
 ) -> None:
     if request.cluster_id != context.cluster_id:
         why = f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
@@ -311,7 +312,7 @@ def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) 
 
 
 def fence_silent_brokers(
-    image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: int
+    image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: MonotonicMs
 ) -> Result[None]:
     """Fences the first broker whose session ran out; called again until nothing is left to do."""
     for broker_id in sessions.expired(image, now_ms)[:1]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.clocks import WallMs
 from isthmus_model.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -157,7 +158,7 @@ def _mirror(image: ClusterImage, topic: str) -> Mirror:
 
 
 def _altered(
-    image: ClusterImage, mirror: Mirror, action: MirrorAction, request: AlterMirrorsRequest, now_ms: int
+    image: ClusterImage, mirror: Mirror, action: MirrorAction, request: AlterMirrorsRequest, now_ms: WallMs
 ) -> list[MetadataRecord]:
     target = after(mirror.state, action)
     if target is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.extensions.mirrors import MirrorState
 
 from isthmus_broker.core.links.stop import Stop
@@ -20,7 +21,7 @@ from isthmus_broker.core.metadata.schema import MetadataRecord
 EPOCH_MARGIN: Final = 10
 
 
-def stopped(image: ClusterImage, mirror: Mirror, now_ms: int) -> list[MetadataRecord]:
+def stopped(image: ClusterImage, mirror: Mirror, now_ms: WallMs) -> list[MetadataRecord]:
     """The records that stop it."""
     partitions = image.topics.by_id[mirror.topic_id].partitions
     epoch = max(partition.leader_epoch for partition in partitions.values()) + EPOCH_MARGIN

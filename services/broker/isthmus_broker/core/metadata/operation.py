@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs, WallMs
+
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
 from isthmus_broker.core.metadata.sessions import Sessions
@@ -19,14 +21,20 @@ from isthmus_broker.core.metadata.sessions import Sessions
 class DecisionContext(ControllerContext):
     """What a single decision needs besides the controller's settings: both clocks, the brokers' sessions, and where the log ends."""
 
-    wall_ms: int
-    monotonic_ms: int
+    wall_ms: WallMs
+    monotonic_ms: MonotonicMs
     sessions: Sessions
     next_offset: int
 
     @classmethod
     def of(
-        cls, context: ControllerContext, *, wall_ms: int, monotonic_ms: int, sessions: Sessions, next_offset: int
+        cls,
+        context: ControllerContext,
+        *,
+        wall_ms: WallMs,
+        monotonic_ms: MonotonicMs,
+        sessions: Sessions,
+        next_offset: int,
     ) -> DecisionContext:
         """The controller's context with the facts of this moment."""
         return cls(
