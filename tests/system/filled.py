@@ -16,9 +16,9 @@ from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_client.clock import CLOCKS, monotonic_ms, wall_ms
-from isthmus_wire.records import NewRecord, build_batch, header_at
+from isthmus_wire.records import NewRecord, build_batch
 
-from tests.edge.storage.logs import NoFailures
+from tests.edge.storage.logs import NoFailures, append_batch
 from tests.node import Node
 
 BATCH_BYTES: Final = 64 * 1024
@@ -48,7 +48,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     for (name, _), log in logs.logs.items():
         while name == topic and log.size < partition_bytes:
             fresh = bytearray(batch)
-            log.append_as_leader(fresh, header_at(fresh), 0, monotonic_ms())
+            append_batch(log, fresh, 0, monotonic_ms())
         log.high_watermark = log.end_offset
     logs.close(directory.last_broker_epoch)
     return sum(log.size for log in logs.logs.values())

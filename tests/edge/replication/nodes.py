@@ -7,14 +7,14 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
-from isthmus_broker.core.replica.follower import AskOffsets, Step
+from isthmus_broker.core.replica.consumer_reader import ReadRules
+from isthmus_broker.core.replica.follower import LookUpOffsets, Step
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_broker.core.replica.replica_reader import ReplicaReader
+from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import ReadRules
-from isthmus_broker.edge.replication.replica_reader import ReplicaReader
-from isthmus_broker.edge.replication.throttles import Throttles
-from isthmus_client.clock import monotonic_ms
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_wire.records import NewRecord, build_batch
@@ -84,15 +84,15 @@ def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
     role, log = follower.follower, follower.log
     assert role is not None
     assert log is not None
-    asked = role.wanted(log, now_ms)
+    asked = role.next_fetch(log, now_ms)
     assert asked is not None
     answer = ask(leader, FetchPartition(0, asked.offset, 1_000_000, *asked[1:]), now_ms)
     records = [chunk.take(len(chunk)) for chunk in answer.records or ()]
-    step = role.answered(asked, answer, log, now_ms)
-    if isinstance(step, AskOffsets):
+    step = role.handle_response(asked, answer, log, now_ms)
+    if isinstance(step, LookUpOffsets):
         assert leader.log is not None
-        step = role.offsets(leader.log.log_start_offset, leader.log.end_offset, log, now_ms)
-    follower.follow(step, records, MonotonicMs(now_ms))
+        step = role.handle_offsets(leader.log.log_start_offset, leader.log.end_offset, log, now_ms)
+    follower.change_log(step, records, MonotonicMs(now_ms))
     return step
 
 
@@ -107,8 +107,8 @@ def ask(
     leader: Partition, wanted: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
 ) -> FetchedPartition:
     """What the leader answers node 2."""
-    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config(), monotonic_ms), is_incremental=False)
-    found = reader.read([("t", wanted)], lambda _topic, _index: leader, MonotonicMs(now_ms))
-    reader.told(found)
-    ((_, answer),) = found.answers
-    return answer
+    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), read_log, is_incremental=False)
+    result = reader.read([("t", wanted)], lambda _topic, _index: leader, MonotonicMs(now_ms), is_new=True)
+    reader.record_watermarks_sent(result)
+    ((_, fetched),) = result.responses
+    return fetched

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isthmus_broker.edge.replication.append_after import append_after
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import NO_BATCH, Following
@@ -28,8 +27,8 @@ def ours(sequence: int, *values: bytes, **fields: Any) -> bytes:
     return bytes(batch(*values, **{"producer_id": OURS, "producer_epoch": 0, "base_sequence": sequence, **fields}))
 
 
-def told(part: Partition, after: tuple[int, int], *sent: bytes) -> ErrorCode:
-    refusal = append_after(part, Following(0, *after, (memoryview(bytearray(b"".join(sent))),)), at(NOW))
+def append(part: Partition, after: tuple[int, int], *sent: bytes) -> ErrorCode:
+    refusal = part.append_after(Following(0, *after, (memoryview(bytearray(b"".join(sent))),)), at(NOW))
     return ErrorCode.none if refusal is None else refusal.error
 
 
@@ -46,8 +45,8 @@ def end(part: Partition) -> tuple[int, int]:
 
 def test_several_batches_at_once_get_their_offsets_and_the_leaders_epoch(tmp_path: Path) -> None:
     part = alone(tmp_path)
-    assert told(part, (0, NO_BATCH), ours(0, b"a", b"b"), ours(2, b"c")) is ErrorCode.none
-    assert told(part, end(part), ours(3, b"d")) is ErrorCode.none
+    assert append(part, (0, NO_BATCH), ours(0, b"a", b"b"), ours(2, b"c")) is ErrorCode.none
+    assert append(part, end(part), ours(3, b"d")) is ErrorCode.none
     assert [(h.base_offset, h.leader_epoch, h.record_count) for h in headers(part)] == [(0, 4, 2), (2, 4, 1), (3, 4, 1)]
     assert offsets(part) == (0, 4, 4)
     assert (part.records_in, part.bytes_in) == (4, len(stored(part)))
@@ -55,13 +54,13 @@ def test_several_batches_at_once_get_their_offsets_and_the_leaders_epoch(tmp_pat
 
 def test_another_batch_of_the_same_length_at_the_end_is_noticed(tmp_path: Path) -> None:
     part, other = alone(tmp_path / "one"), alone(tmp_path / "other")
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
-    assert told(other, (0, NO_BATCH), ours(0, b"z")) is ErrorCode.none
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
+    assert append(other, (0, NO_BATCH), ours(0, b"z")) is ErrorCode.none
     assert end(part)[0] == end(other)[0]
     before = stored(part)
-    assert told(part, end(other), ours(1, b"b")) is ErrorCode.offset_out_of_range
-    assert told(part, (1, NO_BATCH), ours(1, b"b")) is ErrorCode.offset_out_of_range
-    assert told(part, (0, end(part)[1]), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert append(part, end(other), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert append(part, (1, NO_BATCH), ours(1, b"b")) is ErrorCode.offset_out_of_range
+    assert append(part, (0, end(part)[1]), ours(1, b"b")) is ErrorCode.offset_out_of_range
     assert stored(part) == before
 
 
@@ -81,9 +80,9 @@ def test_another_batch_of_the_same_length_at_the_end_is_noticed(tmp_path: Path) 
 )
 def test_one_bad_batch_keeps_all_out(tmp_path: Path, sent: tuple[bytes, ...], error: ErrorCode) -> None:
     part = alone(tmp_path, max_message_bytes=1_000)
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
     before = stored(part)
-    assert told(part, end(part), *sent) is error
+    assert append(part, end(part), *sent) is error
     assert stored(part) == before
 
 
@@ -92,7 +91,7 @@ def test_a_log_without_records_has_no_batch_to_follow(tmp_path: Path) -> None:
     produce(part, b"a", b"b")
     assert part.log is not None
     part.log.raise_start(2)
-    assert told(part, (2, NO_BATCH), ours(0, b"c")) is ErrorCode.none
+    assert append(part, (2, NO_BATCH), ours(0, b"c")) is ErrorCode.none
 
 
 @pytest.mark.parametrize(
@@ -101,20 +100,20 @@ def test_a_log_without_records_has_no_batch_to_follow(tmp_path: Path) -> None:
     ids=lambda given: next(iter(given)),
 )
 def test_a_topic_that_changes_batches_says_so(tmp_path: Path, settings: dict[str, str]) -> None:
-    assert told(alone(tmp_path, **settings), (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
+    assert append(alone(tmp_path, **settings), (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
 
 
 def test_mirror_topics_are_their_links_alone(tmp_path: Path) -> None:
     part = alone(tmp_path)
     part.mirror = COPYING
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
     part.mirror = STOPPED
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
 
 
 def test_a_follower_and_a_leader_without_its_replicas_take_nothing(tmp_path: Path) -> None:
     part = partition(tmp_path, 1)
     become(part, leadership(2, 4))
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_leader_or_follower
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_leader_or_follower
     become(part, leadership(1, 5, (1,)), min_isr=2)
-    assert told(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_enough_replicas
+    assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_enough_replicas

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.links.stop import Stop
+from isthmus_broker.core.replica.mirror_progress import mirror_progress
 from isthmus_broker.core.replica.mirror_source import MirrorRole
-from isthmus_broker.edge.replication.append_mirrored import append_mirrored, progress_of
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -40,7 +40,7 @@ def from_source(base: int, *values: bytes, epoch: int = 2, **fields: Any) -> byt
     return build_batch(records, base_offset=base, leader_epoch=epoch, **fields)
 
 
-def told(part: Partition, expected: int, records: bytes | None, **given: Any) -> ErrorCode:
+def append(part: Partition, expected: int, records: bytes | None, **given: Any) -> ErrorCode:
     fields: dict[str, Any] = {
         "start_offset": -1,
         "source_leader_epoch": 2,
@@ -50,7 +50,7 @@ def told(part: Partition, expected: int, records: bytes | None, **given: Any) ->
     }
     link_id = fields.pop("link_id")
     asked = PartitionAppend(partition=0, expected_end_offset=expected, records=records, **fields)
-    refusal = append_mirrored(part, link_id, asked, MonotonicMs(NOW))
+    refusal = part.append_mirrored(link_id, asked, MonotonicMs(NOW))
     return ErrorCode.none if refusal is None else refusal.error
 
 
@@ -88,7 +88,7 @@ def epochs(part: Partition) -> Sequence[tuple[int, int]]:
 def test_batches_are_stored_as_they_came_with_the_sources_epochs(tmp_path: Path) -> None:
     part = alone(tmp_path)
     data = from_source(0, b"a", b"b", compression=4) + from_source(7, b"c", epoch=3)
-    assert told(part, 0, data) is ErrorCode.none
+    assert append(part, 0, data) is ErrorCode.none
     assert stored(part) == data
     assert offsets(part) == (0, 8, 8)
     assert epochs(part) == [(2, 0), (3, 7)]
@@ -97,7 +97,7 @@ def test_batches_are_stored_as_they_came_with_the_sources_epochs(tmp_path: Path)
 def test_a_follower_has_the_same_bytes_and_epochs(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
     data = from_source(0, b"a") + from_source(5, b"b", epoch=4)
-    assert told(one, 0, data) is ErrorCode.none
+    assert append(one, 0, data) is ErrorCode.none
     catch_up(one, two)
     assert stored(two) == data
     assert epochs(two) == epochs(one) == [(2, 0), (4, 5)]
@@ -106,10 +106,10 @@ def test_a_follower_has_the_same_bytes_and_epochs(tmp_path: Path) -> None:
 
 def test_an_append_names_the_end(tmp_path: Path) -> None:
     part = alone(tmp_path)
-    assert told(part, 1, from_source(1, b"a")) is ErrorCode.offset_out_of_range
-    assert told(part, 0, from_source(0, b"a")) is ErrorCode.none
-    assert told(part, 0, from_source(0, b"a")) is ErrorCode.offset_out_of_range
-    assert told(part, 1, from_source(0, b"a")) is ErrorCode.invalid_record
+    assert append(part, 1, from_source(1, b"a")) is ErrorCode.offset_out_of_range
+    assert append(part, 0, from_source(0, b"a")) is ErrorCode.none
+    assert append(part, 0, from_source(0, b"a")) is ErrorCode.offset_out_of_range
+    assert append(part, 1, from_source(0, b"a")) is ErrorCode.invalid_record
     assert offsets(part) == (0, 1, 1)
 
 
@@ -130,21 +130,21 @@ def test_an_append_names_the_end(tmp_path: Path) -> None:
 def test_who_may_append(tmp_path: Path, role: MirrorRole | None, given: dict[str, Any], error: ErrorCode) -> None:
     part = alone(tmp_path)
     part.mirror = role
-    assert told(part, 0, from_source(0, b"a"), **given) is error
+    assert append(part, 0, from_source(0, b"a"), **given) is error
 
 
 def test_only_the_leader_appends_and_only_while_enough_are_in_sync(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
-    assert told(two, 0, from_source(0, b"a")) is ErrorCode.not_leader_or_follower
+    assert append(two, 0, from_source(0, b"a")) is ErrorCode.not_leader_or_follower
     become(one, leadership(1, 5, (1,)), min_isr=2)
-    assert told(one, 0, from_source(0, b"a")) is ErrorCode.not_enough_replicas
+    assert append(one, 0, from_source(0, b"a")) is ErrorCode.not_enough_replicas
     assert offsets(one) == (0, 0, 0)
 
 
 def test_an_empty_log_begins_where_the_source_does_and_so_does_its_follower(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
-    assert told(one, 0, from_source(40, b"a"), start_offset=40) is ErrorCode.none
-    assert told(one, 41, from_source(41, b"b"), start_offset=90) is ErrorCode.none  # not empty any more
+    assert append(one, 0, from_source(40, b"a"), start_offset=40) is ErrorCode.none
+    assert append(one, 41, from_source(41, b"b"), start_offset=90) is ErrorCode.none  # not empty any more
     catch_up(one, two)
     assert offsets(two) == (40, 42, 42)
     assert epochs(two) == [(2, 40)]
@@ -153,19 +153,19 @@ def test_an_empty_log_begins_where_the_source_does_and_so_does_its_follower(tmp_
 def test_a_copy_that_begins_inside_a_batch_has_the_whole_batch(tmp_path: Path) -> None:
     part = alone(tmp_path)
     data = from_source(40, b"a", b"b", b"c")
-    assert told(part, 0, data, start_offset=41) is ErrorCode.none
+    assert append(part, 0, data, start_offset=41) is ErrorCode.none
     assert part.log is not None
     assert (offsets(part), part.log.read(41, 1_000, 43, at_least_one=True).records()) == ((41, 43, 43), data)
 
 
 def test_a_new_leader_goes_on_in_the_sources_history(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
-    told(one, 0, from_source(0, b"a"))
+    append(one, 0, from_source(0, b"a"))
     catch_up(one, two)
-    told(one, 1, from_source(1, b"b") + from_source(2, b"c"))
+    append(one, 1, from_source(1, b"b") + from_source(2, b"c"))
     become(two, leadership(2, 5))
     become(one, leadership(2, 5))
-    assert told(two, 1, from_source(1, b"b")) is ErrorCode.none
+    assert append(two, 1, from_source(1, b"b")) is ErrorCode.none
     for _ in range(3):
         fetch_as_one(two, one)
     assert stored(one) == stored(two)
@@ -175,7 +175,7 @@ def test_a_new_leader_goes_on_in_the_sources_history(tmp_path: Path) -> None:
 
 def test_clients_write_only_after_the_source_is_left_and_then_in_an_epoch_of_their_own(tmp_path: Path) -> None:
     part = alone(tmp_path)
-    told(part, 0, from_source(0, b"a"))
+    append(part, 0, from_source(0, b"a"))
     refused = part.produce(batch(b"x"), 12, -1, at(NOW))
     assert ErrorCode(refused.error_code) is ErrorCode.policy_violation
     assert refused.error_message == "Topic t is a mirror topic of link 'west': it is read-only until it is promoted."
@@ -195,7 +195,7 @@ def test_transactions_that_the_source_left_open_are_aborted_once(tmp_path: Path)
     committed = build_control_batch(
         1, bytes(6), timestamp=NOW, base_offset=2, leader_epoch=2, producer_id=8, producer_epoch=3
     )
-    assert told(part, 0, open_transaction(0, 7) + open_transaction(1, 8) + committed) is ErrorCode.none
+    assert append(part, 0, open_transaction(0, 7) + open_transaction(1, 8) + committed) is ErrorCode.none
     assert part.log is not None
     assert part.log.last_stable_offset == 0
     part.mirror = STOPPED
@@ -212,7 +212,7 @@ def test_transactions_that_the_source_left_open_are_aborted_once(tmp_path: Path)
 
 def test_a_successor_aborts_what_a_lost_leader_was_to_abort(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
-    told(one, 0, open_transaction(0, 7))
+    append(one, 0, open_transaction(0, 7))
     catch_up(one, two)
     two.mirror = STOPPED
     become(two, leadership(2, 15, (2,)))
@@ -239,7 +239,7 @@ def test_a_start_after_a_crash_keeps_gaps_markers_and_epochs(tmp_path: Path) -> 
     part = alone(tmp_path, is_mirrored=True)
     emptied = bytearray(build_control_batch(0, bytes(6), timestamp=NOW, base_offset=30, leader_epoch=2, producer_id=5))
     data = from_source(3, b"a") + open_transaction(20, 7) + bytes(emptied)
-    told(part, 0, data)
+    append(part, 0, data)
     assert part.log is not None
     log, recovered = reopened(part.log, clean=False)
     assert (recovered.bytes_cut, log.end_offset, log.epochs.entries) == (0, 31, [(2, 3)])
@@ -248,19 +248,19 @@ def test_a_start_after_a_crash_keeps_gaps_markers_and_epochs(tmp_path: Path) -> 
 
 def test_a_leader_tells_how_far_the_copy_is(tmp_path: Path) -> None:
     part = alone(tmp_path)
-    unknown = progress_of(part, 0, MonotonicMs(NOW))
+    unknown = mirror_progress(part, 0, MonotonicMs(NOW))
     assert (unknown.source_high_watermark, unknown.last_heard_lag_ms, unknown.caught_up_lag_ms) == (-1, -1, -1)
-    told(part, 0, from_source(0, b"a"), source_high_watermark=3)
-    behind = progress_of(part, 0, MonotonicMs(NOW + 5))
+    append(part, 0, from_source(0, b"a"), source_high_watermark=3)
+    behind = mirror_progress(part, 0, MonotonicMs(NOW + 5))
     assert (behind.log_end_offset, behind.source_high_watermark, behind.last_epoch) == (1, 3, 2)
     assert (behind.last_heard_lag_ms, behind.caught_up_lag_ms, behind.leader_epoch) == (5, -1, 4)
-    told(part, 1, from_source(1, b"b", b"c"), source_high_watermark=3)
-    assert told(part, 3, None, source_high_watermark=3) is ErrorCode.none
-    level = progress_of(part, 0, MonotonicMs(NOW + 7))
+    append(part, 1, from_source(1, b"b", b"c"), source_high_watermark=3)
+    assert append(part, 3, None, source_high_watermark=3) is ErrorCode.none
+    level = mirror_progress(part, 0, MonotonicMs(NOW + 7))
     assert (level.high_watermark, level.last_heard_lag_ms, level.caught_up_lag_ms) == (3, 7, 7)
     part.mirror = None
-    assert progress_of(part, 0, MonotonicMs(NOW)).error_code is ErrorCode.invalid_request
+    assert mirror_progress(part, 0, MonotonicMs(NOW)).error_code is ErrorCode.invalid_request
     assert (
-        progress_of(ErrorCode.unknown_topic_or_partition, 0, MonotonicMs(NOW)).error_code
+        mirror_progress(ErrorCode.unknown_topic_or_partition, 0, MonotonicMs(NOW)).error_code
         is ErrorCode.unknown_topic_or_partition
     )

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isthmus_broker.core.replica.consumer_reader import ReadResult
 from isthmus_broker.core.replica.fetch_session import FetchSessions
-from isthmus_broker.edge.replication.follower_session import LOOK_AT_ALL_MS, FollowerSession, FollowerSessions
+from isthmus_broker.core.replica.follower_session import READ_ALL_MS, FollowerSession, FollowerSessions
+from isthmus_broker.core.replica.replica_reader import ReplicaReader
+from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import ReadResult
-from isthmus_broker.edge.replication.replica_reader import ReplicaReader
-from isthmus_broker.edge.replication.throttles import Throttles
-from isthmus_client.clock import monotonic_ms
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
@@ -51,20 +51,26 @@ class Leader:
         request = FetchRequest(0, 1, 1_000_000, topics, session_id=self.session_id, session_epoch=self.epoch)
         fetching = self.sessions.begin(request, by_id=False, now_ms=now_ms)
         assert not isinstance(fetching, ErrorCode)
-        followed = self.followers.of(2, "fetcher", fetching.session)
+        followed = self.followers.session_of(2, "fetcher", fetching.session)
         assert followed is not None
-        followed.begins(request.topics, [], MonotonicMs(now_ms))
+        followed.begin_fetch(request.topics, [], MonotonicMs(now_ms))
         self.followed = followed
-        return self.look(MonotonicMs(now_ms))
+        return self.look(now_ms, is_new=True)
 
-    def look(self, fetched_ms: MonotonicMs | None = None) -> ReadResult:
-        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config(), monotonic_ms), is_incremental=True)
-        found = reader.read(self.followed.wanted(), lambda _topic, index: self.parts[index], fetched_ms, self.followed)
-        reader.told(found)
-        return found
+    def look(self, now_ms: int = NOW, *, is_new: bool = False) -> ReadResult:
+        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
+        result = reader.read(
+            self.followed.marked(),
+            lambda _topic, index: self.parts[index],
+            MonotonicMs(now_ms),
+            self.followed,
+            is_new=is_new,
+        )
+        reader.record_watermarks_sent(result)
+        return result
 
     def marked(self) -> list[int]:
-        return sorted(part.partition for _, part in self.followed.wanted())
+        return sorted(part.partition for _, part in self.followed.marked())
 
     def is_caught_up(self, index: int, now_ms: int) -> bool:
         leader, log = self.parts[index].leader, self.parts[index].log
@@ -76,7 +82,7 @@ class Leader:
 @pytest.fixture
 def leader(tmp_path: Path) -> Leader:
     made = Leader(tmp_path)
-    for _ in range(3):  # the first looks at all, the second knows what the first was told
+    for _ in range(3):  # the first looks at all, the second knows what the first was response
         made.fetch()
     return made
 
@@ -85,7 +91,7 @@ def test_partitions_without_news_are_not_looked_at(leader: Leader) -> None:
     assert leader.marked() == []
     produce(leader.parts[1], b"a")
     assert leader.marked() == [1]
-    assert [answer.partition for _, answer in leader.look().answers] == [1]
+    assert [answer.partition for _, answer in leader.look().responses] == [1]
 
 
 def test_a_waiting_fetch_is_woken_by_every_append(leader: Leader) -> None:
@@ -96,11 +102,11 @@ def test_a_waiting_fetch_is_woken_by_every_append(leader: Leader) -> None:
     assert woken == [1, 1]
 
 
-def test_what_the_replica_names_is_looked_at_and_told_until_it_knows_all(leader: Leader) -> None:
+def test_a_partition_that_the_replica_names_is_read_until_it_has_everything(leader: Leader) -> None:
     produce(leader.parts[0], b"a")
     leader.fetch(leader.at(0, 0))
-    told = leader.fetch(leader.at(0, 1))  # the high watermark moves by this very fetch
-    assert [(answer.partition, answer.high_watermark) for _, answer in told.answers] == [(0, 1)]
+    response = leader.fetch(leader.at(0, 1))  # the high watermark moves by this very fetch
+    assert [(answer.partition, answer.high_watermark) for _, answer in response.responses] == [(0, 1)]
     assert leader.marked() == [0], "it may not have heard"
     leader.fetch()
     assert leader.marked() == []
@@ -118,7 +124,7 @@ def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_look_at(le
 
 
 def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it(leader: Leader) -> None:
-    leader.followed.begins([], [("t", 0)], MonotonicMs(NOW))
+    leader.followed.begin_fetch([], [("t", 0)], MonotonicMs(NOW))
     leader.fetch(now_ms=NOW + 1_000)
     progress = [part.leader.progress[2] for part in leader.parts.values() if part.leader is not None]
     assert [one.last_fetch_ms for one in progress] == [NOW, NOW + 1_000]
@@ -126,12 +132,12 @@ def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it
 
 
 def test_everything_is_looked_at_now_and_then(leader: Leader) -> None:
-    leader.fetch(now_ms=NOW + LOOK_AT_ALL_MS - 1)
+    leader.fetch(now_ms=NOW + READ_ALL_MS - 1)
     log = leader.parts[0].log
     assert log is not None
     log.raise_start(0)
     assert leader.marked() == []
-    leader.followed.begins([], [], MonotonicMs(NOW + LOOK_AT_ALL_MS))
+    leader.followed.begin_fetch([], [], MonotonicMs(NOW + READ_ALL_MS))
     assert leader.marked() == [0, 1]
 
 
@@ -148,25 +154,25 @@ def test_a_replica_that_is_to_come_into_the_isr_is_always_looked_at(leader: Lead
 def test_a_change_of_leaders_marks_the_partition(leader: Leader) -> None:
     become(leader.parts[0], leadership(2, 5))
     assert leader.marked() == [0]
-    assert [answer.error_code for _, answer in leader.look().answers] == [ErrorCode.fenced_leader_epoch.value]
+    assert [answer.error_code for _, answer in leader.look().responses] == [ErrorCode.fenced_leader_epoch.value]
     assert leader.marked() == [0], "the replica hears of it until it asks otherwise"
 
 
 def test_a_fetcher_that_connects_anew_takes_the_place_of_its_last_life(leader: Leader) -> None:
     old: Any = leader.followed
-    assert leader.followers.of(2, "fetcher", None) is None
+    assert leader.followers.session_of(2, "fetcher", None) is None
     produce(leader.parts[0], b"a")
-    assert old.wanted() == [], "nobody marks what is closed"
-    fresh = leader.followers.of(2, "fetcher", old.session)
+    assert old.marked() == [], "nobody marks what is closed"
+    fresh = leader.followers.session_of(2, "fetcher", old.session)
     assert isinstance(fresh, FollowerSession)
     assert fresh is not old
 
 
 def test_a_fetch_that_still_waits_is_given_up_for_the_fetchers_next() -> None:
-    """Its connection is gone without a word: its answer would count as news told, and the new session would never tell them."""
+    """Its connection is gone without a word: its answer would count as news response, and the new session would never tell them."""
     followers, given_up = FollowerSessions(), list[str]()
-    followers.waits(2, "fetcher", lambda: given_up.append("first"))
-    followers.waits(2, "another", lambda: given_up.append("another"))
-    followers.of(2, "fetcher", None)
-    followers.of(2, "fetcher", None)
+    followers.wait(2, "fetcher", lambda: given_up.append("first"))
+    followers.wait(2, "another", lambda: given_up.append("another"))
+    followers.session_of(2, "fetcher", None)
+    followers.session_of(2, "fetcher", None)
     assert given_up == ["first"]

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.near_replica import NearReplica
 from isthmus_broker.core.metadata.schema import BrokerEndpoint
+from isthmus_broker.core.replica.consumer_reader import ReadRules, read_partitions
+from isthmus_broker.core.replica.replica_reader import ReplicaReader
+from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.core.replica.uncommitted import Uncommitted
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
-from isthmus_broker.edge.replication.acks_all import Key, Uncommitted, wait_for_commit
+from isthmus_broker.edge.replication.acks_all import Key, wait_for_commit
 from isthmus_broker.edge.replication.isr_changes import IsrChanges
-from isthmus_broker.edge.replication.near_replica import NearReplica
+from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import ReadRules, read_partitions
-from isthmus_broker.edge.replication.replica_reader import ReplicaReader
-from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_client.clock import monotonic_ms
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -194,7 +196,9 @@ def test_a_refused_proposal_is_not_repeated_by_itself(tmp_path: Path) -> None:
 def read(part: Partition, offset: int, **rules: Any) -> Any:
     """What a consumer gets."""
     asked = ReadRules(1_000_000, read_committed=False, replica_id=-1, **rules)
-    ((_, answer),) = read_partitions([("t", FetchPartition(0, offset, 1_000))], asked, lambda _t, _i: part).answers
+    ((_, answer),) = read_partitions(
+        [("t", FetchPartition(0, offset, 1_000))], asked, lambda _t, _i: part, read_log
+    ).responses
     return answer
 
 
@@ -212,17 +216,17 @@ def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path
     assert read(two, 2, leader_only=False).error_code == ErrorCode.offset_out_of_range.value
 
 
-def test_a_high_watermark_that_moved_is_worth_an_answer_but_no_hurry_and_is_told_once(tmp_path: Path) -> None:
+def test_a_high_watermark_that_moved_is_worth_an_answer_but_no_hurry_and_is_sent_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
-    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config(), monotonic_ms), is_incremental=True)
+    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
     wanted = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
-    first = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW))
-    assert (first.is_urgent, first.news) == (False, [part])
-    assert [answer.high_watermark for _, answer in first.answers] == [1]
-    reader.told(first)
-    second = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW))
-    assert (second.answers, second.news) == ([], [])
+    first = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
+    assert (first.is_urgent, first.behind) == (False, [part])
+    assert [answer.high_watermark for _, answer in first.responses] == [1]
+    reader.record_watermarks_sent(first)
+    second = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
+    assert (second.responses, second.behind) == ([], [])
 
 
 @pytest.mark.parametrize(("isr", "records"), [((1,), False), ((1, 2), True)])
@@ -231,7 +235,7 @@ def test_a_throttle_holds_back_replicas_that_are_not_in_sync(
 ) -> None:
     part = led(tmp_path, isr, leader_replication_throttled_replicas=("0:1",))
     produce(part, b"x" * 1_000)
-    throttles = Throttles(node_config(leader_replication_throttled_rate="10"), monotonic_ms)
+    throttles = Throttles(node_config(leader_replication_throttled_rate="10"))
     wanted = FetchPartition(0, 0, 1_000_000, current_leader_epoch=4)
     assert ask(part, wanted, throttles=throttles).records, "the first answer goes, then the rate is exceeded"
     assert bool(ask(part, wanted, throttles=throttles).records) is records
@@ -271,15 +275,15 @@ def test_settings_of_a_topic_that_change_move_the_high_watermark(tmp_path: Path)
     produce(part, b"a")
     assert offsets(part) == (0, 0, 1)
     assert part.leader is not None
-    part.take_rules(part.leader.rules._replace(min_isr=1), MonotonicMs(NOW))
+    part.update_isr_rules(part.leader.rules._replace(min_isr=1), MonotonicMs(NOW))
     assert offsets(part) == (0, 1, 1)
 
 
 def test_throttled_replicas_are_those_the_topic_names() -> None:
     settings = config(follower_replication_throttled_replicas=("*",))
     part: Any = SimpleNamespace(log=SimpleNamespace(config=settings), index=0, leadership=SimpleNamespace(isr=()))
-    throttles = Throttles(node_config(follower_replication_throttled_rate="1"), monotonic_ms)
-    assert not throttles.holds_back_fetcher(part)
-    throttles.fetched(1_000_000)
-    assert throttles.holds_back_fetcher(part)
+    throttles = Throttles(node_config(follower_replication_throttled_rate="1"))
+    assert not throttles.holds_back_fetcher(part, MonotonicMs(NOW))
+    throttles.record_fetched(1_000_000, MonotonicMs(NOW))
+    assert throttles.holds_back_fetcher(part, MonotonicMs(NOW))
     assert not throttles.is_leader_throttled(part)

@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.replica.consumer_reader import ReadResult, ReadRules, read_partitions
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_broker.core.replica.waiting import Waiting
+from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import ReadResult, ReadRules, read_partitions
-from isthmus_broker.edge.replication.waiting import Waiting
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
@@ -141,8 +142,8 @@ def test_a_fetch_fills_up_in_order_and_gives_at_least_one_batch(tmp_path: Path) 
     wanted: Any = [("t", FetchPartition(index, 0, 1_000_000)) for index in range(3)]
 
     def sizes(limit: int) -> list[int]:
-        result = read_partitions(wanted, RULES._replace(max_bytes=limit), lambda _topic, index: parts[index])
-        return [sum(map(len, answer.records or ())) for _, answer in result.answers]
+        result = read_partitions(wanted, RULES._replace(max_bytes=limit), lambda _topic, index: parts[index], read_log)
+        return [sum(map(len, answer.records or ())) for _, answer in result.responses]
 
     whole = sizes(1_000_000)[0]
     assert sizes(1_000_000) == [whole] * 3
@@ -158,7 +159,7 @@ def test_epochs_fence_readers_and_find_where_logs_part(tmp_path: Path) -> None:
 
     def fetch(**fields: Any) -> Any:
         asked = FetchPartition(0, fields.pop("offset", 0), 1000, **fields)
-        ((_, answer),) = read_partitions([("t", asked)], RULES, lambda _topic, _index: part).answers
+        ((_, answer),) = read_partitions([("t", asked)], RULES, lambda _topic, _index: part, read_log).responses
         return answer
 
     assert fetch(current_leader_epoch=5).error_code == ErrorCode.fenced_leader_epoch.value
@@ -174,11 +175,14 @@ def test_a_waiting_fetch_wakes_with_the_first_append_or_gives_up(tmp_path: Path)
     wanted: Any = [("t", FetchPartition(0, 0, 1000))]
 
     def read() -> ReadResult:
-        return read_partitions(wanted, RULES, lambda _topic, _index: part)
+        return read_partitions(wanted, RULES, lambda _topic, _index: part, read_log)
 
     async def run(wait_ms: int, *, append: bool) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        Waiting([part], wait_ms, read, lambda result: result.size > 0, lambda result: done.set_result(result.size))
+        loop = asyncio.get_running_loop()
+        Waiting(
+            loop, [part], wait_ms, read, lambda result: result.size > 0, lambda result: done.set_result(result.size)
+        )
         if append:
             produce(part, batch(b"a"))
             produce(part, batch(b"b"))

@@ -8,6 +8,7 @@ from typing import Any
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.core.log.placement import place
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
@@ -59,4 +60,11 @@ def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset
 def append(log: Log, values: list[bytes], *, epoch: int = 0, timestamp: int = NOW, **fields: Any) -> int:
     """One batch; returns its base offset."""
     batch = bytearray(build_batch([NewRecord(None, value, timestamp) for value in values], **fields))
-    return log.append_as_leader(batch, header_at(batch), epoch, MonotonicMs(timestamp))
+    return append_batch(log, batch, epoch, MonotonicMs(timestamp))
+
+
+def append_batch(log: Log, batch: bytearray, epoch: int, now_ms: MonotonicMs) -> int:
+    """As the leader of that epoch; returns the base offset."""
+    placed = place(batch, header_at(batch), log.end_offset, epoch)
+    log.append(batch, placed, now_ms)
+    return placed.base_offset

@@ -16,7 +16,7 @@ from isthmus_client.clock import CLOCKS
 from isthmus_model.clocks import MonotonicMs, WallMs
 from isthmus_wire.records import NewRecord, build_batch, checksum_matches, header_at, iterate_records, records_to_keep
 
-from tests.edge.storage.logs import NOW, NoFailures, config, reopened
+from tests.edge.storage.logs import NOW, NoFailures, append_batch, config, reopened
 
 
 def content(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -52,7 +52,7 @@ def filled(directory: Path) -> tuple[LogManager, Log]:
             for part in range(rng.randrange(1, 4))
         ]
         batch = bytearray(build_batch(records, compression=compression))
-        log.append_as_leader(batch, header_at(batch), number // 40, MonotonicMs(NOW))
+        append_batch(log, batch, number // 40, MonotonicMs(NOW))
     log.high_watermark = log.end_offset
     return manager, log
 

@@ -16,15 +16,18 @@ from isthmus_broker.core.metadata.image import (
     is_active,
 )
 from isthmus_broker.core.metadata.schema import PartitionRecord
+from isthmus_broker.core.replica.acceptance import ALL_IN_SYNC
 from isthmus_broker.core.replica.fetch_session import FetchSessions
+from isthmus_broker.core.replica.follower_session import FollowerSessions
 from isthmus_broker.core.replica.isr_proposals import IsrProposals
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
-from isthmus_broker.edge.replication.acks_all import Uncommitted
-from isthmus_broker.edge.replication.follower_session import FollowerSessions
+from isthmus_broker.core.replica.replica import LogChange
+from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.core.replica.uncommitted import Uncommitted
+from isthmus_broker.core.replica.waiting import Waiting
 from isthmus_broker.edge.replication.manager import leadership_of
-from isthmus_broker.edge.replication.partition import ALL_IN_SYNC, Partition
-from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.log import Log
 from isthmus_model.clocks import Now
 from isthmus_model.constraints import constraints_of
@@ -37,7 +40,7 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest,
 
 from tests.sim.net import Net
 from tests.sim.replication.endpoint import Answer, Endpoint
-from tests.sim.replication.fetching import BACKOFF_MS, Fetcher, Serving, Waiting
+from tests.sim.replication.fetching import BACKOFF_MS, Fetcher, Serving, SimTimers
 from tests.sim.replication.quorum import CLUSTER_ID, NODE, Quorum
 from tests.sim.replication.rates import HEARTBEAT_MS, LAG_MAX_MS, SESSION_MS
 from tests.sim.replication.sim_log import LogWatcher, SimLog
@@ -75,10 +78,9 @@ class SimPartition(Partition):
     def sim_log(self) -> SimLog:
         return cast(SimLog, self.log)
 
-    def _lead(self, log: Log, leadership: Leadership, rules: IsrRules, now: Now, *, begins: bool) -> None:
-        if begins or self.leader is None:
-            self.broker.watcher.leads(self, leadership)
-        super()._lead(log, leadership, rules, now, begins=begins)
+    def _become_leader(self, log: Log, leadership: Leadership, rules: IsrRules, now: Now) -> list[LogChange]:
+        self.broker.watcher.leads(self, leadership)
+        return super()._become_leader(log, leadership, rules, now)
 
     def take_record(self, producer: int, sequence: int, acks: int, *, idempotent: bool) -> ErrorCode | int:
         """As `produce`, for one record: its offset, or why it is refused."""
@@ -111,7 +113,7 @@ class SimBroker(Endpoint):
         self.brokers = brokers
         self.watcher = watcher
         self.fetch_bytes = fetch_bytes
-        self.throttles = Throttles(NODE, self.clock)
+        self.throttles = Throttles(NODE)
         self.logs: dict[str, SimLog] = {}
         self.clean_epoch = -1
         """The broker epoch of the last life, if it ended in order."""
@@ -296,7 +298,7 @@ class SimBroker(Endpoint):
         for resource in sorted(changes.configs):
             held = self.partitions.get(resource.name) if resource.type == ResourceType.TOPIC else None
             if held is not None:
-                held.take_rules(self._rules(held.topic), self.clock())
+                held.update_isr_rules(self._rules(held.topic), self.clock())
 
     def _update(self, topic: str, topic_id: UUID, state: PartitionRecord) -> None:
         held = self.partitions.get(topic)
@@ -304,7 +306,7 @@ class SimBroker(Endpoint):
             if held is not None:
                 del self.partitions[topic], self.by_id[topic_id.bytes]
                 del self.logs[topic]
-                held.leave()
+                held.remove()
                 self._follow(held)
             return
         if held is None:
@@ -367,7 +369,7 @@ class SimBroker(Endpoint):
             for decided in self.proposals.settle(response):
                 held = self.by_id.get(decided.key[0].bytes)
                 if held is not None and decided.leadership is not None:
-                    held.isr_decided(decided.leader, decided.leadership, self.clock())
+                    held.isr_changed(decided.leader, decided.leadership, self.clock())
         is_settled = response is not None and self.proposals.is_settled
         self.later(0 if is_settled else RETRY_MS, self._send_proposals)
 
@@ -424,4 +426,5 @@ class SimBroker(Endpoint):
         if acks != ALL_IN_SYNC or not held.has_uncommitted:
             answer(ErrorCode.none)
             return
-        Waiting(self, [held], COMMIT_WAIT_MS, Uncommitted.now(held).outcome, lambda found: found is not None, answer)
+        outcome = Uncommitted.now(held).outcome
+        Waiting(SimTimers(self), [held], COMMIT_WAIT_MS, outcome, lambda found: found is not None, answer)

@@ -1,6 +1,6 @@
 """Planted defects of replicas; the default sweep must find each of them.
 
-They take the place of the product's cores where its partition makes one, for as long as a life runs.
+They take the place of the product's cores where its replica creates one, for as long as a life runs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 from unittest.mock import patch
 
 from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH
-from isthmus_broker.core.replica.follower import ReplicaFollower, Wanted
+from isthmus_broker.core.replica import replica
+from isthmus_broker.core.replica.follower import NextFetch, ReplicaFollower
 from isthmus_broker.core.replica.leader import ReplicaLeader
-from isthmus_broker.core.replica.leadership import LogView
-from isthmus_broker.edge.replication import partition
+from isthmus_broker.core.replica.log_view import LogView
 
 
 class HastyLeader(ReplicaLeader):
@@ -27,9 +27,9 @@ class HastyLeader(ReplicaLeader):
 class StubbornFollower(ReplicaFollower):
     """It never lets its leader find out that the two logs have parted, and so never cuts its own."""
 
-    def wanted(self, log: LogView, now_ms: int) -> Wanted | None:
-        asked = super().wanted(log, now_ms)
-        return None if asked is None else asked._replace(last_fetched_epoch=UNDEFINED_EPOCH)
+    def next_fetch(self, log: LogView, now_ms: int) -> NextFetch | None:
+        fetch = super().next_fetch(log, now_ms)
+        return None if fetch is None else fetch._replace(last_fetched_epoch=UNDEFINED_EPOCH)
 
 
 class ForgetfulLeader(ReplicaLeader):
@@ -61,4 +61,4 @@ def planted(canary: str | None) -> AbstractContextManager[object]:
     if canary is None:
         return nullcontext()
     name, defect = CANARIES[canary]
-    return patch.object(partition, name, defect)
+    return patch.object(replica, name, defect)

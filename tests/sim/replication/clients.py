@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
+from isthmus_broker.core.replica.acceptance import ALL_IN_SYNC
 from isthmus_wire.errors import ErrorCode
 
 from tests.sim.net import Net

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple, Protocol
 
 from isthmus_broker.core.log.epochs import EpochHistory
-from isthmus_broker.edge.storage.log import OffsetOutOfRange
 
 RECORD_BYTES: Final = 100
 Record = tuple[int, int, int, int]
@@ -98,8 +97,7 @@ class SimLog:
         start = int(offset)
         if upper < 0:
             return self.records[start - self.base : start - self.base + max_bytes]
-        if start < self.log_start_offset or start > self.end_offset:
-            raise OffsetOutOfRange
+        assert self.log_start_offset <= start <= self.end_offset
         count = min(max_bytes // RECORD_BYTES, upper - start)
         if at_least_one and start < upper:
             count = max(count, 1)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from isthmus_broker.core.replica.fetch_session import EVICTION_MS, Fetching, FetchSessions
+from isthmus_broker.core.replica.fetch_session import EVICTION_MS, FetchSessions, SessionFetch
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -17,7 +17,7 @@ def request(epoch: int, partitions: list[int], session_id: int = 0, forgotten: l
 
 
 def answers(
-    fetching: Fetching, watermark: int = 0, records: dict[int, bytes] | None = None
+    fetching: SessionFetch, watermark: int = 0, records: dict[int, bytes] | None = None
 ) -> list[tuple[Topic, FetchedPartition]]:
     held = records or {}
     return [
@@ -27,20 +27,20 @@ def answers(
                 p.partition, 0, watermark, watermark, 0, records=(held[p.partition],) if p.partition in held else ()
             ),
         )
-        for topic, p in fetching.wanted
+        for topic, p in fetching.partitions
     ]
 
 
-def begun(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> Fetching:
+def begun(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> SessionFetch:
     fetching = sessions.begin(asked, by_id=False, now_ms=now_ms)
-    assert isinstance(fetching, Fetching)
+    assert isinstance(fetching, SessionFetch)
     return fetching
 
 
 def opened(sessions: FetchSessions, partitions: list[int], now_ms: int = 0) -> int:
     fetching = begun(sessions, request(0, partitions), now_ms)
-    session_id, told = sessions.finish(fetching, answers(fetching), now_ms)
-    assert [p.partition for _, group in told for p in group] == partitions
+    session_id, sent = sessions.finish(fetching, answers(fetching), now_ms)
+    assert [p.partition for _, group in sent for p in group] == partitions
     return session_id
 
 
@@ -49,24 +49,24 @@ def test_a_session_answers_only_news_and_serves_who_waited_longest_first() -> No
     session_id = opened(sessions, [0, 1, 2])
     assert session_id > 0
     quiet = begun(sessions, request(1, [], session_id))
-    assert [p.partition for _, p in quiet.wanted] == [0, 1, 2]
+    assert [p.partition for _, p in quiet.partitions] == [0, 1, 2]
     assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
     busy = begun(sessions, request(2, [], session_id))
-    _, told = sessions.finish(busy, answers(busy, records={0: b"x"}), 0)
-    assert [p.partition for _, group in told for p in group] == [0]
+    _, sent = sessions.finish(busy, answers(busy, records={0: b"x"}), 0)
+    assert [p.partition for _, group in sent for p in group] == [0]
     after = begun(sessions, request(3, [], session_id))
-    assert [p.partition for _, p in after.wanted] == [1, 2, 0]
-    _, told = sessions.finish(after, answers(after, watermark=5), 0)
-    assert sorted(p.partition for _, group in told for p in group) == [0, 1, 2]
+    assert [p.partition for _, p in after.partitions] == [1, 2, 0]
+    _, sent = sessions.finish(after, answers(after, watermark=5), 0)
+    assert sorted(p.partition for _, group in sent for p in group) == [0, 1, 2]
 
 
 def test_partitions_join_and_leave_a_session() -> None:
     sessions = FetchSessions(10, Random(1))
     session_id = opened(sessions, [0, 1])
     changed = begun(sessions, request(1, [4], session_id, forgotten=[0]))
-    assert [p.partition for _, p in changed.wanted] == [1, 4]
+    assert [p.partition for _, p in changed.partitions] == [1, 4]
     emptied = begun(sessions, request(2, [], session_id, forgotten=[1, 4]))
-    assert list(emptied.wanted) == []
+    assert list(emptied.partitions) == []
     assert sessions.finish(emptied, [], 0) == (0, [])
     assert len(sessions) == 0
 
@@ -98,26 +98,26 @@ def test_a_topic_that_goes_away_within_a_session_is_unknown_by_name_not_by_id() 
         gone: list[tuple[Topic, FetchedPartition]] = [
             ("t", FetchedPartition(index, ErrorCode.unknown_topic_id.value)) for index in (0, 1)
         ]
-        _, told = sessions.finish(fetching, gone, 0)
-        assert [(p.partition, p.error_code) for _, group in told for p in group] == [
+        _, sent = sessions.finish(fetching, gone, 0)
+        assert [(p.partition, p.error_code) for _, group in sent for p in group] == [
             (1, ErrorCode.unknown_topic_id.value),
             (0, ErrorCode.unknown_topic_or_partition.value),
         ]
 
 
-def test_who_asks_in_another_epoch_is_told_again_what_it_was_told_before() -> None:
+def test_a_fetch_in_another_epoch_gets_the_watermark_again() -> None:
     """It took no answer to what it asked in the last epoch: without news it would never know the high watermark."""
     sessions = FetchSessions(10, Random(1))
     session_id = opened(sessions, [0])
     asked = request(1, [], session_id)._replace(topics=[("t", [FetchPartition(0, 0, 1000, current_leader_epoch=4)])])
     fetching = begun(sessions, asked)
-    _, told = sessions.finish(fetching, answers(fetching), 0)
-    assert [p.partition for _, group in told for p in group] == [0]
+    _, sent = sessions.finish(fetching, answers(fetching), 0)
+    assert [p.partition for _, group in sent for p in group] == [0]
     quiet = begun(sessions, request(2, [], session_id))
     assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
 
 
-def test_a_watermark_beside_a_divergence_does_not_count_as_told() -> None:
+def test_a_watermark_sent_with_a_divergence_does_not_count_as_received() -> None:
     """Whoever has to cut its log first does not take it, and must hear of it again although nothing has changed since."""
     for opens in (True, False):
         sessions = FetchSessions(10, Random(1))
@@ -126,5 +126,5 @@ def test_a_watermark_beside_a_divergence_does_not_count_as_told() -> None:
         (topic, answer), *_ = answers(diverged, watermark=5)
         session_id, _ = sessions.finish(diverged, [(topic, answer._replace(diverging_epoch=(1, 5)))], 0)
         after = begun(sessions, request(1 if opens else 2, [], session_id))
-        _, told = sessions.finish(after, answers(after, watermark=5), 0)
-        assert [p.high_watermark for _, group in told for p in group] == [5]
+        _, sent = sessions.finish(after, answers(after, watermark=5), 0)
+        assert [p.high_watermark for _, group in sent for p in group] == [5]

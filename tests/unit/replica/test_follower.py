@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.replica.follower import (
-    Append,
-    AskOffsets,
-    Later,
+    AppendFetched,
+    LookUpOffsets,
+    NextFetch,
     ReplicaFollower,
     RestartAt,
     Truncate,
-    Wanted,
+    Wait,
 )
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchedPartition
@@ -29,32 +29,32 @@ def answer(error: ErrorCode = ErrorCode.none, **fields: Any) -> FetchedPartition
     return FetchedPartition(0, error.value, **fields)
 
 
-def ask(one: ReplicaFollower, log: ModelLog) -> Wanted:
-    wanted = one.wanted(log, NOW)
-    assert wanted is not None
-    return wanted
+def ask(one: ReplicaFollower, log: ModelLog) -> NextFetch:
+    fetch = one.next_fetch(log, NOW)
+    assert fetch is not None
+    return fetch
 
 
 def test_it_asks_from_its_end_and_says_who_wrote_its_last_record() -> None:
     log = ModelLog([3, 3, 5], start=10)
-    assert ask(follower(), log) == Wanted(13, 9, 5, 10)
+    assert ask(follower(), log) == NextFetch(13, 9, 5, 10)
 
 
 def test_records_are_appended_and_the_leaders_watermarks_taken_over() -> None:
     log = ModelLog([3, 3], high_watermark=1)
     one = follower()
-    step = one.answered(ask(one, log), answer(high_watermark=3, log_start_offset=1), log, NOW)
-    assert step == Append(3, 1)
-    assert isinstance(step, Append)
+    step = one.handle_response(ask(one, log), answer(high_watermark=3, log_start_offset=1), log, NOW)
+    assert step == AppendFetched(3, 1)
+    assert isinstance(step, AppendFetched)
     log.append(3)
     assert (step.high_watermark(log), step.log_start(log)) == (3, 1)
 
 
 def test_the_high_watermark_is_no_higher_than_the_log_and_never_falls() -> None:
     log = ModelLog([3, 3], high_watermark=1)
-    assert Append(9, 0).high_watermark(log) == 2
-    assert Append(0, 0).high_watermark(log) == 1
-    assert Append(9, 5).log_start(log) == 2
+    assert AppendFetched(9, 0).high_watermark(log) == 2
+    assert AppendFetched(0, 0).high_watermark(log) == 1
+    assert AppendFetched(9, 5).log_start(log) == 2
 
 
 def test_an_answer_to_a_question_of_another_time_is_left_alone() -> None:
@@ -62,7 +62,7 @@ def test_an_answer_to_a_question_of_another_time_is_left_alone() -> None:
     one = follower()
     asked = ask(one, log)
     log.append(3)
-    assert one.answered(asked, answer(diverging_epoch=(2, 0)), log, NOW) == Later()
+    assert one.handle_response(asked, answer(diverging_epoch=(2, 0)), log, NOW) == Wait()
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_an_answer_to_a_question_of_another_time_is_left_alone() -> None:
 def test_where_the_log_is_cut(records: list[int], leader_says: tuple[int, int], cut_at: int) -> None:
     log = ModelLog(records, high_watermark=min(1, len(records)))
     one = follower()
-    assert one.answered(ask(one, log), answer(diverging_epoch=leader_says), log, NOW) == Truncate(cut_at)
+    assert one.handle_response(ask(one, log), answer(diverging_epoch=leader_says), log, NOW) == Truncate(cut_at)
 
 
 def test_what_lies_below_the_leaders_start_cannot_be_compared_and_is_dropped() -> None:
     log = ModelLog([1, 1, 1, 1])
     one = follower()
     parted = answer(diverging_epoch=(1, 3), log_start_offset=3)
-    assert one.answered(ask(one, log), parted, log, NOW) == RestartAt(3)
+    assert one.handle_response(ask(one, log), parted, log, NOW) == RestartAt(3)
 
 
-def leader_verdict(leader: ModelLog, asked: Wanted) -> tuple[int, int] | None:
+def leader_verdict(leader: ModelLog, asked: NextFetch) -> tuple[int, int] | None:
     """What a leader answers (edge/replication/reader has the real one)."""
     if asked.last_fetched_epoch < 0:
         return None
@@ -111,11 +111,13 @@ def test_any_two_logs_come_to_agree_and_what_they_share_is_kept(seed: int) -> No
     for _ in range(20):
         asked = ask(one, log)
         verdict = leader_verdict(leader, asked)
-        step = one.answered(asked, answer(diverging_epoch=verdict, high_watermark=0, log_start_offset=0), log, NOW)
+        step = one.handle_response(
+            asked, answer(diverging_epoch=verdict, high_watermark=0, log_start_offset=0), log, NOW
+        )
         if isinstance(step, Truncate):
             log.truncate(step.end_offset)
             continue
-        assert isinstance(step, Append)
+        assert isinstance(step, AppendFetched)
         break
     assert log.records == [*shared, *theirs][: log.end_offset], "nothing is left that the leader does not have"
     assert log.end_offset >= len(shared), "nothing is cut that both have"
@@ -137,39 +139,39 @@ def test_other_refusals_are_tried_again_after_a_while(error: ErrorCode) -> None:
     asked = ask(one, log)
     waits = []
     for _ in range(8):
-        assert one.answered(asked, answer(error), log, NOW) == Later()
+        assert one.handle_response(asked, answer(error), log, NOW) == Wait()
         until = one.resume_ms()
         assert until is not None
-        assert one.wanted(log, until - 1) is None
-        assert one.wanted(log, until) == asked
+        assert one.next_fetch(log, until - 1) is None
+        assert one.next_fetch(log, until) == asked
         waits.append(until - NOW)
     assert waits == [20, 40, 80, 160, 320, 640, BACKOFF, BACKOFF]
-    one.answered(asked, answer(high_watermark=0, log_start_offset=0), log, NOW)
-    one.failed(NOW)
+    one.handle_response(asked, answer(high_watermark=0, log_start_offset=0), log, NOW)
+    one.back_off(NOW)
     assert one.resume_ms() == NOW + 20, "an answer without an error begins anew"
 
 
 def test_a_fenced_follower_waits_for_the_metadata() -> None:
     log = ModelLog([3])
     one = follower()
-    assert one.answered(ask(one, log), answer(ErrorCode.fenced_leader_epoch), log, NOW) == Later()
-    assert one.wanted(log, NOW + 1_000_000) is None
+    assert one.handle_response(ask(one, log), answer(ErrorCode.fenced_leader_epoch), log, NOW) == Wait()
+    assert one.next_fetch(log, NOW + 1_000_000) is None
     assert one.resume_ms() is None
 
 
 def test_an_offset_the_leader_does_not_have() -> None:
     log = ModelLog([3] * 4, start=10)
     one = follower()
-    assert one.answered(ask(one, log), answer(ErrorCode.offset_out_of_range), log, NOW) == AskOffsets()
-    assert one.offsets(5, 12, log, NOW) == Truncate(12)
-    assert one.offsets(15, 20, log, NOW) == RestartAt(15)
-    assert one.wanted(log, NOW) is not None
-    assert one.offsets(14, 20, log, NOW) == Later()
-    assert one.wanted(log, NOW) is None
+    assert one.handle_response(ask(one, log), answer(ErrorCode.offset_out_of_range), log, NOW) == LookUpOffsets()
+    assert one.handle_offsets(5, 12, log, NOW) == Truncate(12)
+    assert one.handle_offsets(15, 20, log, NOW) == RestartAt(15)
+    assert one.next_fetch(log, NOW) is not None
+    assert one.handle_offsets(14, 20, log, NOW) == Wait()
+    assert one.next_fetch(log, NOW) is None
 
 
 def test_a_log_without_epochs_begins_at_what_is_committed() -> None:
     log = ModelLog([0] * 4, high_watermark=2)
     log.epochs.truncate_from_end(0)
     assert follower().begin(log) == Truncate(2)
-    assert follower().begin(ModelLog([1] * 4, high_watermark=2)) == Later()
+    assert follower().begin(ModelLog([1] * 4, high_watermark=2)) == Wait()

@@ -76,7 +76,7 @@ def test_it_stands_still_below_the_minimum_of_members() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1,), log=log, min_isr=2)
     assert leader.high_watermark(log, NOW) == 0
-    leader.take(settled(leader, (1, 2)))
+    leader.update(settled(leader, (1, 2)))
     fetch(leader, log, 2, 4)
     assert log.high_watermark == 4
 
@@ -100,7 +100,7 @@ def test_a_member_that_is_about_to_leave_holds_it_back_until_it_has_left() -> No
     late = NOW + LAG + 1
     assert new_isr(leader.propose(log, late)) == (1,)
     assert leader.high_watermark(log, late) == 3
-    leader.take(settled(leader, (1,)))
+    leader.update(settled(leader, (1,)))
     assert leader.high_watermark(log, late) == 4
 
 
@@ -124,11 +124,11 @@ def test_a_fenced_replica_is_not_waited_for() -> None:
 def test_a_new_leader_does_not_know_what_is_committed_until_its_epoch_is() -> None:
     log = ModelLog([EPOCH - 1] * 4, high_watermark=2)
     leader = leads((1, 2), replicas=(1, 2), log=log)
-    assert not leader.knows_what_is_committed(log)
+    assert not leader.is_high_watermark_current(log)
     fetch(leader, log, 2, 3)
-    assert not leader.knows_what_is_committed(log)
+    assert not leader.is_high_watermark_current(log)
     fetch(leader, log, 2, 4)
-    assert leader.knows_what_is_committed(log)
+    assert leader.is_high_watermark_current(log)
 
 
 def test_producers_wait_for_the_high_watermark_and_enough_members() -> None:
@@ -137,7 +137,7 @@ def test_producers_wait_for_the_high_watermark_and_enough_members() -> None:
     assert leader.outcome_of(4, log) is None
     fetch(leader, log, 2, 4)
     assert leader.outcome_of(4, log) is ErrorCode.none
-    leader.take(settled(leader, (1,)))
+    leader.update(settled(leader, (1,)))
     assert leader.outcome_of(4, log) is ErrorCode.not_enough_replicas_after_append
     assert leader.outcome_of(5, log) is None
 
@@ -164,21 +164,21 @@ def test_whose_fetches_are_served(
     assert leader.refuses(replica, broker_epoch, with_leader_epoch=with_leader_epoch) is error
 
 
-def test_a_follower_is_told_every_high_watermark_once() -> None:
+def test_a_follower_is_sent_every_high_watermark_once() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1, 2), replicas=(1, 2), log=log)
     fetch(leader, log, 2, 4)
-    assert leader.owes_news(2, log)
-    assert not leader.is_level_with(2, log)
-    leader.told(2, log)
-    assert not leader.owes_news(2, log)
-    assert not leader.is_level_with(2, log), "it may not have heard it"
+    assert leader.needs_watermarks(2, log)
+    assert not leader.has_caught_up(2, log)
+    leader.record_watermarks_sent(2, log)
+    assert not leader.needs_watermarks(2, log)
+    assert not leader.has_caught_up(2, log), "it may not have heard it"
     assert leader.progress[2].high_watermark == -1, "the answer may be on its way"
     fetch(leader, log, 2, 4)
     assert leader.progress[2].high_watermark == 4
-    assert leader.is_level_with(2, log)
+    assert leader.has_caught_up(2, log)
     log.log_start_offset, log.records = 1, log.records[1:]
-    assert leader.owes_news(2, log), "records were deleted"
+    assert leader.needs_watermarks(2, log), "records were deleted"
 
 
 def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
@@ -272,7 +272,7 @@ def test_there_is_one_proposal_at_a_time() -> None:
     assert first is not None
     fetch(leader, log, 3, 4)
     assert leader.propose(log, NOW) is None
-    assert leader.take(settled(leader, (1, 2)))
+    assert leader.update(settled(leader, (1, 2)))
     assert new_isr(leader.propose(log, NOW)) == (1, 2, 3)
 
 
@@ -281,7 +281,7 @@ def test_an_uncleanly_elected_leader_first_declares_its_log_in_order() -> None:
     leader = leads((1,), log=log, recovering=True)
     fetch(leader, log, 2, 4)
     assert leader.propose(log, NOW) == IsrProposal(((1, 11),), EPOCH, 5)
-    leader.take(settled(leader, (1,)))
+    leader.update(settled(leader, (1,)))
     assert new_isr(leader.propose(log, NOW)) == (1, 2)
 
 
@@ -311,7 +311,7 @@ def test_what_a_refusal_means(error: ErrorCode, again: bool, still_in_flight: bo
     fetch(leader, log, 2, 4)
     proposal = leader.propose(log, NOW)
     assert proposal is not None
-    assert leader.answered(proposal, error) is again
+    assert leader.proposal_failed(proposal, error) is again
     assert (leader.in_flight is proposal) is still_in_flight
     assert leader.maximal_isr == ((1, 2) if still_in_flight else (1,))
 
@@ -322,10 +322,10 @@ def test_a_refusal_of_an_older_proposal_changes_nothing() -> None:
     fetch(leader, log, 2, 4)
     old = leader.propose(log, NOW)
     assert old is not None
-    leader.take(settled(leader, (1, 2)))
+    leader.update(settled(leader, (1, 2)))
     fetch(leader, log, 3, 4)
     new = leader.propose(log, NOW)
-    assert not leader.answered(old, ErrorCode.operation_not_attempted)
+    assert not leader.proposal_failed(old, ErrorCode.operation_not_attempted)
     assert leader.in_flight is new
 
 
@@ -334,7 +334,7 @@ def test_old_news_of_the_controller_is_no_news() -> None:
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
     proposal = leader.propose(log, NOW)
-    assert not leader.take(leader.leadership._replace(isr=(1, 2, 3)))
+    assert not leader.update(leader.leadership._replace(isr=(1, 2, 3)))
     assert leader.in_flight is proposal
     assert leader.leadership.isr == (1,)
 
@@ -367,7 +367,7 @@ def test_replicas_come_and_go_within_an_epoch() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads(log=log)
     fetch(leader, log, 2, 3)
-    leader.take(leader.leadership._replace(replicas=(1, 2, 4), isr=(1, 2), partition_epoch=6))
+    leader.update(leader.leadership._replace(replicas=(1, 2, 4), isr=(1, 2), partition_epoch=6))
     assert sorted(leader.progress) == [2, 4]
     assert leader.progress[2].log_end == 3
     assert leader.refuses(3, 13, with_leader_epoch=True) is ErrorCode.unknown_leader_epoch
@@ -382,7 +382,7 @@ def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
     log.append(EPOCH, EPOCH)
     fetch(leader, log, 2, 15)
     assert new_isr(leader.propose(log, NOW)) == (1, 3, 2)
-    leader.take(settled(leader, (1, 3, 2)))
+    leader.update(settled(leader, (1, 3, 2)))
     fetch(leader, log, 2, 16, NOW + 1)
     log.append(EPOCH)
     assert leader.propose(log, NOW + LAG) is None
@@ -402,15 +402,15 @@ def test_a_leader_that_missed_a_change_knows_nothing_of_its_followers(missed: in
     assert leader.progress[3].log_end == known
 
 
-def test_in_a_new_epoch_followers_are_told_everything_again() -> None:
+def test_in_a_new_epoch_followers_are_sent_all_watermarks_again() -> None:
     """They took no answer to what they asked in the last one, though it was sent."""
     log = ModelLog([EPOCH] * 10, high_watermark=10)
     before = leads((1, 2, 3), log=log)
     fetch(before, log, 3, 10)
-    before.told(3, log)
-    assert not before.owes_news(3, log)
+    before.record_watermarks_sent(3, log)
+    assert not before.needs_watermarks(3, log)
     old = before.leadership
     after = old._replace(leader_epoch=EPOCH + 1, partition_epoch=old.partition_epoch + 1)
     leader = ReplicaLeader(1, after, before.rules, ACTIVE.get, log.end_offset, NOW, before)
     assert leader.progress[3].log_end == 10
-    assert leader.owes_news(3, log)
+    assert leader.needs_watermarks(3, log)

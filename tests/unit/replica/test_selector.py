@@ -2,7 +2,7 @@
 
 import pytest
 from isthmus_broker.core.replica.progress import Progress
-from isthmus_broker.core.replica.selector import Candidate, holds, preferred_replica
+from isthmus_broker.core.replica.selector import Candidate, has_offset, preferred_replica
 
 LEADER = Candidate(1, "us/a", 100, 0)
 OTHERS = (
@@ -44,8 +44,8 @@ def test_a_leader_without_rack_is_near_nobody() -> None:
     [(9, False), (10, True), (40, True), (41, False)],
 )
 def test_a_replica_serves_what_lies_below_the_high_watermark_it_knows(offset: int, served: bool) -> None:
-    assert holds(Progress(log_start=10, log_end=50, high_watermark=40), offset) is served
+    assert has_offset(Progress(log_start=10, log_end=50, high_watermark=40), offset) is served
 
 
 def test_a_replica_that_was_not_heard_of_serves_nothing() -> None:
-    assert not holds(Progress(), 0)
+    assert not has_offset(Progress(), 0)

@@ -1,7 +1,7 @@
 """Replication quotas, and the lists of throttled replicas."""
 
 import pytest
-from isthmus_broker.core.replica.throttle import ReplicationQuota, is_throttled
+from isthmus_broker.core.replica.replication_quota import ReplicationQuota, is_throttled
 
 
 def quota(rate: int) -> ReplicationQuota:

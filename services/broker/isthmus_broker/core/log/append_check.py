@@ -1,4 +1,4 @@
-"""What a leader demands of a batch before it takes it, from its header alone.
+"""What a leader requires of a client's batch, from its header alone.
 
 The records inside are never read here: a broker that opened every batch would pay for it on each produce, and a record that does
 not parse harms only the consumer that asked for it. What Kafka's broker checks inside a batch beyond this is listed in
@@ -23,6 +23,7 @@ from isthmus_wire.records import (
     iterate_records,
 )
 
+from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.producer_state import Refusal
 
 _UNUSUAL: Final = CONTROL_BIT
@@ -34,6 +35,7 @@ MAGIC_AT: Final = 16
 _OLDEST_OVERHEAD: Final = 14
 """Bytes of the smallest record of magic 0: nothing valid is shorter."""
 
+_ERRORS_SHOWN: Final = 3
 _OUT_OF_RANGE: Final = "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
 
 
@@ -50,8 +52,26 @@ class AppendRules(NamedTuple):
     batch_bytes_max: int  # the lesser of the first two
 
 
+def append_rules(config: TopicConfig) -> AppendRules:
+    """What the topic's settings require of clients' batches."""
+    unchanged = config.compression_type in ("producer", "uncompressed")
+    codec = None if unchanged else Compression[config.compression_type.upper()].value
+    if config.compression_type == "uncompressed":
+        codec = Compression.NONE.value
+    return AppendRules(
+        max_message_bytes=config.max_message_bytes,
+        segment_bytes=config.segment_size,
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        append_time=config.message_timestamp_type == "LogAppendTime",
+        compression=codec,
+        keys_required=config.compacts,
+        batch_bytes_max=min(config.max_message_bytes, config.segment_size),
+    )
+
+
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
-    """Exactly one whole batch of magic 2, as Produce has demanded since version 3; a torn one after it is ignored, as Kafka does."""
+    """Exactly one whole batch of magic 2, as Produce requires since version 3; an incomplete one after it is ignored, as Kafka does."""
     if records is None:
         return Refusal(ErrorCode.invalid_record)
     sent = len(records)
@@ -95,7 +115,7 @@ def _next_batch(records: Bytes, position: int) -> int | Refusal:
 def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
     """Size, checksum, counts, producer fields and timestamps of a client's batch.
 
-    An ordinary batch passes one condition; only one that does not is looked at rule by rule, in Kafka's order.
+    An ordinary batch passes one condition; only one that does not is checked rule by rule, in Kafka's order.
     """
     base_offset, length, _, _, _, attributes, last_delta, base_time, max_time, producer_id, _, sequence, count = header
     if (
@@ -115,7 +135,7 @@ def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms:
 
 def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
     if header.base_offset != 0:
-        return Refusal(ErrorCode.invalid_record, tells_start=True)
+        return Refusal(ErrorCode.invalid_record, with_log_start=True)
     if header.size > rules.max_message_bytes:
         return Refusal(ErrorCode.message_too_large)
     if not checksum_matches(records, header):
@@ -123,11 +143,11 @@ def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_
     if header.size > rules.segment_bytes:
         return Refusal(ErrorCode.record_list_too_large)
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1 or header.is_control:
-        return Refusal(ErrorCode.invalid_record, tells_start=True)
+        return Refusal(ErrorCode.invalid_record, with_log_start=True)
     if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
-        return Refusal(ErrorCode.invalid_record, tells_start=True)
+        return Refusal(ErrorCode.invalid_record, with_log_start=True)
     if header.compression > Compression.ZSTD:
-        return Refusal(ErrorCode.unknown_server_error, tells_start=True)
+        return Refusal(ErrorCode.unknown_server_error, with_log_start=True)
     return _check_timestamps(records, header, rules, now_ms)
 
 
@@ -150,4 +170,23 @@ def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, n
     except CorruptBatch:
         wrong = ()
     message = "One or more records have been rejected due to invalid timestamp"
-    return Refusal(ErrorCode.invalid_timestamp, message, wrong, tells_start=True)
+    return Refusal(ErrorCode.invalid_timestamp, message, wrong, with_log_start=True)
+
+
+def check_keys(batch: Bytes, rules: AppendRules, topic: str, index: int) -> Refusal | None:
+    """Records of a compacted topic need keys: the one case in which a valid batch is opened."""
+    if not rules.keys_required:
+        return None
+    try:
+        missing = [number for number, record in enumerate(iterate_records(batch)) if record.key is None]
+    except CorruptBatch:
+        return Refusal(ErrorCode.corrupt_message)
+    if not missing:
+        return None
+    why = f"Compacted topic cannot accept message without key in topic partition {topic}-{index}"
+    shown = ", ".join(f"RecordError(batchIndex={number}, message='{why}')" for number in missing[:_ERRORS_SHOWN])
+    message = (
+        f"One or more records have been rejected due to {len(missing)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+    return Refusal(ErrorCode.invalid_record, message, tuple((n, why) for n in missing), with_log_start=True)

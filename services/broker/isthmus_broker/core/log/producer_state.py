@@ -1,7 +1,7 @@
-"""Idempotence and open transactions of one partition, as its log tells them.
+"""Idempotence and open transactions of one partition, derived from its log.
 
-For every producer id the last five batches are remembered: a repeat of one of them is answered with its old offset, a gap in the
-sequence is refused. A producer that nobody remembers may begin anywhere, because its records may have been deleted. Transactions open
+The last five batches of every producer id are kept: a repeat of one of them gets its old offset as the response, a gap in the sequence is
+refused. An unknown producer may begin anywhere, because its records may have been deleted. Transactions open
 with a producer's first transactional batch and end with a marker; the first open one bounds the last stable offset.
 """
 
@@ -10,17 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NO_PRODUCER, BatchHeader, next_sequence
 
 WINDOW: Final = 5
-"""Batches remembered for each producer, which bounds a client's requests in flight."""
+"""Batches kept for each producer, which bounds a client's requests in flight."""
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
 
-class Remembered(NamedTuple):
+class RecentBatch(NamedTuple):
     """One batch of a producer."""
 
     base_sequence: int
@@ -32,11 +31,11 @@ class Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """What is known of one producer id."""
+    """The state of one producer id."""
 
     producer_id: int
     epoch: int = NO_EPOCH
-    batches: deque[Remembered] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    batches: deque[RecentBatch] = field(default_factory=lambda: deque(maxlen=WINDOW))
     coordinator_epoch: int = -1
     last_timestamp: int = -1
     transaction_start: int | None = None
@@ -46,8 +45,8 @@ class Producer:
         """Sequence of the newest record, or -1."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def duplicate_of(self, header: BatchHeader) -> Remembered | None:
-        """The remembered batch that this one repeats."""
+    def duplicate_of(self, header: BatchHeader) -> RecentBatch | None:
+        """The earlier batch that this one repeats."""
         if header.producer_epoch != self.epoch:
             return None
         last = header.last_sequence
@@ -61,9 +60,9 @@ class Refusal(NamedTuple):
     """Why a batch is not appended."""
 
     error: ErrorCode
-    message: str | None = None  # where Kafka's answer has words
+    message: str | None = None  # where Kafka's response has one
     record_errors: tuple[tuple[int, str], ...] = ()
-    tells_start: bool = False  # whether the answer carries the log start offset, as Kafka's does once the log was asked
+    with_log_start: bool = False  # the response has the log start offset, as Kafka's has once the log was read
 
 
 class AbortedTransaction(NamedTuple):
@@ -82,8 +81,8 @@ class ProducerState:
         self.producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}  # producer id -> first offset, in the order of first offsets
 
-    def check(self, header: BatchHeader) -> Remembered | Refusal | None:
-        """Whether a client's batch continues its producer's sequence: None if so, the remembered batch if it is a repeat."""
+    def check(self, header: BatchHeader) -> RecentBatch | Refusal | None:
+        """Whether a client's batch continues its producer's sequence: None if so, the earlier batch if it is a repeat."""
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return self._check_epoch(NO_EPOCH, header)
@@ -96,9 +95,9 @@ class ProducerState:
             return repeated
         return self._check_epoch(producer.epoch, header) or self._check_sequence(producer, header)
 
-    def _check_epoch(self, known: int, header: BatchHeader) -> Refusal | None:
-        if header.producer_epoch < known:
-            return Refusal(ErrorCode.invalid_producer_epoch, tells_start=True)
+    def _check_epoch(self, current: int, header: BatchHeader) -> Refusal | None:
+        if header.producer_epoch < current:
+            return Refusal(ErrorCode.invalid_producer_epoch, with_log_start=True)
         return None
 
     def _check_sequence(self, producer: Producer, header: BatchHeader) -> Refusal | None:
@@ -107,18 +106,18 @@ class ProducerState:
         else:
             # After a marker that raised its epoch a producer has no batches; it must begin with 0 then.
             begins = header.base_sequence == next_sequence(producer.last_sequence, 1)
-        return None if begins else Refusal(ErrorCode.out_of_order_sequence_number, tells_start=True)
+        return None if begins else Refusal(ErrorCode.out_of_order_sequence_number, with_log_start=True)
 
     def appended(self, header: BatchHeader) -> None:
-        """Remember a data batch that is in the log."""
+        """Record a data batch that is in the log."""
         if header.producer_id == NO_PRODUCER:
             return
-        producer = self._known(header.producer_id)
+        producer = self._producer(header.producer_id)
         if header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         producer.batches.append(
-            Remembered(
+            RecentBatch(
                 header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
             )
         )
@@ -129,7 +128,7 @@ class ProducerState:
 
     def ended(self, header: BatchHeader, *, committed: bool, coordinator_epoch: int) -> AbortedTransaction | None:
         """A transaction marker is in the log; an abort yields the row that readers need to skip its records."""
-        producer = self._known(header.producer_id)
+        producer = self._producer(header.producer_id)
         if header.producer_epoch > producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -145,7 +144,7 @@ class ProducerState:
             header.producer_id, first, header.last_offset, header.last_offset + 1 if stable is None else stable
         )
 
-    def _known(self, producer_id: int) -> Producer:
+    def _producer(self, producer_id: int) -> Producer:
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(producer_id)
@@ -159,8 +158,8 @@ class ProducerState:
         """Producers whose open transactions begin below that offset, by id."""
         return [producer for producer in self.active() if self._open.get(producer.producer_id, offset) < offset]
 
-    def expire(self, now_ms: WallMs, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for that long and have no transaction open."""
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction that wrote nothing for that long."""
         gone = [
             producer.producer_id
             for producer in self.producers.values()
@@ -174,7 +173,7 @@ class ProducerState:
         return iter(sorted(self.producers.values(), key=lambda producer: producer.producer_id))
 
     def restore(self, producers: Iterable[Producer]) -> None:
-        """Begin from a snapshot."""
+        """Start from a snapshot."""
         self.producers = {producer.producer_id: producer for producer in producers}
         self._open = {
             producer.producer_id: producer.transaction_start

@@ -38,7 +38,7 @@ from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING,
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
 from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
-from isthmus_broker.core.replica.isr import observers_wanted
+from isthmus_broker.core.replica.isr import members_with_observers
 from isthmus_broker.core.replica.leadership import Leadership, isr_rules
 
 PREFERRED_ELECTION = 0
@@ -219,7 +219,7 @@ def _check_observers(
         return
     rules = isr_rules(constraints_of(image.config(ResourceType.TOPIC, topic.name)))
     leadership = Leadership(partition.leader, partition.leader_epoch, partition.replicas, isr, observers=observers)
-    wanted = observers_wanted(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
+    wanted = members_with_observers(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
     if len(isr) > wanted:
         raise Refused(ErrorCode.ineligible_replica)
 

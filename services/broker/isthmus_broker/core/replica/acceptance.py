@@ -1,100 +1,208 @@
-"""What a leader does with batches that name the batch they follow: take all of them behind it, or none."""
+"""Whether the leader of a partition accepts an append, and where the batches go: the one path of every append.
 
-from typing import Final
+There are four kinds: a producer's batch (Produce), batches that name the batch they follow (AppendAfter), a link's batches from the source
+(AppendMirrored), and a coordinator's own. All pass the same steps: is this replica a leader that may take them, are the batches valid, what
+does the producer's sequence say, where are they placed. The caller writes what was accepted, in order, before anything else happens to the
+log; what is refused changes nothing. A batch that is placed has its offset, leader epoch and timestamps, and its header says what the
+producer state becomes.
+"""
 
-from isthmus_model.clocks import Now, WallMs
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from isthmus_model.clocks import Now
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.extensions.append_after import NO_BATCH, Following
-from isthmus_wire.records import TRANSACTIONAL_BIT, BatchHeader, batches, next_sequence
+from isthmus_wire.extensions.append_mirrored import PartitionAppend
+from isthmus_wire.records import (
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    batches,
+    header_at,
+    next_sequence,
+    recompressed,
+    stamp_append_time,
+)
 
-from isthmus_broker.core.log.append_check import AppendRules, check_batch
-from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing, check_keys
+from isthmus_broker.core.log.mirrored_check import check_mirrored
+from isthmus_broker.core.log.placement import Batch, place
+from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
+from isthmus_broker.core.replica.log_view import ReplicaLog
+from isthmus_broker.core.replica.replica import Replica
 
-_TORN: Final = Refusal(ErrorCode.corrupt_message, "The batches end in the middle of one.")
-Batch = tuple[memoryview, BatchHeader]
+ALL_IN_SYNC: Final = -1
+_TORN: Final = Refusal(ErrorCode.corrupt_message, "The last batch is incomplete.")
 
 
-def append_after(partition: Partition, asked: Following, now: Now) -> Refusal | None:
-    """Append what a client sent, or say why not; raises DiskFailure."""
-    refusal = _refuses(partition)
+class Mirrored(NamedTuple):
+    """A link's batches, which keep the source's offsets and epochs."""
+
+    records: memoryview
+    restart_at: int | None
+    """Where an empty log begins anew first."""
+    log_start: int | None
+    """The log start offset after the append, if the append sets one."""
+
+
+# -- the four kinds ----------------------------------------------------------------------------------------------------------
+
+
+def accept_produced(
+    replica: Replica[Any], records: memoryview | None, version: int, acks: int, now: Now
+) -> Batch | RecentBatch | Refusal:
+    """A producer's batch; the earlier batch if it repeats one."""
+    header = check_framing(records, version)
+    if isinstance(header, Refusal):
+        return header
+    refusal = _refuse_writes(replica, acks_all=acks == ALL_IN_SYNC)
     if refusal is not None:
         return refusal
-    log = partition.log
+    log, rules = replica.log, replica.append_rules
     assert log is not None
-    refusal = _check_end(log, asked)
+    assert records is not None
+    batch: memoryview | bytearray = records[: header.size]
+    refusal = check_batch(batch, header, rules, now.wall) or check_keys(batch, rules, replica.topic, replica.index)
     if refusal is not None:
         return refusal
-    found = _split(memoryview(asked.records[0] if asked.records else b""))  # one piece, as it was received
-    if isinstance(found, Refusal):
-        return found
-    refusal = _check_batches(partition, log, found, now.wall)
-    if refusal is not None or not found:
+    if header.producer_id >= 0:
+        verdict: RecentBatch | Refusal | None = log.producers.check(header)
+        if verdict is not None:
+            return verdict
+    if rules.compression is not None and rules.compression != header.compression:
+        batch = recompressed(batch, header, rules.compression)
+        header = header_at(batch)
+    if rules.append_time:
+        stamp_append_time(batch, header, now.wall)
+        header = header_at(batch)
+    return batch, place(batch, header, log.end_offset, replica.leadership.leader_epoch)
+
+
+def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Batch] | Refusal:
+    """All batches, if the log ends where the sender believes that it does."""
+    refusal = _refuse_writes(replica, acks_all=True)
+    if refusal is not None:
         return refusal
-    for batch, header in found:
-        log.append_as_leader(batch, header, partition.leadership.leader_epoch, now.monotonic)
-        partition.bytes_in += len(batch)
-        partition.records_in += header.record_count
-    partition.appended(now.monotonic)
-    return None
-
-
-def _refuses(partition: Partition) -> Refusal | None:
-    error = partition.refuses()
-    if error is None and partition.leader is not None and not partition.leader.has_enough_in_sync:
-        error = ErrorCode.not_enough_replicas
-    if error is not None:
-        return Refusal(error)
-    return Refusal(ErrorCode.policy_violation, partition.why_copied()) if partition.is_copied else None
-
-
-def _check_end(log: Log, asked: Following) -> Refusal | None:
-    last = log.last_batch
-    if (log.end_offset, NO_BATCH if last is None else last.crc) == (asked.after_offset, asked.after_crc):
-        return None
-    why = f"The log ends at {log.end_offset}, not at {asked.after_offset} behind the batch that was named."
-    return Refusal(ErrorCode.offset_out_of_range, why)
-
-
-def _split(data: memoryview) -> list[Batch] | Refusal:
-    try:
-        found = [(data[at : at + header.size], header) for at, header in batches(data)]
-    except CorruptBatch:
-        return _TORN
-    return found if sum(len(batch) for batch, _ in found) == len(data) else _TORN
-
-
-def _check_batches(partition: Partition, log: Log, found: list[Batch], now_ms: WallMs) -> Refusal | None:
-    """Each as Produce would look at it, and all as one producer's sequence, the first of which the log goes on with."""
-    rules = partition.append_rules(log.config)
+    log, rules = replica.log, replica.append_rules
+    assert log is not None
+    refusal = _check_end(log, append)
+    if refusal is not None:
+        return refusal
+    sent = _split(memoryview(append.records[0] if append.records else b""))  # one piece, as it was received
+    if isinstance(sent, Refusal):
+        return sent
     before: BatchHeader | None = None
-    for batch, header in found:
+    for batch, header in sent:
         refusal = (
-            check_batch(batch, header, rules, now_ms)
-            or partition.check_keys(batch, header, rules)
-            or _check_kept(partition, header, rules)
+            check_batch(batch, header, rules, now.wall)
+            or check_keys(batch, rules, replica.topic, replica.index)
+            or _check_stored_unchanged(replica, header, rules)
             or (_check_first(log, header) if before is None else _check_next(before, header))
         )
         if refusal is not None:
             return refusal
         before = header
-    return None
+    return _place_all(replica, log, sent)
 
 
-def _check_kept(partition: Partition, header: BatchHeader, rules: AppendRules) -> Refusal | None:
-    """Who names batches by their checksums needs them stored as they are."""
-    if rules.append_time or (rules.compression is not None and rules.compression != header.compression):
-        settings = "message.timestamp.type" if rules.append_time else "compression.type"
+def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
+    """A batch that this node has built, such as a coordinator's; acks=all is not promised for it."""
+    error = replica.refuses()
+    if error is not None:
+        return Refusal(error)
+    header, log = header_at(batch), replica.log
+    assert log is not None
+    if header.size > log.config.max_message_bytes:
+        return Refusal(ErrorCode.message_too_large)
+    return batch, place(batch, header, log.end_offset, replica.leadership.leader_epoch)
+
+
+def accept_mirrored(replica: Replica[Any], link_id: UUID | None, append: PartitionAppend) -> Mirrored | Refusal:
+    """A link's batches at the offsets that they have at the source.
+
+    An empty log begins where the source's log begins, even if that has no records: offsets that groups committed there must exist here.
+    """
+    refusal = _refuse_mirrored(replica, link_id, append)
+    if refusal is not None:
+        return refusal
+    log, records = replica.log, memoryview(append.records or b"")
+    assert log is not None
+    end = log.end_offset
+    begins = append.start_offset > end == log.log_start_offset
+    if not records and not begins:
+        return Mirrored(records, None, None)
+    if append.expected_end_offset != end:
+        why = f"The log ends at {end}, not at {append.expected_end_offset}."
+        return Refusal(ErrorCode.offset_out_of_range, why)
+    # A copy that begins in the middle of a batch has the whole batch, and its log starts inside it.
+    first = max(end, min(append.start_offset, _base_offset(records, append.start_offset))) if begins else end
+    refusal = check_mirrored(records, first, log.epochs.latest_epoch, replica.leadership.leader_epoch)
+    if refusal is not None:
+        return refusal
+    return Mirrored(records, first if begins else None, append.start_offset if begins else None)
+
+
+# -- is this a leader that may take them -------------------------------------------------------------------------------------
+
+
+def _refuse_writes(replica: Replica[Any], *, acks_all: bool) -> Refusal | None:
+    error = replica.refuses()
+    if error is None and acks_all and replica.leader is not None and not replica.leader.has_enough_in_sync:
+        error = ErrorCode.not_enough_replicas
+    if error is not None:
+        return Refusal(error)
+    return Refusal(ErrorCode.policy_violation, replica.read_only_message()) if replica.is_mirror else None
+
+
+def _refuse_mirrored(replica: Replica[Any], link_id: UUID | None, append: PartitionAppend) -> Refusal | None:
+    error = replica.refuses()
+    if error is not None:
+        return Refusal(error)
+    role, epoch = replica.mirror, replica.leadership.leader_epoch
+    if role is None or role.link_id != link_id or not role.takes_copies:
+        state = "is not a mirror topic" if role is None else f"is {role.state} under link '{role.link_name}'"
         return Refusal(
-            ErrorCode.policy_violation, f"Topic {partition.topic} has {settings} set so that batches change."
+            ErrorCode.policy_violation, f"Topic {replica.topic} {state}: it accepts no batches of this link."
         )
-    if header.attributes & TRANSACTIONAL_BIT:
-        return Refusal(ErrorCode.invalid_record, "Batches of transactions come by Produce.")
+    if append.source_leader_epoch > epoch:
+        why = f"The source's leader epoch {append.source_leader_epoch} is above the partition's {epoch}; raise that first."
+        return Refusal(ErrorCode.fenced_leader_epoch, why)
+    if replica.leader is not None and not replica.leader.has_enough_in_sync:
+        return Refusal(ErrorCode.not_enough_replicas)
     return None
 
 
-def _check_first(log: Log, header: BatchHeader) -> Refusal | None:
+# -- are they valid, and next ------------------------------------------------------------------------------------------------
+
+
+def _check_end(log: ReplicaLog, append: Following) -> Refusal | None:
+    last = log.last_batch
+    if (log.end_offset, NO_BATCH if last is None else last.crc) == (append.after_offset, append.after_crc):
+        return None
+    why = f"The log ends at {log.end_offset}, not at {append.after_offset} after the named batch."
+    return Refusal(ErrorCode.offset_out_of_range, why)
+
+
+def _split(data: memoryview) -> list[tuple[memoryview, BatchHeader]] | Refusal:
+    try:
+        sent = [(data[at : at + header.size], header) for at, header in batches(data)]
+    except CorruptBatch:
+        return _TORN
+    return sent if sum(len(batch) for batch, _ in sent) == len(data) else _TORN
+
+
+def _check_stored_unchanged(replica: Replica[Any], header: BatchHeader, rules: AppendRules) -> Refusal | None:
+    """Whoever names batches by their checksums needs them stored as they are."""
+    if rules.append_time or (rules.compression is not None and rules.compression != header.compression):
+        setting = "message.timestamp.type" if rules.append_time else "compression.type"
+        why = f"Topic {replica.topic} has a {setting} that changes batches."
+        return Refusal(ErrorCode.policy_violation, why)
+    if header.attributes & TRANSACTIONAL_BIT:
+        return Refusal(ErrorCode.invalid_record, "Transactional batches are accepted by Produce only.")
+    return None
+
+
+def _check_first(log: ReplicaLog, header: BatchHeader) -> Refusal | None:
     verdict = log.producers.check(header)
     if verdict is None or isinstance(verdict, Refusal):
         return verdict
@@ -106,3 +214,19 @@ def _check_next(before: BatchHeader, header: BatchHeader) -> Refusal | None:
     if expected == (header.producer_id, header.producer_epoch, header.base_sequence):
         return None
     return Refusal(ErrorCode.out_of_order_sequence_number)
+
+
+def _base_offset(records: memoryview, otherwise: int) -> int:
+    return int.from_bytes(records[:8], signed=True) if records else otherwise
+
+
+# -- where they go -----------------------------------------------------------------------------------------------------------
+
+
+def _place_all(replica: Replica[Any], log: ReplicaLog, sent: list[tuple[memoryview, BatchHeader]]) -> list[Batch]:
+    placed: list[Batch] = []
+    offset = log.end_offset
+    for batch, header in sent:
+        placed.append((batch, place(batch, header, offset, replica.leadership.leader_epoch)))
+        offset = placed[-1][1].last_offset + 1
+    return placed

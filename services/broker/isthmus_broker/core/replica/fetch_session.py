@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): a reader of many partitions names only what changed, and is told only what changed.
+"""Incremental fetch sessions (KIP-227): a reader of many partitions names only what changed, and gets only what changed.
 
-A session is opened by a full fetch with epoch 0 and carried on by epochs 1, 2, ... Every incremental fetch merges its partitions into
-the session, drops the forgotten ones, and answers only partitions that have news. The cache is bounded: when it is full, a new session
-takes the place of one that was silent for `EVICTION_MS`, or is not opened, and the client goes on with full fetches.
+A full fetch with epoch 0 opens a session, and epochs 1, 2, ... continue it. Every incremental fetch merges its partitions into the session,
+drops the forgotten ones, and gets a response only for partitions that have changed. The cache is bounded: when it is full, a new session
+evicts one that was unused for `EVICTION_MS`, or is not opened, and the client continues with full fetches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,40 +23,40 @@ _LAST: Final[Mapping[int, int]] = {ErrorCode.unknown_topic_id.value: 1, ErrorCod
 _ID_MAX: Final = 2**31 - 1
 
 Key = tuple[Topic, int]
-Answers = list[tuple[Topic, list[FetchedPartition]]]
+Responses = list[tuple[Topic, list[FetchedPartition]]]
 
 
 @dataclass(slots=True)
-class _Followed:
-    """A partition of a session, and what its reader knows already."""
+class _SessionPartition:
+    """A partition of a session, with what its reader has received."""
 
-    wanted: FetchPartition
+    request: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
-    is_known: bool = False
+    has_existed: bool = False
 
-    def tell(self, answer: FetchedPartition) -> FetchedPartition:
-        """The answer as this session tells it: a topic that it has known is gone, its id is not unknown."""
-        if answer.error_code != ErrorCode.unknown_topic_id.value:
-            self.is_known = True
-        elif self.is_known:
-            return answer._replace(error_code=ErrorCode.unknown_topic_or_partition.value)
-        return answer
+    def translate(self, fetched: FetchedPartition) -> FetchedPartition:
+        """The response within this session: a topic that has existed in it is deleted, its id is not unknown."""
+        if fetched.error_code != ErrorCode.unknown_topic_id.value:
+            self.has_existed = True
+        elif self.has_existed:
+            return fetched._replace(error_code=ErrorCode.unknown_topic_or_partition.value)
+        return fetched
 
-    def told(self, answer: FetchedPartition) -> None:
-        """A watermark counts as told only if the reader takes it: not with an error, nor where it has to cut its log first."""
-        is_taken = not answer.error_code and answer.diverging_epoch is None
-        self.high_watermark = answer.high_watermark if is_taken else -1
-        self.log_start_offset = answer.log_start_offset
+    def record_sent(self, fetched: FetchedPartition) -> None:
+        """A watermark counts as received only if the reader applies it: not with an error, nor when it must truncate its log first."""
+        is_applied = not fetched.error_code and fetched.diverging_epoch is None
+        self.high_watermark = fetched.high_watermark if is_applied else -1
+        self.log_start_offset = fetched.log_start_offset
 
-    def has_news(self, answer: FetchedPartition) -> bool:
+    def has_changed(self, fetched: FetchedPartition) -> bool:
         return (
-            bool(answer.records)
-            or answer.error_code != 0
-            or answer.high_watermark != self.high_watermark
-            or answer.log_start_offset != self.log_start_offset
-            or answer.preferred_read_replica >= 0
-            or answer.diverging_epoch is not None
+            bool(fetched.records)
+            or fetched.error_code != 0
+            or fetched.high_watermark != self.high_watermark
+            or fetched.log_start_offset != self.log_start_offset
+            or fetched.preferred_read_replica >= 0
+            or fetched.diverging_epoch is not None
         )
 
 
@@ -68,14 +68,14 @@ class Session:
     by_id: bool
     epoch: int
     used_ms: int
-    partitions: dict[Key, _Followed] = field(default_factory=dict)
+    partitions: dict[Key, _SessionPartition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
-    """What one fetch asks for, whether it came in full or as a difference."""
+class SessionFetch:
+    """The partitions that one fetch reads, whether it named all of them or only the changes."""
 
-    wanted: Sequence[tuple[Topic, FetchPartition]]
+    partitions: Sequence[tuple[Topic, FetchPartition]]
     session: Session | None = None
     is_incremental: bool = False
     opens_session: bool = False
@@ -93,13 +93,13 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> Fetching | ErrorCode:
-        """What to read for this request, or why the session cannot go on."""
+    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> SessionFetch | ErrorCode:
+        """What to read for this request, or why the session cannot continue."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             named = {(topic, part.partition): part for topic, parts in request.topics for part in parts}  # each once
-            wanted = [(topic, part) for (topic, _), part in named.items()]
-            return Fetching(wanted, opens_session=request.session_epoch == INITIAL_EPOCH, by_id=by_id)
+            full = [(topic, part) for (topic, _), part in named.items()]
+            return SessionFetch(full, opens_session=request.session_epoch == INITIAL_EPOCH, by_id=by_id)
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
@@ -111,21 +111,21 @@ class FetchSessions:
         self._touch(session, now_ms)
         if not session.partitions:
             del self._sessions[session.session_id]
-            return Fetching([], by_id=by_id)
+            return SessionFetch([], by_id=by_id)
         session.epoch = 1 if session.epoch == _ID_MAX else session.epoch + 1
-        wanted = [(key[0], followed.wanted) for key, followed in session.partitions.items()]
-        return Fetching(wanted, session, is_incremental=True, by_id=by_id)
+        partitions = [(key[0], partition.request) for key, partition in session.partitions.items()]
+        return SessionFetch(partitions, session, is_incremental=True, by_id=by_id)
 
     def _merge(self, session: Session, request: FetchRequest) -> None:
-        for topic, partitions in request.topics:
-            for wanted in partitions:
-                followed = session.partitions.get((topic, wanted.partition))
-                if followed is None:
-                    session.partitions[topic, wanted.partition] = _Followed(wanted)
+        for topic, parts in request.topics:
+            for part in parts:
+                partition = session.partitions.get((topic, part.partition))
+                if partition is None:
+                    session.partitions[topic, part.partition] = _SessionPartition(part)
                 else:
-                    if wanted.current_leader_epoch != followed.wanted.current_leader_epoch:
-                        followed.high_watermark = -1  # what it was told in another epoch came too late for it to take
-                    followed.wanted = wanted
+                    if part.current_leader_epoch != partition.request.current_leader_epoch:
+                        partition.high_watermark = -1  # the reader ignored what was sent in another epoch
+                    partition.request = part
         for topic, indexes in request.forgotten:
             for index in indexes:
                 session.partitions.pop((topic, index), None)
@@ -136,41 +136,41 @@ class FetchSessions:
         self._sessions[session.session_id] = session
 
     def finish(
-        self, fetching: Fetching, answers: Sequence[tuple[Topic, FetchedPartition]], now_ms: int
-    ) -> tuple[int, Answers]:
-        """The session id to tell and the partitions to answer."""
-        session = fetching.session
+        self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: int
+    ) -> tuple[int, Responses]:
+        """The session id of the response and the partitions in it."""
+        session = fetch.session
         if session is None:
-            opened = self._open(fetching, answers, now_ms) if fetching.opens_session else NO_SESSION
-            return opened, _by_topic(sorted(answers, key=_rank))
-        news = []
-        for topic, answer in answers:
-            key = (topic, answer.partition)
-            followed = session.partitions.get(key)
-            if followed is None:
+            opened = self._open(fetch, responses, now_ms) if fetch.opens_session else NO_SESSION
+            return opened, _by_topic(sorted(responses, key=_rank))
+        changed = []
+        for topic, fetched in responses:
+            key = (topic, fetched.partition)
+            partition = session.partitions.get(key)
+            if partition is None:
                 continue
-            told = followed.tell(answer)
-            if not followed.has_news(told):
+            translated = partition.translate(fetched)
+            if not partition.has_changed(translated):
                 continue
-            news.append((topic, told))
-            followed.told(answer)
-            if answer.records:  # whoever got data goes to the end of the line
+            changed.append((topic, translated))
+            partition.record_sent(fetched)
+            if fetched.records:  # partitions that returned data go to the end, so that others get their turn
                 del session.partitions[key]
-                session.partitions[key] = followed
-        return session.session_id, _by_topic(sorted(news, key=_rank))
+                session.partitions[key] = partition
+        return session.session_id, _by_topic(sorted(changed, key=_rank))
 
-    def _open(self, fetching: Fetching, answers: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
-        if not fetching.wanted or not self._make_room(now_ms):
+    def _open(self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
+        if not fetch.partitions or not self._make_room(now_ms):
             return NO_SESSION
         session_id = self._new_id()
-        session = Session(session_id, fetching.by_id, INITIAL_EPOCH + 1, now_ms)
-        told = {(topic, answer.partition): answer for topic, answer in answers}
-        for topic, wanted in fetching.wanted:
-            followed = session.partitions[topic, wanted.partition] = _Followed(wanted)
-            answer = told.get((topic, wanted.partition))
-            if answer is not None:
-                followed.told(answer)
-                followed.tell(answer)
+        session = Session(session_id, fetch.by_id, INITIAL_EPOCH + 1, now_ms)
+        sent = {(topic, fetched.partition): fetched for topic, fetched in responses}
+        for topic, part in fetch.partitions:
+            partition = session.partitions[topic, part.partition] = _SessionPartition(part)
+            fetched = sent.get((topic, part.partition))
+            if fetched is not None:
+                partition.record_sent(fetched)
+                partition.translate(fetched)
         self._sessions[session_id] = session
         return session_id
 
@@ -190,17 +190,17 @@ class FetchSessions:
                 return session_id
 
 
-def _rank(told: tuple[Topic, FetchedPartition]) -> int:
-    """Kafka answers what it read first, then unknown ids, then partitions that nobody has."""
-    return _LAST.get(told[1].error_code, 0)
+def _rank(response: tuple[Topic, FetchedPartition]) -> int:
+    """Kafka lists what it read first, then unknown topic ids, then unknown partitions."""
+    return _LAST.get(response[1].error_code, 0)
 
 
-def _by_topic(answers: Sequence[tuple[Topic, FetchedPartition]]) -> Answers:
+def _by_topic(responses: Sequence[tuple[Topic, FetchedPartition]]) -> Responses:
     """Neighbours of the same topic share an entry."""
-    topics: Answers = []
-    for topic, answer in answers:
+    topics: Responses = []
+    for topic, fetched in responses:
         if topics and topics[-1][0] == topic:
-            topics[-1][1].append(answer)
+            topics[-1][1].append(fetched)
         else:
-            topics.append((topic, [answer]))
+            topics.append((topic, [fetched]))
     return topics

@@ -1,11 +1,11 @@
-"""A replica's fetch session as the leaders of its partitions see it: which of them are worth looking at when it fetches.
+"""A replica's fetch session as the leaders of its partitions see it: which of them must be read when it fetches.
 
-A replica may follow thousands of partitions, of which few have news. Each partition marks itself here when something is appended or its
-high watermark moves; a fetch looks at those that are marked and at those it names, and is taken as a fetch of all.
+A replica may follow thousands of partitions, of which few have changed. Each partition marks itself here when something is appended or its
+high watermark moves; a fetch reads those that are marked and those it names, and counts as a fetch of all.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fast_fields import Topic
@@ -13,12 +13,12 @@ from isthmus_wire.fetch import FetchPartition
 
 from isthmus_broker.core.replica.fetch_session import Key, Session
 from isthmus_broker.core.replica.progress import LONG_AGO, FetchClock
-from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.core.replica.replica import Replica
 
-LOOK_AT_ALL_MS: Final = 5_000
-"""How often every partition is looked at: for what no append and no watermark tells of, such as retention at the log's start."""
+READ_ALL_MS: Final = 5_000
+"""How often every partition is read: for changes that neither an append nor a watermark shows, such as retention at the log's start."""
 FOLLOWER_SESSIONS_MAX: Final = 1_000
-"""Sessions of replicas that are followed so; whoever comes after that has all its partitions looked at by every fetch."""
+"""Sessions of replicas that are tracked this way; beyond that every fetch of a session reads all its partitions."""
 
 
 class FollowerSession:
@@ -28,72 +28,72 @@ class FollowerSession:
         self.session = session
         self.clock = FetchClock()
         self._replica_id = replica_id
-        self._looked_at_all_ms = LONG_AGO
+        self._all_read_ms = LONG_AGO
         self._marked: dict[Key, None] = {}
-        self._watched: dict[Key, tuple[Partition, Callable[[], None]]] = {}
+        self._watched: dict[Key, tuple[Replica[Any], Callable[[], None]]] = {}
         self._wake: Callable[[], None] | None = None
 
-    def begins(
+    def begin_fetch(
         self, topics: list[tuple[Topic, list[FetchPartition]]], forgotten: list[Key], now_ms: MonotonicMs
     ) -> None:
-        """A fetch comes that names these."""
+        """Record a fetch that names these partitions."""
         for key in forgotten:
             self._detach(key)
         self.clock.fetched_ms = now_ms
-        if now_ms - self._looked_at_all_ms >= LOOK_AT_ALL_MS:
-            self._looked_at_all_ms = now_ms
+        if now_ms - self._all_read_ms >= READ_ALL_MS:
+            self._all_read_ms = now_ms
             self._marked.update(dict.fromkeys(self.session.partitions))
         for topic, parts in topics:
             for part in parts:
                 self._marked[topic, part.partition] = None
 
-    def wanted(self) -> list[tuple[Topic, FetchPartition]]:
-        """The partitions worth looking at, those that have waited longest first."""
+    def marked(self) -> list[tuple[Topic, FetchPartition]]:
+        """The partitions to read, those marked longest ago first."""
         partitions = self.session.partitions
         for key in [key for key in self._marked if key not in partitions]:
             del self._marked[key]
-        return [(key[0], partitions[key].wanted) for key in self._marked]
+        return [(key[0], partitions[key].request) for key in self._marked]
 
-    def has_seen(self, key: Key, partition: Partition) -> None:
-        """There is no more to tell of this partition until it marks itself."""
-        self.attach(key, partition)
-        if partition.leader is not None:
-            partition.leader.progress[self._replica_id].clock = self.clock
+    def clear(self, key: Key, replica: Replica[Any]) -> None:
+        """The follower has everything of this partition until it marks itself again."""
+        self.attach(key, replica)
+        if replica.leader is not None:
+            replica.leader.progress[self._replica_id].clock = self.clock
             del self._marked[key]
 
-    def attach(self, key: Key, partition: Partition) -> None:
-        """From now on the partition marks itself when it has news."""
-        known = self._watched.get(key)
-        if known is None or known[0] is not partition:
+    def attach(self, key: Key, replica: Replica[Any]) -> None:
+        """From now on the partition marks itself when it changes."""
+        current = self._watched.get(key)
+        if current is None or current[0] is not replica:
             self._detach(key)
-            watch = self._mark(key, partition)
-            partition.watch(watch, appends_too=True)
-            self._watched[key] = (partition, watch)
+            watch = self._mark(key, replica)
+            replica.watch(watch, appends_too=True)
+            self._watched[key] = (replica, watch)
 
-    def _mark(self, key: Key, partition: Partition) -> Callable[[], None]:
+    def _mark(self, key: Key, replica: Replica[Any]) -> Callable[[], None]:
         def mark() -> None:
             if key not in self._marked:
                 self._marked[key] = None
-                _settle(partition, self._replica_id)
+                _settle(replica, self._replica_id)
             if self._wake is not None:
                 self._wake()
 
         return mark
 
     def _detach(self, key: Key) -> None:
-        """The replica asks for this no more."""
+        """The follower does not fetch this partition in this session any more."""
         watched = self._watched.pop(key, None)
         if watched is not None:
-            partition, watch = watched
-            partition.unwatch(watch)
-            _settle(partition, self._replica_id)
+            replica, watch = watched
+            replica.unwatch(watch)
+            _settle(replica, self._replica_id)
 
     def close(self) -> None:
-        """The replica has another session. What it was told last may have gone to a connection that it had given up."""
-        for key, (partition, _) in list(self._watched.items()):
+        """The follower has another session. The last response may have gone to a connection that it had given up."""
+        for key, (replica, _) in list(self._watched.items()):
             self._detach(key)
-            if partition.leader is not None:
-                partition.leader.tell_again(self._replica_id)
+            if replica.leader is not None:
+                replica.leader.forget_watermarks_sent(self._replica_id)
 
     # -- what a waiting fetch watches ----------------------------------------------------------------------------------------
 
@@ -102,25 +102,25 @@ class FollowerSession:
         self._wake = wake
 
     def unwatch(self, _wake: Callable[[], None]) -> None:
-        """No more."""
+        """Stop calling it."""
         self._wake = None
 
 
-def _settle(partition: Partition, replica_id: int) -> None:
-    """From here on the replica's fetches tell of this partition only what they say."""
-    if partition.leader is not None and (progress := partition.leader.progress.get(replica_id)) is not None:
+def _settle(replica: Replica[Any], replica_id: int) -> None:
+    """From here on the follower's fetches count for this partition only when they name it."""
+    if replica.leader is not None and (progress := replica.leader.progress.get(replica_id)) is not None:
         progress.settle()
 
 
 class FollowerSessions:
-    """The sessions of replicas, by replica and client id: a fetcher that connects anew takes the place of its last life."""
+    """The sessions of replicas, by replica and client id: a fetcher that reconnects takes the place of its former connection."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[int, str | None], FollowerSession] = {}
         self._waiting: dict[tuple[int, str | None], Callable[[], None]] = {}
 
-    def of(self, replica_id: int, client_id: str | None, session: Session | None) -> FollowerSession | None:
-        """What is known of the session; None when the replica keeps none.
+    def session_of(self, replica_id: int, client_id: str | None, session: Session | None) -> FollowerSession | None:
+        """The tracked session of a fetcher; None when the replica uses none.
 
         A fetcher has one fetch under way: one that still waits belongs to a connection which the replica has given up.
         """
@@ -128,17 +128,17 @@ class FollowerSessions:
         give_up = self._waiting.pop(fetcher, None)
         if give_up is not None:
             give_up()
-        known = self._sessions.get(fetcher)
-        if known is not None and known.session is session:
-            return known
-        if known is not None:
+        current = self._sessions.get(fetcher)
+        if current is not None and current.session is session:
+            return current
+        if current is not None:
             self._sessions.pop(fetcher).close()
         if session is None or len(self._sessions) >= FOLLOWER_SESSIONS_MAX:
             return None
-        made = self._sessions[fetcher] = FollowerSession(session, replica_id)
-        return made
+        opened = self._sessions[fetcher] = FollowerSession(session, replica_id)
+        return opened
 
-    def waits(self, replica_id: int, client_id: str | None, give_up: Callable[[], None]) -> None:
-        """A fetch waits. It is given up when the fetcher's next one comes: its answer would count as news told, and reach nobody."""
+    def wait(self, replica_id: int, client_id: str | None, give_up: Callable[[], None]) -> None:
+        """Give the waiting fetch up when the fetcher's next one comes: its response would reach nobody, and count as watermarks sent."""
         if len(self._waiting) < FOLLOWER_SESSIONS_MAX or (replica_id, client_id) in self._waiting:
             self._waiting[replica_id, client_id] = give_up

@@ -1,7 +1,7 @@
-"""Which ISR a leader should propose: who fell behind leaves, who caught up joins, observers stand in while sync replicas are missing.
+"""Which ISR a leader should propose: replicas that fell behind leave, those that caught up join, observers replace missing ones.
 
-Observers are counted against a number of members that the promotion policy wants: they join while the ISR has fewer, and leave when it has
-more. Both are the same number, so an observer that has just joined is never a reason to leave.
+The promotion policy sets a number of ISR members: observers join while there are fewer, and leave when there are more. Both are the same
+number, so an observer that has just joined never causes one to leave.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ class ReplicaView(NamedTuple):
     replica: int
     log_end: int
     caught_up: bool
-    """It has all there is, or had within replica.lag.time.max.ms."""
+    """It has everything, or had within replica.lag.time.max.ms."""
     may_join: bool
-    """It fetches, has reached the high watermark and the start of the leader's epoch, and its broker may be in sync."""
+    """It fetches, has reached the high watermark and the start of the leader's epoch, and its broker is eligible."""
 
 
 def target_isr(
     leader: int, leadership: Leadership, rules: IsrRules, min_isr: int, replicas: Iterable[ReplicaView]
 ) -> tuple[int, ...]:
-    """The ISR as it should be; the committed one when nothing is wrong with it. Members keep their order, new ones come last."""
+    """The ISR as it should be; the committed one when it need not change. Members keep their order, new ones come last."""
     observers = leadership.observers
     views = {view.replica: view for view in replicas}
     kept = [r for r in leadership.isr if r == leader or (r in views and views[r].caught_up)]
@@ -34,26 +34,26 @@ def target_isr(
     isr = kept + [v.replica for v in joining if v.replica not in observers]
     if not observers:
         return tuple(isr)
-    wanted = observers_wanted(leader, leadership, rules, min_isr)
+    target = members_with_observers(leader, leadership, rules, min_isr)
     # Best first: the most records, then the placement's order. A Python sort keeps the order of equals.
     ready = sorted((v for v in joining if v.replica in observers and v.caught_up), key=lambda v: -v.log_end)
-    isr += [v.replica for v in ready[: max(wanted - len(isr), 0)]]
-    # Standing in ends when others are back, but never at the price of min.insync.replicas.
-    surplus = len(isr) - max(wanted, min_isr)
+    isr += [v.replica for v in ready[: max(target - len(isr), 0)]]
+    # Observers leave when sync replicas are back, but never below min.insync.replicas.
+    surplus = len(isr) - max(target, min_isr)
     leaving = [r for r in isr if r in observers and r != leader][::-1][: max(surplus, 0)]
     return tuple(r for r in isr if r not in leaving)
 
 
-def observers_wanted(leader: int, leadership: Leadership, rules: IsrRules, min_isr: int) -> int:
+def members_with_observers(leader: int, leadership: Leadership, rules: IsrRules, min_isr: int) -> int:
     """Members below which the ISR is filled up with observers."""
     sync_replicas = len(leadership.replicas) - len(leadership.observers)
-    sync_wanted = sync_replicas if rules.sync_wanted is None else rules.sync_wanted
+    sync_target = sync_replicas if rules.sync_target is None else rules.sync_target
     match rules.promotion:
         case Promotion.NEVER:
             return 0
         case Promotion.UNDER_MIN_ISR:
             return min_isr
         case Promotion.UNDER_REPLICATED:
-            return sync_wanted
+            return sync_target
         case Promotion.LEADER_IS_OBSERVER:
-            return sync_wanted if leader in leadership.observers else 0
+            return sync_target if leader in leadership.observers else 0

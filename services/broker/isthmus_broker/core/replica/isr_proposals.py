@@ -1,16 +1,19 @@
-"""What the leaders of one node propose to the controller, as AlterPartition requests, and what its answers mean for them.
+"""The ISRs that the leaders of one node propose to the controller, as AlterPartition requests, and what its responses mean for them.
 
 How to drive it, with one request under way at a time:
 
-    add(key, leader, proposal)     a leader proposes; it takes the place of what the partition's leader proposed in an earlier epoch
-    request(node_id, epoch)        what to send now, or None while nothing stands
-    settle(response)               the answer to that request: what was decided
+    add(key, leader, proposal)     a leader proposes; this supersedes an earlier proposal of the partition
+    request(node_id, epoch)        what to send now, or None when there is no proposal
+    settle(response)               the response to that request: what was decided
     is_settled                     False while something must be sent again
 
-Proposals that the metadata has overtaken are dropped when the next request is made.
+Proposals that the metadata has overtaken are dropped when the next request is built.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -24,24 +27,51 @@ from isthmus_broker.core.replica.leadership import Leadership
 
 RECOVERED: Final = 0
 PROPOSED_MAX: Final = 5_000
-"""Partitions in one request; the rest goes with the next."""
+"""Partitions in one request; the rest is sent with the next."""
 Key = tuple[UUID, int]
 
 
-class Proposed(NamedTuple):
-    """A leader's proposal."""
+class ProposalState(Enum):
+    """What has become of a proposal."""
 
+    NEW = "new"
+    SENT = "sent"
+    """In the request under way, or in one whose outcome is unknown: it is sent again."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    SUPERSEDED = "superseded"
+    """By a later proposal, or by the metadata log."""
+
+
+TRANSITIONS: Final[Mapping[ProposalState, frozenset[ProposalState]]] = {
+    ProposalState.NEW: frozenset({ProposalState.SENT, ProposalState.SUPERSEDED}),
+    ProposalState.SENT: frozenset(
+        {ProposalState.SENT, ProposalState.ACCEPTED, ProposalState.REFUSED, ProposalState.SUPERSEDED}
+    ),
+    ProposalState.ACCEPTED: frozenset(),
+    ProposalState.REFUSED: frozenset(),
+    ProposalState.SUPERSEDED: frozenset(),
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Proposed:
     leader: ReplicaLeader
     proposal: IsrProposal
+    state: ProposalState = ProposalState.NEW
 
     @property
-    def stands(self) -> bool:
-        """Whether the leader still waits for it."""
+    def is_in_flight(self) -> bool:
+        """Whether the leader still waits for the decision."""
         return self.leader.in_flight is self.proposal
+
+    def change(self, state: ProposalState) -> None:
+        assert state in TRANSITIONS[self.state], f"an ISR proposal cannot become {state} from {self.state}"
+        self.state = state
 
 
 class Decided(NamedTuple):
-    """What the controller said of one proposal: `leadership` when it granted it in the leader's epoch, else why it did not."""
+    """The controller's decision on one proposal: `leadership` when it was accepted in the leader's epoch, else the error."""
 
     key: Key
     leader: ReplicaLeader
@@ -53,65 +83,75 @@ class IsrProposals:
     """The proposals of one node that are not settled."""
 
     def __init__(self) -> None:
-        self._proposed: dict[Key, Proposed] = {}
-        self._sent: dict[Key, Proposed] = {}
+        self._proposed: dict[Key, _Proposed] = {}
+        self._sent: dict[Key, _Proposed] = {}
 
     def add(self, key: Key, leader: ReplicaLeader, proposal: IsrProposal) -> None:
-        """To be sent with the next request."""
-        self._proposed[key] = Proposed(leader, proposal)
+        """Send this with the next request."""
+        self._supersede(key)
+        self._proposed[key] = _Proposed(leader, proposal)
+
+    def _supersede(self, key: Key) -> None:
+        before = self._proposed.pop(key, None)
+        if before is not None:
+            before.change(ProposalState.SUPERSEDED)
 
     def request(self, node_id: int, broker_epoch: int) -> alter.AlterPartitionRequest | None:
-        """The next request; what an earlier one asked and nobody answered is asked again."""
-        self._proposed = {key: proposed for key, proposed in self._proposed.items() if proposed.stands}
+        """The next request, which repeats proposals of an earlier one that got no response."""
+        for key in [key for key, proposed in self._proposed.items() if not proposed.is_in_flight]:
+            self._supersede(key)
         self._sent = dict(list(self._proposed.items())[:PROPOSED_MAX])
         by_topic: dict[UUID, list[alter.PartitionData]] = defaultdict(list)
-        for (topic_id, index), (_, proposal) in self._sent.items():
-            by_topic[topic_id].append(_wanted(index, proposal))
+        for (topic_id, index), proposed in self._sent.items():
+            proposed.change(ProposalState.SENT)
+            by_topic[topic_id].append(_partition_data(index, proposed.proposal))
         if not by_topic:
             return None
         topics = tuple(
-            entity(alter.TopicData, topic_id=topic_id, partitions=tuple(wanted))
-            for topic_id, wanted in by_topic.items()
+            entity(alter.TopicData, topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in by_topic.items()
         )
         return entity(alter.AlterPartitionRequest, broker_id=node_id, broker_epoch=broker_epoch, topics=topics)
 
     def settle(self, response: altered.AlterPartitionResponse) -> list[Decided]:
-        """What the answer to the last request settles. One that is refused as a whole settles nothing."""
+        """What the response to the last request decides; nothing if the request was refused as a whole."""
         if response.error_code is not ErrorCode.none:
             return []
-        answers = {
-            (topic.topic_id, int(answer.partition_index)): answer
+        results = {
+            (topic.topic_id, int(partition.partition_index)): partition
             for topic in response.topics
-            for answer in topic.partitions
+            for partition in topic.partitions
             if topic.topic_id is not None
         }
-        found = (self._settle(key, proposed, answers.get(key)) for key, proposed in self._sent.items())
-        return [decided for decided in found if decided is not None]
+        sent = ((key, proposed) for key, proposed in self._sent.items() if proposed.state is ProposalState.SENT)
+        decisions = (self._settle(key, proposed, results.get(key)) for key, proposed in sent)
+        return [decided for decided in decisions if decided is not None]
 
     @property
     def is_settled(self) -> bool:
-        """Whether every proposal of the last request has its answer."""
-        return not any(self._proposed.get(key) is proposed for key, proposed in self._sent.items())
+        """Whether every proposal of the last request is decided or superseded."""
+        return all(proposed.state is not ProposalState.SENT for proposed in self._sent.values())
 
-    def _settle(self, key: Key, proposed: Proposed, answer: altered.PartitionData | None) -> Decided | None:
-        """None for one that has to be sent again."""
-        leader, proposal = proposed
-        error = ErrorCode.unknown_server_error if answer is None else answer.error_code
-        if error is not ErrorCode.none and leader.answered(proposal, error):
+    def _settle(self, key: Key, proposed: _Proposed, result: altered.PartitionData | None) -> Decided | None:
+        """None for a proposal that has to be sent again."""
+        leader, proposal = proposed.leader, proposed.proposal
+        error = ErrorCode.unknown_server_error if result is None else result.error_code
+        if error is not ErrorCode.none and leader.proposal_failed(proposal, error):
             return None
-        if self._proposed.get(key) is proposed:
-            del self._proposed[key]
-        if answer is None or error is not ErrorCode.none or answer.leader_epoch != proposal.leader_epoch:
+        del self._proposed[key]
+        if result is None or error is not ErrorCode.none or result.leader_epoch != proposal.leader_epoch:
+            proposed.change(ProposalState.REFUSED)
             return Decided(key, leader, error)
-        granted = leader.leadership._replace(
-            isr=tuple(answer.isr),
-            partition_epoch=int(answer.partition_epoch),
-            recovering=bool(answer.leader_recovery_state),
+        proposed.change(ProposalState.ACCEPTED)
+        accepted = leader.leadership._replace(
+            isr=tuple(result.isr),
+            partition_epoch=int(result.partition_epoch),
+            recovering=bool(result.leader_recovery_state),
         )
-        return Decided(key, leader, error, granted)
+        return Decided(key, leader, error, accepted)
 
 
-def _wanted(index: int, proposal: IsrProposal) -> alter.PartitionData:
+def _partition_data(index: int, proposal: IsrProposal) -> alter.PartitionData:
     members = tuple(entity(alter.BrokerState, broker_id=broker, broker_epoch=epoch) for broker, epoch in proposal.isr)
     return entity(
         alter.PartitionData,

@@ -1,4 +1,4 @@
-"""A partition as its leader sees it: how far each replica has come, what is committed, and who should be in sync.
+"""A partition as its leader sees it: the progress of each replica, the high watermark, and the ISR to propose.
 
 The high watermark is the least log end over the *maximal* ISR: the committed ISR together with the one proposed, so that it is right
 whichever of the two the controller decides on (KIP-497). It stands still while fewer than min.insync.replicas are in sync, which is what
@@ -6,12 +6,12 @@ makes a replica that left the ISR then still eligible to lead (KIP-966). Observe
 
 How to drive it, with `log` the leader's own log and time in milliseconds:
 
-    fetched(...)  ->  a follower's fetch was read: the new high watermark
+    fetched(...)              after a follower's fetch was read: the new high watermark
     high_watermark(log, now)  after the leader's own appends
     propose(log, now)         after the fetch of a replica outside the ISR, and by the clock: what to send to the controller
-    answered(...), take(...)  what the controller said, and what the metadata log says
+    proposal_failed(...), update(...)  the controller's response, and what the metadata log says
 
-A proposal is in flight until the controller's answer or the metadata log settles it; no second one is made meanwhile.
+A proposal is in flight until the controller's response or the metadata log settles it; no second one is made meanwhile.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from typing import Final, NamedTuple
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
-from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH, IsrRules, Leadership, LogView
+from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH, IsrRules, Leadership
+from isthmus_broker.core.replica.log_view import LogView
 from isthmus_broker.core.replica.progress import LONG_AGO, UNKNOWN_OFFSET, Progress
 
 ActiveEpoch = Callable[[int], int | None]
 """The epoch of a broker that is registered, unfenced and not about to stop; None for any other."""
 
 _BACK_TO_COMMITTED: Final = (ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica)
-_METADATA_WILL_TELL: Final = (
+_METADATA_DECIDES: Final = (
     ErrorCode.fenced_leader_epoch,
     ErrorCode.invalid_update_version,
     ErrorCode.invalid_request,
@@ -48,12 +49,12 @@ class IsrProposal(NamedTuple):
 
 
 class ReplicaLeader:
-    """The leader's state for one leader epoch; another epoch makes another one.
+    """The leader's state for one leader epoch; each epoch has its own.
 
-    A leader that is the leader of the very next epoch too, as when a replica was taken away, goes on from what it knew (`before`). An
-    epoch between the two had another leader, by whom followers may have cut their logs: then nothing is known of them. Nor is it when a
-    change of the partition was missed, though the leader stayed: a replica that was taken away and added again in between begins with an
-    empty log, in the same life.
+    A leader that is the leader of the very next epoch too, as when a replica was removed, keeps the progress it has recorded (`before`). An
+    epoch between the two had another leader, by whom followers may have truncated their logs: then their progress is unknown. So it is when
+    a change of the partition was missed, though the leader stayed: a replica that was removed and added again in between begins with an
+    empty log, in the same process.
     """
 
     def __init__(
@@ -70,19 +71,19 @@ class ReplicaLeader:
         self.leadership = leadership
         self.rules = rules
         self.epoch_start = epoch_start
-        """The log end when this leader took over: what lies below was written by its predecessors."""
-        goes_on = before is not None and before.leadership.leader_epoch + 1 == leadership.leader_epoch
-        self.leads_since: int = before.leads_since if before is not None and goes_on else leadership.leader_epoch
-        """The first of the epochs in which this node has led without a break: what it has appended since, it has not cut."""
+        """The log end when this leader took over: its predecessors wrote what lies below."""
+        continues = before is not None and before.leadership.leader_epoch + 1 == leadership.leader_epoch
+        self.leads_since: int = before.leads_since if before is not None and continues else leadership.leader_epoch
+        """The first of the epochs in which this node has led without a break: it has truncated nothing that it appended since."""
         missed_none = before is not None and before.leadership.partition_epoch + 1 == leadership.partition_epoch
-        known = before.progress if before is not None and goes_on and missed_none else {}
+        recorded = before.progress if before is not None and continues and missed_none else {}
         self.progress: dict[int, Progress] = {}
         for replica in leadership.replicas:
             if replica != node_id:
-                progress = self.progress[replica] = known.get(replica) or Progress()
+                progress = self.progress[replica] = recorded.get(replica) or Progress()
                 progress.caught_up_ms = now_ms if replica in leadership.isr else LONG_AGO
-                # A follower takes no answer to what it asked in an earlier epoch: it is told everything again.
-                progress.told_high_watermark = progress.told_log_start = UNKNOWN_OFFSET
+                # A follower ignores responses to fetches of an earlier epoch, so all watermarks are sent again.
+                progress.sent_high_watermark = progress.sent_log_start = UNKNOWN_OFFSET
         self.in_flight: IsrProposal | None = None
         self._node_id = node_id
         self._active = active
@@ -96,29 +97,29 @@ class ReplicaLeader:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether acks=all may be promised."""
+        """Whether acks=all can be guaranteed."""
         return len(self.leadership.isr) >= self.min_isr
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Everyone who may be in the ISR by the controller's decision."""
+        """Every replica that may be in the ISR, whatever the controller decides."""
         committed = self.leadership.isr
         if self.in_flight is None:
             return committed
         return committed + tuple(replica for replica, _ in self.in_flight.isr if replica not in committed)
 
-    def knows_what_is_committed(self, log: LogView) -> bool:
-        """False until the high watermark has reached this leader's epoch: records its predecessor committed may lie above it."""
+    def is_high_watermark_current(self, log: LogView) -> bool:
+        """False until the high watermark has reached this leader's epoch: committed records of its predecessor may lie above it."""
         return log.high_watermark >= self.epoch_start
 
     def outcome_of(self, offset: int, log: LogView) -> ErrorCode | None:
-        """What to tell a producer that waits for everything below `offset` to be committed; None to go on waiting."""
+        """The outcome for a producer that waits until everything below `offset` is committed; None while it waits."""
         if log.high_watermark < offset:
             return None
         return ErrorCode.none if self.has_enough_in_sync else ErrorCode.not_enough_replicas_after_append
 
     def low_watermark(self, log: LogView) -> int:
-        """The least log start over the replicas that live."""
+        """The least log start offset over the replicas whose brokers are active."""
         alive = [progress.log_start for replica, progress in self.progress.items() if self._active(replica) is not None]
         return min([log.log_start_offset, *alive])
 
@@ -127,13 +128,13 @@ class ReplicaLeader:
     def refuses(self, replica_id: int, broker_epoch: int, *, with_leader_epoch: bool) -> ErrorCode | None:
         """Why a replica's fetch is not served, if it is not.
 
-        One that is no replica, but knows our leader epoch, may have learned of itself before this leader did: it tries again.
+        A broker that is not a replica, but has the current leader epoch, may have got its assignment before this leader did: it retries.
         """
         if replica_id not in self.progress:
             return ErrorCode.unknown_leader_epoch if with_leader_epoch else ErrorCode.not_leader_or_follower
         registered = self._active(replica_id)
         if broker_epoch != NO_BROKER_EPOCH and registered is not None and broker_epoch < registered:
-            return ErrorCode.not_leader_or_follower  # of an earlier life of that broker
+            return ErrorCode.not_leader_or_follower  # from an earlier registration of that broker
         return None
 
     def fetched(
@@ -146,36 +147,36 @@ class ReplicaLeader:
         progress.fetched(offset, log_start, log.end_offset, now_ms)
         return log.high_watermark if offset == before else self.high_watermark(log, now_ms)
 
-    def tell_again(self, replica_id: int) -> None:
-        """It is not certain that the replica has got the watermarks that it was told."""
+    def forget_watermarks_sent(self, replica_id: int) -> None:
+        """The replica may not have received the watermarks that were sent."""
         if (progress := self.progress.get(replica_id)) is not None:
-            progress.told_high_watermark = progress.told_log_start = UNKNOWN_OFFSET
+            progress.sent_high_watermark = progress.sent_log_start = UNKNOWN_OFFSET
 
-    def told(self, replica_id: int, log: LogView) -> None:
-        """An answer with the log's watermarks goes to the replica."""
+    def record_watermarks_sent(self, replica_id: int, log: LogView) -> None:
+        """A response with the log's watermarks goes to the replica."""
         progress = self.progress[replica_id]
-        progress.told_high_watermark, progress.told_log_start = log.high_watermark, log.log_start_offset
+        progress.sent_high_watermark, progress.sent_log_start = log.high_watermark, log.log_start_offset
 
-    def owes_news(self, replica_id: int, log: LogView) -> bool:
-        """Whether the replica was not told the watermarks yet: a fetch that waits is answered soon then (KIP-392)."""
+    def needs_watermarks(self, replica_id: int, log: LogView) -> bool:
+        """Whether the replica was not sent the current watermarks yet: a waiting fetch gets a response soon then (KIP-392)."""
         progress = self.progress[replica_id]
-        return progress.told_high_watermark < log.high_watermark or progress.told_log_start != log.log_start_offset
+        return progress.sent_high_watermark < log.high_watermark or progress.sent_log_start != log.log_start_offset
 
-    def is_level_with(self, replica_id: int, log: LogView) -> bool:
-        """Whether the replica has and knows all there is, so that only something new is a reason to look at it again.
+    def has_caught_up(self, replica_id: int, log: LogView) -> bool:
+        """Whether the replica has all records and watermarks, so that it need not be read again before something changes.
 
-        One that is to come into the ISR is looked at all the same: whether it may is for each of its fetches to find out.
+        One that should join the ISR is read all the same: each of its fetches decides whether it may.
         """
         progress, leadership = self.progress[replica_id], self.leadership
         return (
             progress.log_end == log.end_offset
             and progress.high_watermark == log.high_watermark
-            and not self.owes_news(replica_id, log)
+            and not self.needs_watermarks(replica_id, log)
             and (replica_id in leadership.isr or replica_id in leadership.observers)
         )
 
     def high_watermark(self, log: LogView, now_ms: int) -> int:
-        """Where it is now; never lower than it was."""
+        """The current high watermark; it never moves back."""
         if not self.progress:
             return log.end_offset
         if not self.has_enough_in_sync:
@@ -187,7 +188,7 @@ class ReplicaLeader:
         return max(least, log.high_watermark)
 
     def _is_joining(self, replica: int, progress: Progress, log: LogView, now_ms: int) -> bool:
-        """A sync replica about to come back is waited for, else it would chase a watermark that a lone leader moves on."""
+        """A sync replica about to rejoin holds the high watermark back, else it would never reach one that a lone leader moves on."""
         return (
             replica not in self.leadership.observers
             and progress.is_caught_up(log.end_offset, now_ms, self.rules.lag_max_ms)
@@ -195,19 +196,19 @@ class ReplicaLeader:
         )
 
     def _is_eligible(self, replica: int, progress: Progress) -> bool:
-        """Whether the controller would take it: its broker is active, in the life in which it fetched (KIP-903)."""
+        """Whether the controller would accept it: its broker is active, with the broker epoch of its fetches (KIP-903)."""
         epoch = self._active(replica)
         return epoch is not None and progress.broker_epoch in (NO_BROKER_EPOCH, epoch)
 
     # -- the ISR -------------------------------------------------------------------------------------------------------------
 
     def propose(self, log: LogView, now_ms: int) -> IsrProposal | None:
-        """Another ISR, if it should be another one and no proposal is in flight; it counts as sent."""
+        """The ISR to propose, if it should change and no proposal is in flight; it counts as sent."""
         if self.in_flight is not None:
             return None
         leadership = self.leadership
         target = leadership.isr
-        if not leadership.recovering:  # else the log is declared in order first: a recovering leader has no company
+        if not leadership.recovering:  # else the leader first reports that it has recovered, alone in the ISR
             target = target_isr(self._node_id, leadership, self.rules, self.min_isr, self._views(log, now_ms))
             if target == leadership.isr:
                 return None
@@ -224,8 +225,8 @@ class ReplicaLeader:
         lag_max = self.rules.lag_max_ms
         reach = max(log.high_watermark, self.epoch_start)
         for replica, progress in self.progress.items():
-            # Whoever has just come into the ISR, at the high watermark, has the same time as anybody to reach the end; or it would
-            # leave at once, come again with its next fetch, and so on for as long as others write faster than it reads.
+            # A replica that has just joined the ISR, at the high watermark, has replica.lag.time.max.ms to reach the log end; else it would
+            # leave at once, join with its next fetch, and so on for as long as producers write faster than it reads.
             caught_up = (
                 progress.is_caught_up(log.end_offset, now_ms, lag_max) or now_ms - progress.proposed_ms <= lag_max
             )
@@ -233,20 +234,20 @@ class ReplicaLeader:
             may_join = fetches and progress.log_end >= reach and self._is_eligible(replica, progress)
             yield ReplicaView(replica, progress.log_end, caught_up, may_join)
 
-    def answered(self, proposal: IsrProposal, error: ErrorCode) -> bool:
-        """The controller refused a proposal, or nobody knows what became of it; whether to send it again.
+    def proposal_failed(self, proposal: IsrProposal, error: ErrorCode) -> bool:
+        """The controller refused a proposal, or its outcome is unknown; returns whether to send it again.
 
-        What may have been decided stays in flight, with its say over the high watermark, until the metadata log tells.
+        One that may have been accepted stays in flight, and counts for the high watermark, until the metadata log settles it.
         """
-        if proposal is not self.in_flight or error in _METADATA_WILL_TELL:
+        if proposal is not self.in_flight or error in _METADATA_DECIDES:
             return False
         if error in _BACK_TO_COMMITTED:
             self.in_flight = None
             return False
         return True
 
-    def take(self, leadership: Leadership) -> bool:
-        """What is committed in this leader epoch, by the controller's answer or the metadata log; False for what is no news."""
+    def update(self, leadership: Leadership) -> bool:
+        """Apply a committed state of this leader epoch, from the controller's response or the metadata log; False if it is not newer."""
         assert leadership.leader_epoch == self.leadership.leader_epoch, "another epoch has another state"
         if leadership.partition_epoch <= self.leadership.partition_epoch:
             return False

@@ -1,4 +1,4 @@
-"""A partition of a mirror topic: what the metadata says of it, and what its leader hears of the source."""
+"""A partition of a mirror topic: its state in the metadata, and what the link reports of the source."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from isthmus_broker.core.links.stop import Stop
 
 UNKNOWN: Final = -1
 _COPYING: Final = (MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE, MirrorState.PENDING_STOPPED)
-"""Whoever brings batches while the source counts as lost has found it again."""
+"""A worker that appends batches while the source counts as unavailable has reached it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRole:
-    """What makes the partitions of a topic other than those of an ordinary one. A topic that was never a mirror has none.
+    """The state of a mirror topic for its partitions. A topic that never was one has none.
 
-    While the topic is not stopped its log is the source's: nobody but the link writes to it, and its history of epochs is the source's,
-    so a leader does not note its own there.
+    Until the topic is stopped its log is the source's: only the link writes to it, and its epoch history is the source's, so a leader does
+    not record its own epoch there.
     """
 
     link_id: UUID
@@ -30,7 +30,7 @@ class MirrorRole:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the topic is one like any other now, but for what its log still holds of the source."""
+        """Whether the topic is an ordinary one now, except for what its log has of the source."""
         return self.state is MirrorState.STOPPED
 
     @property
@@ -41,20 +41,20 @@ class MirrorRole:
 
 @dataclass(slots=True)
 class SourceProgress:
-    """What a leader has heard of the source since it leads. Times are its clock."""
+    """What the link has reported of the source since this leader took over. Times are the leader's clock."""
 
     high_watermark: int = UNKNOWN
-    heard_ms: int | None = None
+    reported_ms: int | None = None
     caught_up_ms: int | None = None
 
-    def heard(self, high_watermark: int, log_end: int, now_ms: int) -> None:
-        """A worker told where the source's committed records end, and the copy ends here."""
+    def record_report(self, high_watermark: int, log_end: int, now_ms: int) -> None:
+        """Record the source's high watermark that a worker reports, with the end of the copy."""
         self.high_watermark = max(self.high_watermark, high_watermark)
-        self.heard_ms = now_ms
+        self.reported_ms = now_ms
         if log_end >= self.high_watermark:
             self.caught_up_ms = now_ms
 
 
-def age(then_ms: int | None, now_ms: int) -> int:
-    """How long ago that was; -1 for never."""
+def age_ms(then_ms: int | None, now_ms: int) -> int:
+    """Milliseconds since then; -1 for never."""
     return UNKNOWN if then_ms is None else max(now_ms - then_ms, 0)

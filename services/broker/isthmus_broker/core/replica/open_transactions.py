@@ -1,29 +1,30 @@
-"""Transactions that a source left open when its copy became a topic of its own: nobody there can end them any more."""
+"""Transactions that were open at the source when its mirror topic was stopped: nobody there can end them any more."""
 
-from isthmus_model.clocks import Now
+from isthmus_model.clocks import WallMs
 from isthmus_wire.markers import Marker, ProducerId, build_marker
 from isthmus_wire.records import header_at
 
 from isthmus_broker.core.links.stop import Stop
-from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.core.log.placement import Batch, place
+from isthmus_broker.core.replica.log_view import ReplicaLog
 
 
-def abort_open_transactions(log: Log, index: int, stop: Stop, leader_epoch: int, now: Now) -> int:
-    """Append abort markers for them, so that the last stable offset can move on; returns how many there were.
+def abort_markers(log: ReplicaLog, index: int, stop: Stop, leader_epoch: int, now_ms: WallMs) -> list[Batch]:
+    """Markers that abort them, placed at the log end, so that the last stable offset can advance.
 
-    Only what lies below the first epoch of clients' writes is the source's. Every leader looks again, because the one that was to write the
-    markers may have been lost before they were committed. Partitions that came later hold nothing of the source.
+    Only what lies below the first epoch of clients' writes is the source's. Every new leader checks again, because an earlier one may have
+    failed before the markers were committed. Partitions that were added later have nothing of the source.
     """
     if index >= stop.partitions:
-        return 0
-    own_from = next((start for epoch, start in log.epochs.entries if epoch >= stop.leader_epoch), log.end_offset)
-    left = log.producers.opened_before(own_from)
-    for producer in left:
-        ended = Marker(
+        return []
+    clients_from = next((start for epoch, start in log.epochs.entries if epoch >= stop.leader_epoch), log.end_offset)
+    markers: list[Batch] = []
+    for offset, producer in enumerate(log.producers.opened_before(clients_from), log.end_offset):
+        marker = Marker(
             ProducerId(producer.producer_id, producer.epoch),
             committed=False,
             coordinator_epoch=max(producer.coordinator_epoch, 0),
         )
-        marker = bytearray(build_marker(ended, now.wall))
-        log.append_as_leader(marker, header_at(marker), leader_epoch, now.monotonic)
-    return len(left)
+        batch = bytearray(build_marker(marker, now_ms))
+        markers.append((batch, place(batch, header_at(batch), offset, leader_epoch)))
+    return markers

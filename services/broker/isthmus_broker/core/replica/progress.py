@@ -1,4 +1,4 @@
-"""How far one follower or observer has come, as its leader knows it from the follower's fetches."""
+"""The progress of one follower or observer, as its fetches show it to the leader."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ LONG_AGO: Final = -(2**62)
 
 @dataclass(slots=True)
 class FetchClock:
-    """When a replica's session fetched last, for all its partitions of which that fetch had nothing to say."""
+    """When a replica's session fetched last, for all its partitions that the fetch did not name."""
 
     fetched_ms: int = LONG_AGO
 
@@ -29,11 +29,13 @@ class Progress:
     fetched_ms: int = LONG_AGO
     caught_up_ms: int = LONG_AGO
     broker_epoch: int = NO_BROKER_EPOCH
-    high_watermark: int = UNKNOWN_OFFSET  # what the replica certainly knows
-    told_high_watermark: int = UNKNOWN_OFFSET  # what the last answer said; known for certain when the next fetch comes
-    told_log_start: int = UNKNOWN_OFFSET
+    high_watermark: int = UNKNOWN_OFFSET  # what the replica has received for certain
+    sent_high_watermark: int = (
+        UNKNOWN_OFFSET  # what the last response said; received for certain when the next fetch comes
+    )
+    sent_log_start: int = UNKNOWN_OFFSET
     leader_end: int = UNKNOWN_OFFSET  # of the leader's log, when the replica fetched last
-    proposed_ms: int = LONG_AGO  # when the leader last proposed that it come into the ISR
+    proposed_ms: int = LONG_AGO  # when the leader last proposed that it join the ISR
     clock: FetchClock | None = None
 
     @property
@@ -43,11 +45,11 @@ class Progress:
 
     @property
     def last_caught_up_ms(self) -> int:
-        """When it last had all there was."""
+        """When it last had everything."""
         return self.caught_up_ms if self.clock is None else max(self.caught_up_ms, self.clock.fetched_ms)
 
     def settle(self) -> None:
-        """Its session's fetches do not stand for fetches of this partition any more."""
+        """Its session's fetches do not count as fetches of this partition any more."""
         if self.clock is not None:
             self.fetched_ms, self.clock = self.last_fetch_ms, None
             if self.log_end >= self.leader_end:
@@ -68,8 +70,8 @@ class Progress:
         self.log_start = log_start
         self.fetched_ms = now_ms
         self.leader_end = leader_end
-        self.high_watermark = self.told_high_watermark
+        self.high_watermark = self.sent_high_watermark
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether it has all there is, or had not long ago."""
+        """Whether it has everything, or had within replica.lag.time.max.ms."""
         return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

@@ -1,26 +1,18 @@
-"""Reading many partitions for one fetch of a replica, from which their leaders learn how far it has come."""
+"""Which of the partitions of a replica's fetch are read, and what their leaders learn of its progress."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 
-from isthmus_broker.edge.replication.follower_session import FollowerSession
-from isthmus_broker.edge.replication.partition import NO_EPOCH, Partition
-from isthmus_broker.edge.replication.reader import (
-    Answered,
-    Find,
-    ReadResult,
-    ReadRules,
-    answered,
-    diverges,
-    read_log,
-    refused,
-)
-from isthmus_broker.edge.replication.throttles import Throttles
+from isthmus_broker.core.replica.consumer_reader import Find, ReadLog, ReadResult, ReadRules, Responses, refused
+from isthmus_broker.core.replica.fetch_position import check_position, response
+from isthmus_broker.core.replica.follower_session import FollowerSession
+from isthmus_broker.core.replica.replica import NO_EPOCH, Replica
+from isthmus_broker.core.replica.throttles import Throttles
 
 
 class ReplicaReader(NamedTuple):
@@ -29,81 +21,83 @@ class ReplicaReader(NamedTuple):
     rules: ReadRules
     broker_epoch: int
     throttles: Throttles
+    read_log: ReadLog
     is_incremental: bool
-    """Partitions without news are left out of the answers: the session knows them."""
+    """Partitions without changes are left out of the response: the session knows them."""
 
     def read(
         self,
-        wanted: Sequence[tuple[Topic, FetchPartition]],
+        partitions: Sequence[tuple[Topic, FetchPartition]],
         find: Find,
-        fetched_ms: MonotonicMs | None,
+        now_ms: MonotonicMs,
         session: FollowerSession | None = None,
+        *,
+        is_new: bool = False,
     ) -> ReadResult:
-        """Read up to the logs' ends. With `fetched_ms` the leaders learn of the fetch; one that waited has told them before."""
-        answers: Answered = []
-        news: list[Partition] = []
+        """Read up to the logs' ends. A new fetch counts as progress; one that waited and is read again has counted before."""
+        responses: Responses = []
+        behind: list[Replica[Any]] = []
         total = 0
         is_urgent = False
-        for topic, part in wanted:
-            found = find(topic, part.partition)
-            if isinstance(found, ErrorCode):
-                answers.append((topic, FetchedPartition(part.partition, found.value, aborted=())))
+        for topic, part in partitions:
+            replica = find(topic, part.partition)
+            if isinstance(replica, ErrorCode):
+                responses.append((topic, FetchedPartition(part.partition, replica.value, aborted=())))
                 is_urgent = True
                 continue
-            if fetched_ms is not None:
-                self._note(found, part, fetched_ms)
-            answer, cannot_wait = self._read(found, part, self.rules.max_bytes - total, at_least_one=total == 0)
+            if is_new:
+                self._record_progress(replica, part, now_ms)
+            fetched, cannot_wait = self._read(
+                replica, part, self.rules.max_bytes - total, now_ms, at_least_one=total == 0
+            )
             is_urgent = is_urgent or cannot_wait
-            if not cannot_wait and found.owes_news(self.rules.replica_id):
-                news.append(found)
+            if not cannot_wait and replica.needs_watermarks(self.rules.replica_id):
+                behind.append(replica)
                 if session is not None:
-                    session.attach((topic, part.partition), found)
-            elif session is not None and answer is None and found.is_level_with(self.rules.replica_id):
-                session.has_seen((topic, part.partition), found)
-            if answer is not None:
-                total += sum(map(len, answer.records or ()))
-                answers.append((topic, answer))
-        return ReadResult(answers, total, is_urgent, news)
+                    session.attach((topic, part.partition), replica)
+            elif session is not None and fetched is None and replica.has_caught_up(self.rules.replica_id):
+                session.clear((topic, part.partition), replica)
+            if fetched is not None:
+                total += sum(map(len, fetched.records or ()))
+                responses.append((topic, fetched))
+        return ReadResult(responses, total, is_urgent, behind)
 
-    def told(self, result: ReadResult) -> None:
-        """The answer that was read is on its way, and with it the high watermarks."""
-        for partition in result.news:
-            partition.told(self.rules.replica_id)
+    def record_watermarks_sent(self, result: ReadResult) -> None:
+        """The response is on its way, and with it the high watermarks."""
+        for replica in result.behind:
+            replica.record_watermarks_sent(self.rules.replica_id)
 
     def _read(
-        self, partition: Partition, part: FetchPartition, room: int, *, at_least_one: bool
+        self, replica: Replica[Any], part: FetchPartition, room: int, now_ms: MonotonicMs, *, at_least_one: bool
     ) -> tuple[FetchedPartition | None, bool]:
-        """The answer, if there is one to give, and whether it cannot wait."""
-        refusal = self._refusal(partition, part)
+        """The response, if there is one to send, and whether it cannot wait."""
+        refusal = self._refuse(replica, part)
         if refusal is not None:
             return refusal, True
-        log, replica = partition.log, self.rules.replica_id
+        log, replica_id = replica.log, self.rules.replica_id
         assert log is not None
-        if part.fetch_offset == log.end_offset or self.throttles.holds_back_reader(partition, replica):
-            left_out = self.is_incremental and not partition.owes_news(replica)
-            return (None if left_out else answered(log, part)), False
-        answer = read_log(log, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)
-        if answer.records and self.throttles.is_leader_throttled(partition):
-            self.throttles.sent(sum(map(len, answer.records)))
-        return answer, answer.error_code != 0
+        if part.fetch_offset == log.end_offset or self.throttles.holds_back_reader(replica, replica_id, now_ms):
+            left_out = self.is_incremental and not replica.needs_watermarks(replica_id)
+            return (None if left_out else response(log, part)), False
+        fetched = self.read_log(log, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)
+        if fetched.records and self.throttles.is_leader_throttled(replica):
+            self.throttles.record_sent(sum(map(len, fetched.records)), now_ms)
+        return fetched, fetched.error_code != 0
 
-    def _note(self, partition: Partition, part: FetchPartition, fetched_ms: MonotonicMs) -> None:
-        """A fetch from an offset says that everything below it is there."""
-        if self._refusal(partition, part) is None:
-            partition.replica_fetched(
-                self.rules.replica_id, self.broker_epoch, part.fetch_offset, part.log_start_offset, fetched_ms
+    def _record_progress(self, replica: Replica[Any], part: FetchPartition, now_ms: MonotonicMs) -> None:
+        """A fetch from an offset says that the replica has everything below it."""
+        if self._refuse(replica, part) is None:
+            replica.replica_fetched(
+                self.rules.replica_id, self.broker_epoch, part.fetch_offset, part.log_start_offset, now_ms
             )
 
-    def _refusal(self, partition: Partition, part: FetchPartition) -> FetchedPartition | None:
+    def _refuse(self, replica: Replica[Any], part: FetchPartition) -> FetchedPartition | None:
         rules, epoch = self.rules, max(part.current_leader_epoch, NO_EPOCH)
-        error = partition.refuses_replica(rules.replica_id, self.broker_epoch, epoch)
+        error = replica.refuses_replica(rules.replica_id, self.broker_epoch, epoch)
         if error is None and min(rules.max_bytes, part.max_bytes) < 0:
             error = ErrorCode.unknown_server_error
-        log = partition.log
+        log = replica.log
         if error is not None or log is None:
             code = error or ErrorCode.kafka_storage_error
-            return refused(partition, part, code, names_leader=rules.names_leader)
-        diverging = diverges(log, part)
-        if diverging is None and not log.log_start_offset <= part.fetch_offset <= log.end_offset:
-            return FetchedPartition(part.partition, ErrorCode.offset_out_of_range.value)
-        return diverging
+            return refused(replica, part, code, names_leader=rules.names_leader)
+        return check_position(log, part)

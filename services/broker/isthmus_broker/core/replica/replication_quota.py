@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): how many bytes a second catching up may take, and which replicas it holds for."""
+"""Replication throttles (KIP-73): bytes per second for replicas that catch up, and the replicas they apply to."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ UNLIMITED: Final = 2**63 - 1
 
 
 class ReplicationQuota:
-    """Bytes per second over sliding windows. Whoever asks `is_exceeded` first and records after may overshoot by one answer."""
+    """Bytes per second over sliding windows. One response may exceed it: bytes are recorded after the check."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._span_ms = windows * window_ms
@@ -19,11 +19,11 @@ class ReplicationQuota:
         self._sum = 0
 
     def limit(self, bytes_per_second: int) -> None:
-        """What holds from now on."""
+        """Apply this rate from now on."""
         self._rate = bytes_per_second
 
     def record(self, size: int, now_ms: int) -> None:
-        """So many bytes of throttled replicas went."""
+        """Count bytes of throttled replicas."""
         if self._windows and now_ms - self._windows[-1][0] < self._window_ms:
             start, before = self._windows[-1]
             self._windows[-1] = (start, before + size)

@@ -1,7 +1,7 @@
-"""Which replica a consumer should read from (KIP-392): one that stands nearer than the leader and holds the offset.
+"""Which replica a consumer should read from (KIP-392): one that is nearer than the leader and has the offset.
 
-Kafka names replicas in the ISR only. Here any replica may serve that holds the offset below the high watermark it knows of, so that a
-region which has observers alone reads from them.
+Kafka names replicas in the ISR only. Here any replica may serve that has the offset below its high watermark, so that a region with only
+observers reads from them.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from isthmus_broker.core.replica.progress import Progress
 
 
 class Candidate(NamedTuple):
-    """A replica that holds the wanted offset, on a broker that the consumer can reach."""
+    """A replica that has the offset, on a broker that the consumer can reach."""
 
     broker_id: int
     rack: str | None
@@ -21,13 +21,13 @@ class Candidate(NamedTuple):
     caught_up_ms: int
 
 
-def holds(progress: Progress, offset: int) -> bool:
-    """Whether the replica can serve from `offset`: everything below the high watermark that it certainly knows."""
+def has_offset(progress: Progress, offset: int) -> bool:
+    """Whether the replica can serve from `offset`: everything below the high watermark that it has received for certain."""
     return 0 <= progress.log_start <= offset <= min(progress.high_watermark, progress.log_end)
 
 
 def preferred_replica(client_rack: str, leader: Candidate, others: Iterable[Candidate]) -> int | None:
-    """The most caught up in the client's rack, else in its region; None for the leader, which wins where it stands near enough."""
+    """The most caught up in the client's rack, else in its region; None for the leader, which is preferred where it is as near."""
     if not client_rack:
         return None
     candidates = [leader, *others]

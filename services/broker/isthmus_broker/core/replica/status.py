@@ -1,4 +1,4 @@
-"""How every replica of a partition is doing, as its leader knows it."""
+"""The status of every replica of a partition, as its leader sees it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from isthmus_wire.extensions.replicas import DescribedReplica
 
 from isthmus_broker.core.replica.leader import ReplicaLeader
-from isthmus_broker.core.replica.leadership import LogView
+from isthmus_broker.core.replica.log_view import LogView
 from isthmus_broker.core.replica.progress import LONG_AGO
 
 UNKNOWN = -1
 
 
 def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: int) -> Iterator[DescribedReplica]:
-    """In the order of the assignment; the leader itself lacks nothing."""
+    """In the order of the assignment; the leader itself is always caught up."""
     leadership = leader.leadership
     for replica in leadership.replicas:
         observes = replica in leadership.observers

@@ -1,63 +1,64 @@
 """The two replication throttles of a node (KIP-73): what its leaders send and what its followers fetch."""
 
-from isthmus_model.clocks import MonotonicClock
+from typing import Any
+
+from isthmus_model.clocks import MonotonicMs
 
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.replica.throttle import UNLIMITED, ReplicationQuota, is_throttled
-from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.core.replica.replica import Replica
+from isthmus_broker.core.replica.replication_quota import UNLIMITED, ReplicationQuota, is_throttled
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 
 
 class Throttles:
-    """Replicas in sync are never held back: whoever waits for them would be held back as well."""
+    """In-sync replicas are never held back: whoever waits for them would be held back as well."""
 
-    def __init__(self, config: NodeConfig, clock: MonotonicClock) -> None:
-        self._clock = clock
+    def __init__(self, config: NodeConfig) -> None:
         settings = config.values
         windows, seconds = settings["replication.quota.window.num"], settings["replication.quota.window.size.seconds"]
         assert isinstance(windows, int)
         assert isinstance(seconds, int)
         self._node_id = config.node_id
-        self._leading = ReplicationQuota(windows, seconds * 1000)
-        self._following = ReplicationQuota(windows, seconds * 1000)
+        self._sent = ReplicationQuota(windows, seconds * 1000)
+        self._fetched = ReplicationQuota(windows, seconds * 1000)
         self.take_config(config)
 
     def take_config(self, config: NodeConfig) -> None:
-        """Obey these rates from now on."""
-        for quota, name in ((self._leading, LEADER_RATE), (self._following, FOLLOWER_RATE)):
+        """Apply these rates from now on."""
+        for quota, name in ((self._sent, LEADER_RATE), (self._fetched, FOLLOWER_RATE)):
             rate = config.values[name]
             quota.limit(rate if isinstance(rate, int) else UNLIMITED)
 
-    def holds_back_reader(self, partition: Partition, replica_id: int) -> bool:
+    def holds_back_reader(self, replica: Replica[Any], replica_id: int, now_ms: MonotonicMs) -> bool:
         """Whether a follower gets no records of this partition now."""
-        if not self.is_leader_throttled(partition) or replica_id in partition.leadership.isr:
+        if not self.is_leader_throttled(replica) or replica_id in replica.leadership.isr:
             return False
-        return self._leading.is_exceeded(self._clock())
+        return self._sent.is_exceeded(now_ms)
 
-    def is_leader_throttled(self, partition: Partition) -> bool:
+    def is_leader_throttled(self, replica: Replica[Any]) -> bool:
         """Whether what this leader sends to followers counts."""
-        log = partition.log
+        log = replica.log
         setting = () if log is None else log.config.leader_replication_throttled_replicas
-        return bool(setting) and is_throttled(setting, partition.index, self._node_id)
+        return bool(setting) and is_throttled(setting, replica.index, self._node_id)
 
-    def sent(self, size: int) -> None:
-        """So many bytes of throttled partitions go to followers."""
-        self._leading.record(size, self._clock())
+    def record_sent(self, size: int, now_ms: MonotonicMs) -> None:
+        """Count bytes of throttled partitions sent to followers."""
+        self._sent.record(size, now_ms)
 
-    def holds_back_fetcher(self, partition: Partition) -> bool:
-        """Whether this follower asks for nothing now."""
-        if not self.is_follower_throttled(partition) or self._node_id in partition.leadership.isr:
+    def holds_back_fetcher(self, replica: Replica[Any], now_ms: MonotonicMs) -> bool:
+        """Whether this follower fetches nothing now."""
+        if not self.is_follower_throttled(replica) or self._node_id in replica.leadership.isr:
             return False
-        return self._following.is_exceeded(self._clock())
+        return self._fetched.is_exceeded(now_ms)
 
-    def is_follower_throttled(self, partition: Partition) -> bool:
+    def is_follower_throttled(self, replica: Replica[Any]) -> bool:
         """Whether what this follower fetches counts."""
-        log = partition.log
+        log = replica.log
         setting = () if log is None else log.config.follower_replication_throttled_replicas
-        return bool(setting) and is_throttled(setting, partition.index, self._node_id)
+        return bool(setting) and is_throttled(setting, replica.index, self._node_id)
 
-    def fetched(self, size: int) -> None:
-        """So many bytes of throttled partitions came from leaders."""
-        self._following.record(size, self._clock())
+    def record_fetched(self, size: int, now_ms: MonotonicMs) -> None:
+        """Count bytes of throttled partitions fetched from leaders."""
+        self._fetched.record(size, now_ms)

@@ -3,80 +3,102 @@
 A waiting request is bounded by its connection, which serves one request at a time: there are never more of them than connections.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 R = TypeVar("R")
 SOON_SECONDS: Final = 0.01
-"""How long a follower may be without a high watermark that it could know: under load the next records bring it along."""
+"""How long a follower may lack a high watermark that it could have: under load the next records bring it along."""
 
 
 class Watched(Protocol):
     """A partition, or something that stands for many."""
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
-        """Call `wake` when there is news."""
+        """Call `wake` after each change."""
         ...
 
     def unwatch(self, wake: Callable[[], None]) -> None:
-        """No more."""
+        """Stop calling it."""
         ...
 
 
+class Handle(Protocol):
+    """A planned call."""
+
+    def cancel(self) -> None: ...
+
+
+class TimedHandle(Handle, Protocol):
+    """A planned call with its time."""
+
+    def when(self) -> float: ...
+
+
+class Timers(Protocol):
+    """Plans calls, as asyncio's event loop does."""
+
+    def time(self) -> float: ...
+
+    def call_soon(self, callback: Callable[[], None], /) -> Handle: ...
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> TimedHandle: ...
+
+
 class Waiting(Generic[R]):
-    """Looks again whenever one of the partitions has news, and answers when that is enough, or at its deadline with what there is."""
+    """Checks again whenever one of the partitions changes, and responds when that is enough, or at its deadline with what there is."""
 
     def __init__(
         self,
+        timers: Timers,
         partitions: Sequence[Watched],
         wait_ms: int,
-        look: Callable[[], R],
+        check: Callable[[], R],
         is_enough: Callable[[R], bool],
-        answer: Callable[[R], None],
+        respond: Callable[[R], Any],
         *,
         appends_too: bool = False,
         deserves_soon: Callable[[R], bool] | None = None,
     ) -> None:
-        """What `deserves_soon` is answered within SOON_SECONDS: worth telling, but rather together with what follows."""
+        """A result that `deserves_soon` is sent within SOON_SECONDS: worth a response, but rather together with what follows."""
+        self._timers = timers
         self._partitions = partitions
         self._deserves_soon = deserves_soon
         self._is_soon = False
-        self._look = look
+        self._check = check
         self._is_enough = is_enough
-        self._answer = answer
-        self._loop = asyncio.get_running_loop()
-        self._woken: asyncio.Handle | None = None
-        self._timer = self._loop.call_later(wait_ms / 1000, self._give_up)
+        self._respond = respond
+        self._woken: Handle | None = None
+        self._deadline = timers.call_at(timers.time() + wait_ms / 1000, self._time_out)
         for partition in partitions:
             partition.watch(self.wake, appends_too=appends_too)
 
     def wake(self) -> None:
-        """Look again, once, after the request that is being served now has done all it does."""
+        """Check again, once, after the request that is being served now is done."""
         if self._woken is None:
-            self._woken = self._loop.call_soon(self._try)
+            self._woken = self._timers.call_soon(self._check_again)
 
-    def _try(self) -> None:
+    def _check_again(self) -> None:
         self._woken = None
-        found = self._look()
-        if self._is_enough(found):
-            self._finish(found)
-        elif self._deserves_soon is not None and not self._is_soon and self._deserves_soon(found):
+        result = self._check()
+        if self._is_enough(result):
+            self._finish(result)
+        elif self._deserves_soon is not None and not self._is_soon and self._deserves_soon(result):
             self._is_soon = True
-            due = min(self._timer.when(), self._loop.time() + SOON_SECONDS)
-            self._timer.cancel()
-            self._timer = self._loop.call_at(due, self._give_up)
+            due = min(self._deadline.when(), self._timers.time() + SOON_SECONDS)
+            self._deadline.cancel()
+            self._deadline = self._timers.call_at(due, self._time_out)
 
-    def _give_up(self) -> None:
-        self._finish(self._look())
+    def _time_out(self) -> None:
+        self._finish(self._check())
 
-    def _finish(self, found: R) -> None:
+    def _finish(self, result: R) -> None:
         self.cancel()
-        self._answer(found)
+        self._respond(result)
 
     def cancel(self) -> None:
-        """Wait no more."""
-        self._timer.cancel()
+        """Stop waiting, without a response."""
+        self._deadline.cancel()
         if self._woken is not None:
             self._woken.cancel()
         for partition in self._partitions:

@@ -18,6 +18,7 @@ from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, iter
 
 from isthmus_broker.core.coordinator.result import Note, RequestContext
 from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime
+from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -189,21 +190,16 @@ class CoordinatorHost(Generic[V]):
 
     def _append(self, shard: _HostedShard[V], append: BatchAppend) -> None:
         now, partition = self._clocks.now(), shard.partition
-        error = partition.refuses()
-        if error is None and partition.log is not None:
-            batch = _batch_of(append, now.wall)
-            if len(batch) > partition.log.config.max_message_bytes:
-                error = ErrorCode.message_too_large
-            else:
-                try:
-                    last_offset = partition.append(batch, now.monotonic)
-                except DiskFailure:
-                    error = ErrorCode.kafka_storage_error
-                else:
-                    shard.runtime.appended(append.seq, last_offset, now)
-                    shard.runtime.committed(partition.log.high_watermark, now)
-                    return
-        shard.runtime.append_failed(append.seq, error or ErrorCode.kafka_storage_error, now)
+        try:
+            outcome = partition.append(_batch_of(append, now.wall), now.monotonic)
+        except DiskFailure:
+            outcome = Refusal(ErrorCode.kafka_storage_error)
+        if isinstance(outcome, Refusal):
+            shard.runtime.append_failed(append.seq, outcome.error, now)
+            return
+        assert partition.log is not None
+        shard.runtime.appended(append.seq, outcome, now)
+        shard.runtime.committed(partition.log.high_watermark, now)
 
     def _set_timer(self, shard: _HostedShard[V]) -> None:
         if shard.timer is not None:

@@ -1,1 +1,1 @@
-"""Partitions that this node holds, their logs, and the readers that wait at their ends."""
+"""Partitions with their logs, the connections of followers, and requests that wait for partitions; `core/replica` decides."""

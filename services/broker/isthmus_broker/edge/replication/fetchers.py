@@ -1,7 +1,8 @@
-"""How this node's followers get their leaders' records: a few connections to each leading broker, each with one fetch under way.
+"""The connections on which this node's followers fetch: a few to each leading broker, each with one fetch under way.
 
-A fetcher asks for all its partitions in one incremental session and appends what comes as it is. A fetch that waits at the leader is
-given up when a partition has come to the fetcher, so that nobody's first fetch waits behind it.
+A fetcher fetches all its partitions in one incremental session and appends the records unchanged; `core/replica/fetch_plan.py` decides what
+it fetches and when it retries. A fetch that waits at the leader is given up when a partition is added to the fetcher, so that no first
+fetch waits behind it.
 """
 
 import asyncio
@@ -21,29 +22,25 @@ from isthmus_wire.errors import CorruptBatch, DecodeError, ErrorCode, error_code
 from isthmus_wire.fetch import (
     TOPIC_ID_SINCE,
     FetchedPartition,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     decode_fetch_response,
     encode_fetch_request,
 )
 
-from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, AskOffsets, ReplicaFollower, Step, Wanted
+from isthmus_broker.core.replica.fetch_plan import FetchPlan
+from isthmus_broker.core.replica.follower import LookUpOffsets, ReplicaFollower, Step
+from isthmus_broker.core.replica.throttles import Throttles
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings
 from isthmus_broker.edge.replication.leader_offsets import leader_offsets
 from isthmus_broker.edge.replication.lost_leaders import LostLeaders
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.files import DiskFailure
 
 logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 0.02
-"""How long a waiting fetch may still be answered after a partition has come; meanwhile more may come."""
-BACKOFF_DOUBLED_MAX: Final = 16
-"""How often the wait between attempts to connect is doubled; replica.fetch.backoff.ms bounds it before that."""
-THROTTLED_SECONDS: Final = 0.1
-"""How soon a fetcher that is held back looks whether it still is."""
+"""How long a waiting fetch may still get its response after a partition was added; more may be added meanwhile."""
 
 _SESSION_LOST: Final = (
     ErrorCode.fetch_session_id_not_found,
@@ -52,8 +49,8 @@ _SESSION_LOST: Final = (
 )
 
 
-class Home(NamedTuple):
-    """What fetchers know of their node."""
+class FetcherContext(NamedTuple):
+    """What fetchers use of their node."""
 
     node_id: int
     broker_epoch: Callable[[], int]
@@ -68,23 +65,23 @@ class Home(NamedTuple):
 class Fetchers:
     """The fetchers of a node, by leading broker and number."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, context: FetcherContext) -> None:
+        self._context = context
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[Partition, tuple[Fetcher, ReplicaFollower]] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Fetch for this partition from whom it follows now, or no more; what changes besides does not disturb a fetch that waits."""
+        """Fetch this partition from its current leader, or stop; other changes do not disturb a fetch that waits."""
         fetcher, follower = None, partition.follower
         before = self._of.get(partition)
         if before is not None and before[1] is follower:
             return
         if follower is not None:
-            number = (crc32(partition.topic.encode()) + partition.index) % self._home.settings().fetchers
+            number = (crc32(partition.topic.encode()) + partition.index) % self._context.settings().fetchers
             key = (follower.leader, number)
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = self._fetchers[key] = Fetcher(self._home, *key)
+                fetcher = self._fetchers[key] = Fetcher(self._context, *key)
             self._of[partition] = (fetcher, follower)
             fetcher.add(partition)
         else:
@@ -93,7 +90,7 @@ class Fetchers:
             before[0].drop(partition)
 
     def stop(self) -> None:
-        """The node stops."""
+        """Close every connection."""
         for fetcher in self._fetchers.values():
             fetcher.stop()
 
@@ -101,35 +98,25 @@ class Fetchers:
 class Fetcher:
     """One connection to one broker. Without partitions it keeps no task and no connection."""
 
-    def __init__(self, home: Home, leader: int, number: int) -> None:
-        self._home = home
+    def __init__(self, context: FetcherContext, leader: int, number: int) -> None:
+        self._context = context
         self._leader = leader
         self._number = number
-        self._partitions: dict[Key, Partition] = {}
+        self._plan: FetchPlan[Partition] = FetchPlan(context.throttles)
         self._session = FetchSession()
-        self._due: dict[Key, None] = {}
-        """Partitions that may want something else than at the last fetch; the others want the same again."""
-        self._changed: list[Key] = []
-        self._wanted: dict[Key, FetchPartition] = {}
-        self._asked: dict[Key, tuple[ReplicaFollower, Wanted]] = {}
-        self._news = asyncio.Event()
-        self._failures = 0  # attempts to connect since the last that worked
+        self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, partition: Partition) -> None:
-        """Fetch this too; one that is known follows anew, in another epoch."""
-        key = (partition.topic_id.bytes, partition.index)
-        self._partitions[key] = partition
-        self._due[key] = None
-        self._news.set()
+        """Fetch this partition too; one that is known follows in another epoch."""
+        self._plan.add(partition)
+        self._added.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def drop(self, partition: Partition) -> None:
-        """Fetch this no more."""
-        key = (partition.topic_id.bytes, partition.index)
-        if self._partitions.pop(key, None) is not None:
-            self._due[key] = None
+        """Stop fetching this partition."""
+        self._plan.drop(partition)
 
     def stop(self) -> None:
         """Close the connection."""
@@ -138,56 +125,52 @@ class Fetcher:
 
     async def _run(self) -> None:
         try:
-            while self._partitions:
+            while self._plan.partitions:
                 try:
                     await self._connect_and_fetch()
                 except (ClientError, DecodeError) as error:
-                    self._home.lost_leaders.lost(self._leader)
-                    if not self._failures:
+                    self._context.lost_leaders.lost(self._leader)
+                    if not self._plan.failures:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
-                    backoff_ms = min(
-                        FIRST_RETRY_MS << min(self._failures, BACKOFF_DOUBLED_MAX), self._home.settings().backoff_ms
-                    )
-                    self._failures += 1
-                    await self._pause(backoff_ms / 1000)
+                    await self._pause(self._plan.failed(self._context.settings().backoff_ms))
                 except Exception:
-                    # One partition's fault must not end the copying of all others from that broker, unseen.
-                    logger.exception("the fetcher of broker %d fails", self._leader)
-                    await self._pause(self._home.settings().backoff_ms / 1000)
+                    # A defect in one partition's handling must not silently end the replication of all others from that broker.
+                    logger.exception("fetcher of broker %d failed; retrying", self._leader)
+                    await self._pause(self._context.settings().backoff_ms)
         finally:
             self._task = None
 
     async def _connect_and_fetch(self) -> None:
-        """Until the connection is of no more use; the next begins with everything."""
+        """Fetch until the connection is of no more use; the next one starts with every partition."""
         connection = await self._connect()
-        self._failures = 0
-        self._home.lost_leaders.reached(self._leader)
+        self._plan.succeeded()
+        self._context.lost_leaders.reached(self._leader)
         try:
             await self._fetch_on(connection)
         finally:
             connection.close()
             self._session.reset()
-            self._due.update(dict.fromkeys(self._partitions))
+            self._plan.restart()
 
     async def _connect(self) -> Connection:
-        address = self._home.address_of(self._leader)
+        address = self._context.address_of(self._leader)
         if address is None:
-            raise ConnectionFailed(f"broker {self._leader} is not there")
-        return await Connection.open(address, f"broker-{self._home.node_id}-fetcher-{self._number}")
+            raise ConnectionFailed(f"broker {self._leader} is not registered, or fenced")
+        return await Connection.open(address, f"broker-{self._context.node_id}-fetcher-{self._number}")
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not when there is something new to fetch."""
-        self._news.clear()
+    async def _pause(self, wait_ms: int) -> None:
+        """Wait, but not longer than until a partition is added."""
+        self._added.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._added.wait()
 
     async def _fetch_on(self, connection: Connection) -> None:
-        """Fetch until there is nothing left to fetch, or a partition came while the leader lets us wait."""
-        while self._partitions:
-            self._news.clear()
-            if not self._ask():
-                await self._pause(self._idle_seconds())
+        """Fetch until no partition is left, or one was added while the leader lets a fetch wait."""
+        while self._plan.partitions:
+            self._added.clear()
+            if not self._plan.update(self._context.clock(), self._context.settings().partition_max):
+                await self._pause(self._plan.idle_ms(self._context.clock()))
                 continue
             response = await self._exchange(connection)
             if response is None:
@@ -199,64 +182,34 @@ class Fetcher:
                     raise Refused(error, f"fetch from broker {self._leader}")
                 continue
             self._session.answered(response.session_id)
-            for topic, answers in response.topics:
-                for answer in answers:
-                    await self._take(connection, (topic, answer.partition), answer)
-
-    def _ask(self) -> bool:
-        """Find out what is wanted of the partitions that may want something else than before; False when nothing is wanted."""
-        now = self._home.clock()
-        throttles, partition_max = self._home.throttles, self._home.settings().partition_max
-        self._changed = list(self._due)
-        for key in self._changed:
-            self._wanted.pop(key, None)
-            partition = self._partitions.get(key)
-            if partition is None:
-                del self._due[key]
-                continue
-            follower, log = partition.follower, partition.log
-            if follower is None or log is None or throttles.holds_back_fetcher(partition):
-                continue
-            asked = follower.wanted(log, now)
-            if asked is None:
-                continue
-            offset, epoch, last_epoch, start = asked
-            self._wanted[key] = FetchPartition(key[1], offset, partition_max, epoch, last_epoch, start)
-            self._asked[key] = (follower, asked)
-            if not throttles.is_follower_throttled(partition):
-                del self._due[key]
-        return bool(self._wanted)
-
-    def _idle_seconds(self) -> float:
-        """Until a partition that waits may be asked for again."""
-        followers = [self._partitions[key].follower for key in self._due if key in self._partitions]
-        resumes = [at for follower in followers if follower is not None and (at := follower.resume_ms()) is not None]
-        left = (min(resumes) - self._home.clock()) / 1000 if resumes else THROTTLED_SECONDS
-        return max(left, 0) or THROTTLED_SECONDS
+            for topic, partitions in response.topics:
+                for fetched in partitions:
+                    await self._handle(connection, (topic, fetched.partition), fetched)
 
     async def _exchange(self, connection: Connection) -> FetchResponse | None:
-        """One fetch; None when it was given up for the sake of a partition that has just come."""
-        settings = self._home.settings()
+        """One fetch; None when it was given up because a partition was added."""
+        settings = self._context.settings()
         version = connection.versions.choose(ApiKey.FETCH, at_least=TOPIC_ID_SINCE)
         body = encode_fetch_request(version, self._request(settings))
         exchange = asyncio.ensure_future(
             connection.exchange(ApiKey.FETCH, version, (body,), seconds=settings.timeout_seconds)
         )
-        news = asyncio.ensure_future(self._news.wait())
+        added = asyncio.ensure_future(self._added.wait())
         try:
-            await asyncio.wait((exchange, news), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((exchange, added), return_when=asyncio.FIRST_COMPLETED)
             if not exchange.done():
                 await asyncio.wait((exchange,), timeout=INTERRUPT_SECONDS)
             if not exchange.done():
                 return None
             frame, start = exchange.result()
         finally:
-            news.cancel()
+            added.cancel()
             exchange.cancel()
         return decode_fetch_response(version, frame, start)
 
     def _request(self, settings: FetchSettings) -> FetchRequest:
-        session_id, epoch, changed, gone = self._session.plan_changes(self._wanted, self._changed, self._changed)
+        plan = self._plan
+        session_id, epoch, changed, gone = self._session.plan_changes(plan.fetches, plan.changed, plan.changed)
         return FetchRequest(
             settings.wait_ms,
             settings.min_bytes,
@@ -265,43 +218,43 @@ class Fetcher:
             session_id=session_id,
             session_epoch=epoch,
             forgotten=list(grouped(gone).items()),
-            replica_id=self._home.node_id,
-            replica_epoch=self._home.broker_epoch(),
+            replica_id=self._context.node_id,
+            replica_epoch=self._context.broker_epoch(),
         )
 
-    async def _take(self, connection: Connection, key: Key, answer: FetchedPartition) -> None:
-        """Do what the follower makes of its answer, unless it follows another leader by now."""
-        partition, asked = self._partitions.get(key), self._asked.get(key)
-        self._due[key] = None
-        if partition is None or asked is None or partition.log is None or partition.follower is not asked[0]:
+    async def _handle(self, connection: Connection, key: Key, fetched: FetchedPartition) -> None:
+        """Do what the partition's follower decides."""
+        decision = self._plan.handle(key, fetched, self._context.clock())
+        if decision is None:
             return
-        follower, wanted = asked
-        step = follower.answered(wanted, answer, partition.log, self._home.clock())
-        if isinstance(step, AskOffsets):
-            await self._ask_offsets(connection, partition, follower)
+        partition, follower, step = decision
+        if isinstance(step, LookUpOffsets):
+            await self._look_up_offsets(connection, partition, follower)
         else:
-            self._follow(partition, follower, step, answer.records or ())
+            self._change_log(partition, follower, step, fetched.records or ())
 
-    async def _ask_offsets(self, connection: Connection, partition: Partition, follower: ReplicaFollower) -> None:
-        """What was asked for is not in the leader's log: find out what is."""
-        found = await leader_offsets(connection, self._home.node_id, partition, follower.leader_epoch)
+    async def _look_up_offsets(self, connection: Connection, partition: Partition, follower: ReplicaFollower) -> None:
+        """The fetch offset is not in the leader's log: find out where that begins and ends."""
+        offsets = await leader_offsets(connection, self._context.node_id, partition, follower.leader_epoch)
         if partition.follower is not follower or partition.log is None:
             return
-        if found is None:
-            follower.failed(self._home.clock())
+        if offsets is None:
+            follower.back_off(self._context.clock())
         else:
-            self._follow(partition, follower, follower.offsets(*found, partition.log, self._home.clock()), ())
+            self._change_log(
+                partition, follower, follower.handle_offsets(*offsets, partition.log, self._context.clock()), ()
+            )
 
-    def _follow(
+    def _change_log(
         self, partition: Partition, follower: ReplicaFollower, step: Step, records: Sequence[memoryview | bytes]
     ) -> None:
         try:
-            partition.follow(step, records, self._home.clock())
+            partition.change_log(step, records, self._context.clock())
         except CorruptBatch as damage:
             logger.error("%s-%d: broker %d sent %s", partition.topic, partition.index, self._leader, damage)
-            follower.failed(self._home.clock())
+            follower.back_off(self._context.clock())
         except DiskFailure as failure:
-            self._home.disk_failed(partition, failure)
+            self._context.disk_failed(partition, failure)
             return
-        if records and self._home.throttles.is_follower_throttled(partition):
-            self._home.throttles.fetched(sum(map(len, records)))
+        if records and self._context.throttles.is_follower_throttled(partition):
+            self._context.throttles.record_fetched(sum(map(len, records)), self._context.clock())

@@ -1,6 +1,7 @@
-"""Appends by APIs of our own: done at once, answered as a produce request with acks=all is, when every in-sync replica has the batches or
-the time is over."""
+"""Appends by this project's own APIs: made at once; the response is sent when every in-sync replica has the batches, as for a produce
+request with acks=all, or at the timeout."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -10,76 +11,75 @@ from isthmus_wire.extensions.mirrors import AppendedPartition, AppendedTopic, Ap
 from isthmus_wire.extensions.topic_batches import RawTopic
 
 from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.replication.acks_all import Uncommitted
+from isthmus_broker.core.replica.uncommitted import Uncommitted
+from isthmus_broker.core.replica.waiting import Waiting
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.waiting import Waiting
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
 
 TIMEOUT_MAX_MS: Final = 300_000
-"""The longest that an append may wait for its replicas, whatever it asks for."""
+"""The longest that an append may wait for its replicas, whatever timeout the request has."""
 UNKNOWN: Final = -1
 
 
-class _Asked(Protocol):
+class _PartitionAppend(Protocol):
     """A partition of a request."""
 
     @property
-    def partition(self) -> int:
-        """Its number."""
-        ...
+    def partition(self) -> int: ...
 
 
-A = TypeVar("A", bound=_Asked)
-Appending = Callable[[Partition, A], Refusal | None]
-"""Appends what is asked, or says why not; may raise DiskFailure."""
+A = TypeVar("A", bound=_PartitionAppend)
+Appender = Callable[[Partition, A], Refusal | None]
+"""Appends to one partition, or returns why not; may raise DiskFailure."""
 
 
 class _Append:
-    """What became of one partition's batches; while `waits` is set they are in this log, and not yet in all others."""
+    """The outcome of one partition's append; while `uncommitted` is set the batches are in this log, and not yet in all others."""
 
-    __slots__ = ("index", "partition", "refusal", "waits")
+    __slots__ = ("index", "partition", "refusal", "uncommitted")
 
-    def __init__(self, replicas: ReplicaManager, topic: RawTopic[A], asked: A, append: Appending[A]) -> None:
-        self.index = asked.partition
+    def __init__(self, replicas: ReplicaManager, topic: RawTopic[A], part: A, append: Appender[A]) -> None:
+        self.index = part.partition
         self.partition: Partition | None = None
-        self.waits: Uncommitted | None = None
-        found = replicas.find(topic.name, self.index)
-        if isinstance(found, ErrorCode):
-            self.refusal: Refusal | None = Refusal(found)
+        self.uncommitted: Uncommitted | None = None
+        partition = replicas.find(topic.name, self.index)
+        if isinstance(partition, ErrorCode):
+            self.refusal: Refusal | None = Refusal(partition)
             return
-        self.partition = found
-        if found.topic_id != topic.topic_id:
+        self.partition = partition
+        if partition.topic_id != topic.topic_id:
             self.refusal = Refusal(ErrorCode.inconsistent_topic_id)
             return
-        before = None if found.log is None else found.log.end_offset
+        before = None if partition.log is None else partition.log.end_offset
         try:
-            self.refusal = append(found, asked)
+            self.refusal = append(partition, part)
         except DiskFailure as failure:
-            replicas.fail(found, failure)
+            replicas.fail(partition, failure)
             self.refusal = Refusal(ErrorCode.kafka_storage_error)
-        if self.refusal is None and found.log is not None and found.log.end_offset != before and found.has_uncommitted:
-            self.waits = Uncommitted.now(found)
+        has_grown = partition.log is not None and partition.log.end_offset != before
+        if self.refusal is None and has_grown and partition.has_uncommitted:
+            self.uncommitted = Uncommitted.now(partition)
 
-    def look(self) -> bool:
-        """Whether the outcome is known."""
-        outcome = None if self.waits is None else self.waits.outcome()
+    def is_settled(self) -> bool:
+        """Whether the outcome is known by now."""
+        outcome = None if self.uncommitted is None else self.uncommitted.outcome()
         if outcome is not None:
             self._settle(outcome)
-        return self.waits is None
+        return self.uncommitted is None
 
-    def give_up(self) -> None:
-        """The time is over."""
-        if self.waits is not None:
+    def time_out(self) -> None:
+        """Settle what is still uncommitted."""
+        if self.uncommitted is not None:
             self._settle(ErrorCode.request_timed_out)
 
     def _settle(self, outcome: ErrorCode) -> None:
-        self.waits = None
+        self.uncommitted = None
         self.refusal = None if outcome is ErrorCode.none else Refusal(outcome)
 
-    def answer(self) -> AppendedPartition:
-        """As it stands, with where the log ends as far as this node knows."""
+    def result(self) -> AppendedPartition:
+        """The outcome, with the log end that this node knows of."""
         log = None if self.partition is None else self.partition.log
         return AppendedPartition(
             index=self.index,
@@ -96,26 +96,27 @@ def append_all(
     request: Request,
     timeout_ms: int,
     topics: Sequence[RawTopic[A]],
-    append: Appending[A],
+    append: Appender[A],
     response: type[AppendMirroredResponse | AppendAfterResponse],
 ) -> None:
     """Append at once, and respond when all is committed or has failed."""
-    made = [(topic.name, [_Append(replicas, topic, part, append) for part in topic.partitions]) for topic in topics]
-    appends = [one for _, of_topic in made for one in of_topic]
-    pending = [one.waits.partition for one in appends if one.waits is not None]
+    by_topic = [(topic.name, [_Append(replicas, topic, part, append) for part in topic.partitions]) for topic in topics]
+    appends = [one for _, of_topic in by_topic for one in of_topic]
+    pending = [one.uncommitted.replica for one in appends if one.uncommitted is not None]
 
-    def look() -> bool:
-        known = [one.look() for one in appends]
-        return all(known)
+    def check() -> bool:
+        settled = [one.is_settled() for one in appends]  # each is checked
+        return all(settled)
 
-    def answer(_is_complete: bool) -> None:
+    def respond(_is_complete: bool) -> None:
         for one in appends:
-            one.give_up()
-        told = tuple(AppendedTopic(name=name, partitions=tuple(one.answer() for one in parts)) for name, parts in made)
-        request.respond(response(topics=told))
+            one.time_out()
+        results = ((name, tuple(one.result() for one in of_topic)) for name, of_topic in by_topic)
+        request.respond(response(topics=tuple(AppendedTopic(name=name, partitions=parts) for name, parts in results)))
 
-    if look():
-        answer(True)
+    if check():
+        respond(True)
     else:
-        waiting = Waiting(pending, min(max(timeout_ms, 0), TIMEOUT_MAX_MS), look, bool, answer)
+        wait_ms = min(max(timeout_ms, 0), TIMEOUT_MAX_MS)
+        waiting = Waiting(asyncio.get_running_loop(), pending, wait_ms, check, bool, respond)
         request.defer(waiting.cancel)

@@ -1,4 +1,4 @@
-"""What the leaders on this node propose to the controller: gathered into one AlterPartition at a time, sent again until it is decided."""
+"""Sends the ISRs that this node's leaders propose to the controller, in one AlterPartition at a time, until they are decided."""
 
 import asyncio
 import logging
@@ -24,12 +24,12 @@ class Controllers(Protocol):
     """The way to the active controller."""
 
     async def ask(self, request: Any) -> Any:
-        """Its response; raises ControllerUnreachable."""
+        """Send a request and return its response; raises ControllerUnreachable."""
         ...
 
 
 class IsrChanges:
-    """At most one request is under way."""
+    """One request is under way at a time."""
 
     def __init__(
         self, controllers: Controllers, node_id: int, broker_epoch: Callable[[], int], clock: MonotonicClock
@@ -43,7 +43,7 @@ class IsrChanges:
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Send this as soon as may be."""
+        """Send this as soon as possible."""
         assert partition.leader is not None
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
@@ -52,13 +52,13 @@ class IsrChanges:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """The node stops."""
+        """Stop sending."""
         if self._task is not None:
             self._task.cancel()
 
     async def _run(self) -> None:
         try:
-            await asyncio.sleep(0)  # whatever else this turn of the loop proposes goes with it
+            await asyncio.sleep(0)  # proposals made in the same turn of the loop are sent together
             while request := self._proposals.request(self._node_id, self._broker_epoch()):
                 if not await self._send(request):
                     await asyncio.sleep(RETRY_SECONDS)
@@ -67,22 +67,22 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, request: AlterPartitionRequest) -> bool:
-        """Whether every proposal of the request has its answer."""
+        """Whether every proposal of the request is decided."""
         try:
             response: AlterPartitionResponse = await self._controllers.ask(request)
         except ControllerUnreachable as error:
-            logger.warning("no controller decides on in-sync replicas: %s", error)
+            logger.warning("AlterPartition failed, retrying: %s", error)
             return False
         if response.error_code is not ErrorCode.none:
-            logger.warning("the controller refuses a change of in-sync replicas: %s", response.error_code.name)
+            logger.warning("the controller refused AlterPartition: %s", response.error_code.name)
         for decided in self._proposals.settle(response):
-            self._take(self._partitions[decided.key], decided)
+            self._apply(self._partitions[decided.key], decided)
         return self._proposals.is_settled
 
-    def _take(self, partition: Partition, decided: Decided) -> None:
+    def _apply(self, partition: Partition, decided: Decided) -> None:
         where = (partition.topic, partition.index)
         if decided.leadership is not None:
-            logger.info("%s-%d: in sync are %s", *where, decided.leadership.isr)
-            partition.isr_decided(decided.leader, decided.leadership, self._clock())
+            logger.info("%s-%d: ISR is now %s", *where, decided.leadership.isr)
+            partition.isr_changed(decided.leader, decided.leadership, self._clock())
         elif decided.error is not ErrorCode.none:
-            logger.info("%s-%d: in-sync replicas stay as they are: %s", *where, decided.error.name)
+            logger.info("%s-%d: ISR change refused: %s", *where, decided.error.name)

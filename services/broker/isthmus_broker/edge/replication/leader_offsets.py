@@ -1,4 +1,4 @@
-"""Where a leader's log begins and ends, for a follower whose log has no place in it."""
+"""Looks up where a leader's log begins and ends, for a follower whose fetch offset is not in it."""
 
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ LATEST: Final = -1
 async def leader_offsets(
     connection: Connection, node_id: int, partition: Partition, leader_epoch: int
 ) -> tuple[int, int] | None:
-    """Log start and log end as a replica sees them; None when the leader does not say. Raises ClientError."""
-    found = []
+    """Log start and log end as a replica sees them; None when the leader refuses. Raises ClientError."""
+    offsets = []
     for timestamp in (EARLIEST, LATEST):
-        asked = entity(
+        part = entity(
             ListOffsetsPartition,
             partition_index=partition.index,
             current_leader_epoch=leader_epoch,
@@ -31,13 +31,13 @@ async def leader_offsets(
             ListOffsetsRequest,
             replica_id=node_id,
             isolation_level=0,
-            topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(asked,)),),
-            timeout=NO_THROTTLE,  # how long remote storage may be asked, and there is none
+            topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(part,)),),
+            timeout=NO_THROTTLE,  # for remote storage, of which there is none
         )
         response: Any = await connection.ask(ApiKey.LIST_OFFSETS, request)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code is not ErrorCode.none:
+        result = response.topics[0].partitions[0]
+        if result.error_code is not ErrorCode.none:
             return None
-        found.append(int(answer.offset))
-    start, end = found
+        offsets.append(int(result.offset))
+    start, end = offsets
     return start, end

@@ -1,4 +1,4 @@
-"""The partitions of this node: made, changed and removed as the cluster's metadata says."""
+"""The partitions of this node: created, changed and removed as the cluster's metadata says."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -16,17 +16,17 @@ from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
 from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
+from isthmus_broker.core.metadata.near_replica import NearReplica
 from isthmus_broker.core.metadata.schema import BrokerEndpoint, PartitionRecord
+from isthmus_broker.core.replica.follower_session import FollowerSessions
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
+from isthmus_broker.core.replica.throttles import Throttles
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
-from isthmus_broker.edge.replication.follower_session import FollowerSessions
 from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
 from isthmus_broker.edge.replication.lost_leaders import LostLeaders
-from isthmus_broker.edge.replication.near_replica import NearReplica
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.throttles import Throttles
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The one replica selector there is; without one consumers read from leaders."""
+"""The only replica selector; without one consumers read from leaders."""
 
 
 class ReplicaEvents(Protocol):
@@ -71,7 +71,7 @@ class ReplicaManager:
         self._config = config
         self._logs = logs
         self._clocks = logs.clocks
-        self.throttles = Throttles(config, logs.clocks.monotonic)
+        self.throttles = Throttles(config)
         self.lost_leaders = LostLeaders()
         self.followers = FollowerSessions()
         self._fetch_settings = fetch_settings(config)
@@ -90,14 +90,16 @@ class ReplicaManager:
         partition = None if partitions is None else partitions.get(index)
         if partition is not None:
             return partition
-        known = (
+        existing = (
             self._image.topics.by_id.get(UUID(bytes=topic))
             if isinstance(topic, bytes)
             else self._image.topics.named(topic)
         )
-        if known is None:
+        if existing is None:
             return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-        return ErrorCode.not_leader_or_follower if index in known.partitions else ErrorCode.unknown_topic_or_partition
+        return (
+            ErrorCode.not_leader_or_follower if index in existing.partitions else ErrorCode.unknown_topic_or_partition
+        )
 
     def partitions(self) -> Iterator[Partition]:
         """All of them."""
@@ -112,19 +114,19 @@ class ReplicaManager:
     # -- following the metadata ----------------------------------------------------------------------------------------------
 
     def know(self, image: ClusterImage, config: NodeConfig) -> None:
-        """What is in force before the logs are opened."""
+        """Set the metadata and settings with which the logs are opened."""
         self._image = image
         self._config = config
 
     def log_moved(self, key: TopicPartition, log: Log) -> None:
-        """The partition goes on in another directory."""
+        """The partition continues in another directory."""
         partition = self._by_name.get(key[0], {}).get(key[1])
         if partition is not None:
             partition.log = log
             partition.wake()
 
     def apply(self, changes: Changes, config: NodeConfig) -> None:
-        """Bring the partitions to what the new image says."""
+        """Apply changed metadata to the partitions."""
         self._image = changes.after
         self.lost_leaders.changed(changes.after)
         defaults_changed = config.topic_defaults != self._config.topic_defaults
@@ -134,7 +136,7 @@ class ReplicaManager:
             self.throttles.take_config(config)
         for topic_id in sorted(changes.topics_deleted):
             self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
-        self._take_roles(changes)  # before who leads: a leader begins otherwise where a link writes
+        self._update_mirror_roles(changes)  # before leadership: a leader of a mirror topic starts differently
         for topic_id, indexes in changes.partitions.items():
             topic = changes.after.topics.by_id[topic_id]
             role = mirror_role(changes.after, topic.name)
@@ -144,8 +146,7 @@ class ReplicaManager:
         for topic_name in self._by_name if defaults_changed else changed:
             self._reconfigure(topic_name)
 
-    def _take_roles(self, changes: Changes) -> None:
-        """What the topics are to links now."""
+    def _update_mirror_roles(self, changes: Changes) -> None:
         touched = {topic for resource in changes.configs for topic in mirrors_touched(changes.after, resource)}
         for topic in sorted(touched):
             role = mirror_role(changes.after, topic)
@@ -185,19 +186,19 @@ class ReplicaManager:
         return isr_rules(constraints, lag_max_ms=self._config.settings.replica_lag_time_max_ms, min_isr=min_isr)
 
     def _open_log(self, topic: str, index: int, topic_id: UUID, directory: UUID | None) -> Log | None:
-        """The log found at start, or a new one; a log of an older topic of that name makes way."""
+        """The log that was opened at start, or a new one; the log of an older topic of that name is deleted."""
         key = (topic, index)
         log = self._logs.logs.get(key)
         if log is not None and log.topic_id not in (topic_id, None):
             logger.warning(
-                "the log of %s-%d belongs to topic id %s, which is gone: deleting it", topic, index, log.topic_id
+                "the log of %s-%d belongs to a deleted topic (id %s): deleting it", topic, index, log.topic_id
             )
             self._logs.delete(key)
             log = None
         try:
             return log or self._logs.create(topic, index, topic_id, directory)
         except DiskFailure as failure:
-            logger.error("no log for %s-%d: %s", topic, index, failure)
+            logger.error("cannot create the log of %s-%d: %s", topic, index, failure)
             return None
 
     def _remove_topic(self, topic: str, topic_id: UUID) -> None:
@@ -209,7 +210,7 @@ class ReplicaManager:
         key = (partition.topic, partition.index)
         if partition.log is not None and self._logs.logs.get(key) is partition.log:
             self._logs.delete(key)
-        partition.leave()
+        partition.remove()
         self._fetch(partition)
         self._events.replica_removed(partition)
 
@@ -218,25 +219,22 @@ class ReplicaManager:
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
                 partition.log.take_config(config)
-                partition.take_rules(self._isr_rules(topic, partition), self._clocks.monotonic())
+                partition.update_isr_rules(self._isr_rules(topic, partition), self._clocks.monotonic())
 
     def strays(self) -> list[TopicPartition]:
-        """Logs that no topic of the metadata claims, once it is fully known."""
+        """Logs that belong to no topic, once the metadata is complete."""
         return [key for key in self._logs.logs if key[1] not in self._by_name.get(key[0], {})]
 
     def _fetch(self, partition: Partition) -> None:
-        """Fetch for the partition from whom it follows now, or no more."""
+        """Fetch the partition from its current leader, or stop."""
         if self._fetchers is None:
             if partition.follower is None:
                 return
-            from isthmus_broker.edge.replication.fetchers import (
-                Fetchers,
-                Home,
-            )  # with the client, which a lone node never needs
+            # With the client, which a node without followers never needs.
+            from isthmus_broker.edge.replication.fetchers import FetcherContext, Fetchers
 
-            node_id = self._config.node_id
-            home = Home(
-                node_id,
+            context = FetcherContext(
+                self._config.node_id,
                 self._broker_epoch,
                 self._address_of,
                 self._settings,
@@ -245,7 +243,7 @@ class ReplicaManager:
                 self.lost_leaders,
                 self._clocks.monotonic,
             )
-            self._fetchers = Fetchers(home)
+            self._fetchers = Fetchers(context)
         self._fetchers.follow(partition)
 
     # -- what partitions report ----------------------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ class ReplicaManager:
     # -- other brokers -------------------------------------------------------------------------------------------------------
 
     def check_isr(self) -> None:
-        """Propose that replicas leave which have fallen behind; called by the clock."""
+        """Propose to remove replicas that have fallen behind; called periodically."""
         now = self._clocks.monotonic()
         for partition in self.partitions():
             partition.propose(now)
@@ -272,15 +270,15 @@ class ReplicaManager:
 
     def endpoints_of(self, brokers: Iterable[int], listener: str) -> tuple[tuple[int, str, int, str | None], ...]:
         """Id, host, port and rack of those brokers that clients of a listener can reach."""
-        found = ((broker, self._endpoint_of(broker, listener)) for broker in brokers)
+        endpoints = ((broker, self._endpoint_of(broker, listener)) for broker in brokers)
         return tuple(
             (broker, endpoint.host, endpoint.port, self._image.brokers[broker].rack)
-            for broker, endpoint in found
+            for broker, endpoint in endpoints
             if endpoint is not None
         )
 
     def stop(self) -> None:
-        """Neither fetch nor propose any more."""
+        """Stop fetching and proposing."""
         if self._fetchers is not None:
             self._fetchers.stop()
         self._isr_changes.stop()
@@ -309,7 +307,7 @@ class ReplicaManager:
     # -- failures ------------------------------------------------------------------------------------------------------------
 
     def fail(self, partition: Partition, failure: DiskFailure) -> None:
-        """The directory of this partition's log fails."""
+        """The directory of this partition's log has failed."""
         self._logs.fail_log((partition.topic, partition.index), failure)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
@@ -317,15 +315,14 @@ class ReplicaManager:
         for topic, index in lost:
             partition = self._by_name.get(topic, {}).get(index)
             if partition is not None:
-                partition.log = None
-                partition.leader = partition.follower = None
+                partition.go_offline()
                 self._fetch(partition)
                 self._events.replica_removed(partition)
                 partition.wake()
 
 
 def leadership_of(record: PartitionRecord) -> Leadership:
-    """What a partition's record says of its replicas."""
+    """The leadership in a partition's record."""
     return Leadership(
         record.leader,
         record.leader_epoch,

@@ -19,8 +19,9 @@ from isthmus_wire.produce import (
 )
 from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
 
-from isthmus_broker.edge.replication.acks_all import Uncommitted, wait_for_commit
-from isthmus_broker.edge.replication.partition import ALL_IN_SYNC
+from isthmus_broker.core.replica.acceptance import ALL_IN_SYNC
+from isthmus_broker.core.replica.uncommitted import Uncommitted
+from isthmus_broker.edge.replication.acks_all import wait_for_commit
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request

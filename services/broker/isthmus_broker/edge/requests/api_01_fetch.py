@@ -5,18 +5,25 @@ Sessions (KIP-227) since 7, leader epochs since 9, the consumer's rack and readi
 partitions fetch comes by here as well.
 """
 
+import asyncio
 from typing import Any, Final
 
-from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import TOPIC_ID_SINCE, FetchRequest, FetchResponse, decode_fetch_request, encode_fetch_response
 
-from isthmus_broker.core.replica.fetch_session import Fetching
-from isthmus_broker.edge.replication.follower_session import FollowerSession
+from isthmus_broker.core.replica.consumer_reader import (
+    CONSUMERS,
+    READ_COMMITTED,
+    ReadResult,
+    ReadRules,
+    read_partitions,
+)
+from isthmus_broker.core.replica.fetch_session import SessionFetch
+from isthmus_broker.core.replica.follower_session import FollowerSession
+from isthmus_broker.core.replica.replica_reader import ReplicaReader
+from isthmus_broker.core.replica.waiting import Waiting, Watched
+from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import CONSUMERS, READ_COMMITTED, ReadResult, ReadRules, read_partitions
-from isthmus_broker.edge.replication.replica_reader import ReplicaReader
-from isthmus_broker.edge.replication.waiting import Waiting, Watched
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -49,7 +56,7 @@ class _Fetch:
 
     __slots__ = ("_asked", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
 
-    def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: Fetching) -> None:
+    def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: SessionFetch) -> None:
         self._node = node
         self._request = request
         self._asked = asked
@@ -61,8 +68,9 @@ class _Fetch:
         self._replica: ReplicaReader | None = None
         self._followed: FollowerSession | None = None
         if not rules.is_consumer:
-            self._replica = ReplicaReader(rules, asked.replica_epoch, node.replicas.throttles, fetching.is_incremental)
-            self._followed = node.replicas.followers.of(asked.replica_id, request.header.client_id, fetching.session)
+            throttles, followers = node.replicas.throttles, node.replicas.followers
+            self._replica = ReplicaReader(rules, asked.replica_epoch, throttles, read_log, fetching.is_incremental)
+            self._followed = followers.session_of(asked.replica_id, request.header.client_id, fetching.session)
 
     def _consumer_rules(self, version: int) -> ReadRules:
         asked, node = self._asked, self._node
@@ -82,55 +90,56 @@ class _Fetch:
         now = self._node.clocks.monotonic()
         if self._followed is not None:
             forgotten = [(topic, index) for topic, indexes in self._asked.forgotten for index in indexes]
-            self._followed.begins(self._asked.topics, forgotten, now)
-        result = self._read(now)
-        if self._asked.max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(result):
+            self._followed.begin_fetch(self._asked.topics, forgotten, now)
+        result = self._read(is_new=True)
+        if self._asked.max_wait_ms <= 0 or not self._fetching.partitions or self._is_enough(result):
             self._answer(result)
             return
         waiting = Waiting(
+            asyncio.get_running_loop(),
             self._watched(),
             self._asked.max_wait_ms,
             self._read,
             self._is_enough,
             self._answer,
             appends_too=self._replica is not None,
-            deserves_soon=_has_news,
+            deserves_soon=_is_behind,
         )
         if self._replica is not None:
             node, asked = self._node, self._asked
-            node.replicas.followers.waits(asked.replica_id, self._request.header.client_id, waiting.cancel)
-        if result.news:
+            node.replicas.followers.wait(asked.replica_id, self._request.header.client_id, waiting.cancel)
+        if result.behind:
             waiting.wake()
         self._request.connection.on_abandoned = waiting.cancel
 
     def _watched(self) -> list[Watched]:
         if self._followed is not None:
             return [self._followed]
-        found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.wanted)
+        found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.partitions)
         return [partition for partition in found if isinstance(partition, Partition)]
 
-    def _read(self, fetched_ms: MonotonicMs | None = None) -> ReadResult:
+    def _read(self, *, is_new: bool = False) -> ReadResult:
         find, followed = self._node.replicas.find, self._followed
         if self._replica is None:
-            return read_partitions(self._fetching.wanted, self._rules, find)
-        wanted = self._fetching.wanted if followed is None else followed.wanted()
-        return self._replica.read(wanted, find, fetched_ms, followed)
+            return read_partitions(self._fetching.partitions, self._rules, find, read_log)
+        partitions = self._fetching.partitions if followed is None else followed.marked()
+        return self._replica.read(partitions, find, self._node.clocks.monotonic(), followed, is_new=is_new)
 
     def _is_enough(self, result: ReadResult) -> bool:
         return result.is_urgent or result.size >= self._asked.min_bytes
 
     def _answer(self, result: ReadResult) -> None:
-        session_id, topics = self._node.sessions.finish(self._fetching, result.answers, self._node.clocks.monotonic())
+        session_id, topics = self._node.sessions.finish(self._fetching, result.responses, self._node.clocks.monotonic())
         self._count(result)
         if self._replica is not None:
-            self._replica.told(result)
+            self._replica.record_watermarks_sent(result)
         response: Any = FetchResponse(topics, 0, session_id, node_endpoints=self._leaders(topics))
         _respond(self._request, response)
 
     def _count(self, result: ReadResult) -> None:
         if not result.size:
             return
-        for topic, answer in result.answers:
+        for topic, answer in result.responses:
             if answer.records:
                 partition = self._node.replicas.find(topic, answer.partition)
                 if isinstance(partition, Partition):
@@ -148,5 +157,5 @@ class _Fetch:
         return self._node.replicas.endpoints_of(sorted(named), self._request.connection.listener_name) if named else ()
 
 
-def _has_news(result: ReadResult) -> bool:
-    return bool(result.news)
+def _is_behind(result: ReadResult) -> bool:
+    return bool(result.behind)

@@ -17,8 +17,8 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
+from isthmus_broker.core.replica.consumer_reader import CONSUMERS, DEBUGGING, READ_COMMITTED
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.reader import CONSUMERS, DEBUGGING, READ_COMMITTED
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -100,7 +100,7 @@ def _answer(
 def _runs_ahead(partition: Partition, timestamp: int, offset: int) -> bool:
     """Whether the answer depends on records that this leader may not know to be committed yet."""
     leader, log = partition.leader, partition.log
-    if leader is None or log is None or leader.knows_what_is_committed(log):
+    if leader is None or log is None or leader.is_high_watermark_current(log):
         return False
     return timestamp == LATEST or (timestamp not in _FIXED and offset < 0)
 

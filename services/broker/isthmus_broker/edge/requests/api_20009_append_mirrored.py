@@ -7,7 +7,6 @@ from isthmus_wire.extensions.append_mirrored import PartitionAppend, decode_appe
 from isthmus_wire.extensions.mirrors import AppendMirroredResponse
 
 from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.replication.append_mirrored import append_mirrored
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.services import Services
@@ -19,6 +18,6 @@ def handle(node: Services, request: Request) -> None:
     asked, now = decode_append_request(request.frame, request.header.size), node.clocks.monotonic()
 
     def append_to(partition: Partition, part: PartitionAppend) -> Refusal | None:
-        return append_mirrored(partition, asked.link_id, part, now)
+        return partition.append_mirrored(asked.link_id, part, now)
 
     append_all(node.replicas, request, asked.timeout_ms, asked.topics, append_to, AppendMirroredResponse)

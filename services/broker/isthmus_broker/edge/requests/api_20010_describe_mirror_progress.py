@@ -6,7 +6,7 @@ from isthmus_wire.extensions.mirrors import (
     TopicProgress,
 )
 
-from isthmus_broker.edge.replication.append_mirrored import progress_of
+from isthmus_broker.core.replica.mirror_progress import mirror_progress
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -17,7 +17,7 @@ def handle(node: Services, request: Request) -> None:
     now, find = node.clocks.monotonic(), node.replicas.find
     topics = tuple(
         TopicProgress(
-            name=topic.name, partitions=tuple(progress_of(find(topic.name, i), i, now) for i in topic.partitions)
+            name=topic.name, partitions=tuple(mirror_progress(find(topic.name, i), i, now) for i in topic.partitions)
         )
         for topic in asked.topics
     )

@@ -5,7 +5,6 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import AppendAfterResponse, Following, decode_after_request
 
 from isthmus_broker.core.log.producer_state import Refusal
-from isthmus_broker.edge.replication.append_after import append_after
 from isthmus_broker.edge.replication.internal_appends import append_all
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.services import Services
@@ -19,6 +18,6 @@ def handle(node: Services, request: Request) -> None:
     def append_to(partition: Partition, part: Following) -> Refusal | None:
         if partition.topic in INTERNAL_TOPICS:
             return Refusal(ErrorCode.invalid_topic_exception)
-        return append_after(partition, part, now)
+        return partition.append_after(part, now)
 
     append_all(node.replicas, request, timeout_ms, topics, append_to, AppendAfterResponse)

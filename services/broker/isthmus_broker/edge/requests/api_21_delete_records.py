@@ -4,6 +4,7 @@ The answer is the low watermark: the least log start over the replicas that live
 records, which followers do with their next fetch, or when the request's time is over.
 """
 
+import asyncio
 from typing import Any, Final, NamedTuple
 
 from isthmus_model.internal_topics import INTERNAL_TOPICS
@@ -17,8 +18,8 @@ from kio.schema.delete_records.v2.response import (
 )
 
 from isthmus_broker.core.replica.leader import ReplicaLeader
+from isthmus_broker.core.replica.waiting import Waiting
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.replication.waiting import Waiting
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
@@ -72,7 +73,7 @@ def handle(node: Services, request: Request) -> None:
         answer(outcomes)
     else:
         timeout_ms = int(asked.timeout.total_seconds() * 1000)
-        waiting = Waiting(deleting, timeout_ms, look, is_complete, answer)
+        waiting = Waiting(asyncio.get_running_loop(), deleting, timeout_ms, look, is_complete, answer)
         request.connection.on_abandoned = waiting.cancel
 
 
@@ -102,7 +103,7 @@ def _delete(node: Services, topic: str, part: Any) -> _Outcome | _Deleting:
     log = partition.log
     if error is not None or log is None or partition.leader is None:
         return _NOTHING, error or ErrorCode.kafka_storage_error
-    if partition.is_copied:
+    if partition.is_mirror:
         return _NOTHING, ErrorCode.policy_violation
     if not log.config.deletes and log.config.cleanup_policy:
         return _NOTHING, ErrorCode.policy_violation

@@ -10,7 +10,7 @@ from uuid import UUID
 from crc32c import crc32c
 from isthmus_model.uuid_text import parse_uuid, uuid_text
 
-from isthmus_broker.core.log.producer_state import Producer, Remembered
+from isthmus_broker.core.log.producer_state import Producer, RecentBatch
 from isthmus_broker.edge.storage.files import DiskFailure, replace_file
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -109,7 +109,7 @@ def encode_producers(producers: Iterable[Producer]) -> bytes:
     count = 0
     for producer in producers:
         count += 1
-        last = producer.batches[-1] if producer.batches else Remembered(-1, -1, -1, -1, producer.last_timestamp)
+        last = producer.batches[-1] if producer.batches else RecentBatch(-1, -1, -1, -1, producer.last_timestamp)
         body += _PRODUCER.pack(
             producer.producer_id,
             producer.epoch,
@@ -140,7 +140,7 @@ def _producer(fields: tuple[int, ...]) -> Producer:
     producer = Producer(producer_id, epoch, coordinator_epoch=coordinator_epoch, last_timestamp=timestamp)
     if last_offset >= 0:
         base_sequence = (last_sequence - delta) & 0x7FFFFFFF
-        producer.batches.append(Remembered(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+        producer.batches.append(RecentBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
     if transaction != NO_TRANSACTION:
         producer.transaction_start = transaction
     return producer

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs, Now
-from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.markers import marker_of
-from isthmus_wire.records import BatchHeader, batches, checksum_matches, iterate_records, set_base_offset
+from isthmus_wire.records import BatchHeader, batches, iterate_records
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.core.log.fetched_check import check_fetched
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
 from isthmus_broker.edge.storage.checkpoints import decode_producers, encode_producers, write_epochs
@@ -47,10 +47,6 @@ class Slice(NamedTuple):
     def records(self) -> bytes:
         """Its bytes, read now."""
         return self.segment.read(self.position, self.size)
-
-
-class OffsetOutOfRange(Exception):
-    """An offset below the log's start or above its end."""
 
 
 class Log:
@@ -152,44 +148,21 @@ class Log:
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
-    def append_as_leader(
-        self, batch: memoryview | bytearray, header: BatchHeader, leader_epoch: int, now_ms: MonotonicMs
-    ) -> int:
-        """Give the batch its offsets and write it; returns its base offset."""
-        base_offset = self.end_offset
-        set_base_offset(batch, base_offset, leader_epoch)
-        placed = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
-        self._append(batch, placed, now_ms)
-        return base_offset
-
     def append_as_given(self, data: memoryview | bytes, now_ms: MonotonicMs) -> None:
-        """Write whole batches whose offsets somebody else chose: a leader, or the metadata quorum."""
+        """Write whole batches whose offsets were set elsewhere: by a source, or by the metadata quorum."""
         view = memoryview(data)
         for position, header in batches(view):
             assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
-            self._append(view[position : position + header.size], header, now_ms)
+            self.append(view[position : position + header.size], header, now_ms)
 
     def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: MonotonicMs) -> None:
-        """Write what a leader of that epoch answered, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged.
-
-        A batch of a later epoch ends it: the leader has stopped leading while it answered, and its log may have been cut meanwhile.
-        """
+        """Write what a leader of that epoch sent, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged."""
         view = memoryview(data)
-        sound: list[tuple[int, BatchHeader]] = []
-        expected = self.end_offset
-        for position, header in batches(view):
-            if header.leader_epoch > leader_epoch:
-                break
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise CorruptBatch(f"a batch of {header.base_offset} to {header.last_offset} where {expected} is next")
-            if not checksum_matches(view, header, position):
-                raise CorruptBatch(f"the batch at {header.base_offset} has a wrong checksum")
-            expected = header.last_offset + 1
-            sound.append((position, header))
-        for position, header in sound:
-            self._append(view[position : position + header.size], header, now_ms)
+        for position, header in check_fetched(view, self.end_offset, leader_epoch):
+            self.append(view[position : position + header.size], header, now_ms)
 
-    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: MonotonicMs) -> None:
+    def append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: MonotonicMs) -> None:
+        """Write a batch whose offsets are set."""
         if self._must_roll(header, now_ms):
             self.roll(now_ms)
         segment = self.segments[-1]
@@ -291,13 +264,12 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice:
-        """Batches from the one that holds `offset` on, ending before `upper`; raises OffsetOutOfRange.
+        """Batches from the one that holds `offset` on, ending before `upper`; the offset is in the log.
 
         With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress;
         without, a batch that does not fit is not begun.
         """
-        if offset < self.log_start_offset or offset > self.end_offset:
-            raise OffsetOutOfRange
+        assert self.log_start_offset <= offset <= self.end_offset
         found = self._locate(offset) if offset < upper else None
         if found is None:
             return Slice(self.active, None, 0)

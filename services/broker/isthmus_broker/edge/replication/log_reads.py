@@ -1,0 +1,25 @@
+"""Reading a range of a log for a fetch: where it lies in a segment. The bytes leave the file when the socket takes them."""
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.fetch import FetchedPartition, FetchPartition
+
+from isthmus_broker.core.replica.fetch_position import response
+from isthmus_broker.edge.replication.file_range import FileRange
+from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.log import Log
+
+
+def read_log(
+    log: Log, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
+) -> FetchedPartition:
+    """What the log has from the fetch's offset, which is in the log, up to `upper`."""
+    try:
+        found = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
+    except DiskFailure:
+        return FetchedPartition(part.partition, ErrorCode.kafka_storage_error.value)
+    records = (FileRange(found.segment, found.position, found.size),) if found.size else ()
+    aborted = None
+    if read_committed:
+        rows = log.aborted_between(part.fetch_offset, upper) if found.size else ()
+        aborted = [(row.producer_id, row.first_offset) for row in rows]
+    return response(log, part, aborted=aborted, records=records)
