@@ -129,7 +129,8 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
         raise Refused(ErrorCode.invalid_replica_assignment, why)
     if unclean:
         change.election = Election.UNCLEAN
-    change.isr = isr or replicas[:1]
+    # No observer is in sync by itself; at least one replica is not an observer.
+    change.isr = isr or tuple(replica for replica in replicas if replica not in (partition.observers or ()))[:1]
     change.replicas = replicas
     change.removing = ()
     change.adding = ()
