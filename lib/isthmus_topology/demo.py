@@ -158,7 +158,7 @@ class _Story:
         self._tell("Heal all cuts, and look at the lag", "every copy tells how far it was behind, every two seconds")
         async with asyncio.timeout(_SECONDS):
             series = self._lag()
-            while not any(each["kind"] != "link" and _worst(each)["lag_ms"] > 0 for each in series):
+            while not any(each["kind"] != "link" and (_worst(each)["lag_ms"] or 0) > 0 for each in series):
                 await asyncio.sleep(_PAUSE_SECONDS)
                 series = self._lag()
         for each in series:
@@ -230,7 +230,7 @@ class _Story:
 def _worst(series: dict[str, Any]) -> dict[str, int]:
     """The point with the highest lag."""
     nothing = {"lag_ms": 0, "lag_records": 0}
-    return max(series["points"], key=lambda point: (point["lag_ms"], point["lag_records"]), default=nothing)
+    return max(series["points"], key=lambda point: (point["lag_ms"] or 0, point["lag_records"]), default=nothing)
 
 
 def _partitions() -> list[TopicPartition]:

@@ -148,9 +148,9 @@ def _regions(site: Site, cluster: str, partitions: _Partitions) -> Iterable[dict
             "leaders": sum(replica.is_leader for replica, _ in here),
             "in_sync": sum(replica.is_in_isr for replica, _ in here),
             "observers": sum(replica.is_observer for replica, _ in here),
-            "lag": max((lag for _, lag in here), default=0),
+            "lag": max((lag for _, lag in here), default=None),
             "lag_ms": max(
-                (replica.caught_up_lag_ms for replica, _ in here if replica.caught_up_lag_ms >= 0), default=0
+                (replica.caught_up_lag_ms for replica, _ in here if replica.caught_up_lag_ms >= 0), default=None
             ),
             "bootstrap": site.plan.bootstrap(cluster, region),
         }

@@ -40,7 +40,7 @@ def test_a_region_that_is_cut_off_is_seen_at_once_and_so_is_its_return(page: Pag
         expect(page.get_by_role("alert")).to_contain_text("main: 1 of 1 broker fenced", timeout=EVENTUALLY)
         expect(arc).to_have_attribute("data-moving", "false")
         expect(arc).to_have_class(re.compile("tone-bad"))
-        expect(page.get_by_role("row").filter(has_text="from-main").first).to_contain_text("no word for ")
+        expect(page.get_by_role("row").filter(has_text="from-main").first).to_contain_text("stale, last update ")
         expect(region(page, "west")).to_have_attribute("data-state", "reachable")
     finally:
         site.run("wan", "heal")

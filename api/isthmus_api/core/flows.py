@@ -1,41 +1,47 @@
-"""The flows between regions: who copies from where to where, how far behind it is, and when it was last heard of. Pure."""
+"""Flows on the map: which records go from one region to another, their state and their lag.
+
+Every copy of a partition is unknown, stale, behind or active; a flow's state sums up its copies. `isthmus_model.freshness` says what is
+stale, `isthmus_model.lag` what is behind. An unknown lag is None, and its flow is never ACTIVE.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from isthmus_client.admin.replicas import ReplicaStatus
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
+from isthmus_model.freshness import is_stale
+from isthmus_model.lag import is_behind, known, lag_records
 from isthmus_model.lag_samples import CopyKind
 from isthmus_model.regions import region_of
+from isthmus_wire.extensions.links import LinkState
 
-from isthmus_api.core.cluster_state import ClusterSeen, LinkSeen, NewsSeen
-from isthmus_api.core.lag_series import NEVER, Copy, Latest
+from isthmus_api.core.cluster_state import ClusterSeen, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.core.lag_series import Copy, Latest
 from isthmus_api.models import Shape
 from isthmus_api.store.inventory import RegisteredCluster
 
-SILENT_MS: Final = 5_000
-"""A source or an observer of which a leader has heard nothing for so long is silent: both tell of themselves every second."""
-SAMPLES_SILENT_MS: Final = 10_000
-"""A copy that only samples tell of is silent when none came for so long, or for three times the pace of its samples."""
-_SAMPLES_MISSED: Final = 3
-
 
 class FlowState(StrEnum):
-    """How a flow between regions fares; links have their own states beside these."""
+    """The state of a flow; a link that is not active has its own state instead.
+
+    UNKNOWN: no lag is known. STALE: the newest information about every copy is too old. BEHIND: some copy is behind, stale or unknown.
+    """
 
     ACTIVE = "ACTIVE"
     BEHIND = "BEHIND"
-    SILENT = "SILENT"
+    STALE = "STALE"
+    UNKNOWN = "UNKNOWN"
 
 
 class Flow(Shape):
-    """Records that go from one region to another: by a link, a mirror, or to observers.
+    """Records that go from one region to another: by a link, a mirror flow, or to observers.
 
-    A lag of -1 is not known. SILENT: nobody has heard of it since `heard_ms`.
+    `lag_ms` and `lag_records` are null when the lag is unknown; `heard_ms` is the time of the newest information.
     """
 
     flow_id: str
@@ -48,19 +54,27 @@ class Flow(Shape):
     state: str
     message: str
     copies: int
-    lag_ms: int
-    lag_records: int
+    lag_ms: int | None
+    lag_records: int | None
     heard_ms: int | None
 
 
-class _Sight(NamedTuple):
-    """One copy of one partition."""
+class _CopyState(NamedTuple):
+    """One copy of one partition, by the newest information about it."""
 
-    is_silent: bool
-    is_caught_up: bool
+    is_stale: bool
+    is_in_sync: bool
     heard_ms: int
-    lag_ms: int
-    lag_records: int
+    lag_ms: int | None
+    lag_records: int | None
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.lag_ms is None and not self.lag_records
+
+    @property
+    def is_behind(self) -> bool:
+        return not self.is_in_sync or is_behind(self.lag_ms, self.lag_records)
 
 
 def flows(
@@ -70,126 +84,129 @@ def flows(
     latest: Iterable[Latest],
     away: Collection[Endpoint],
 ) -> list[Flow]:
-    """By their ids."""
+    """All flows, by their ids."""
     registered = {cluster.cluster_id: cluster for cluster in clusters}
-    looked = {cluster_id: told for cluster_id, told in seen.items() if cluster_id in registered}
-    lost = {cluster_id: _away(told, away) for cluster_id, told in looked.items()}
-    found = [*_observers(looked, lost), *_samples(now_ms, latest, looked, lost)]
-    found += _without_samples(found, registered, looked, lost)
-    return sorted((_with_link(flow, looked) for flow in found), key=lambda flow: flow.flow_id)
+    polled = {cluster_id: one for cluster_id, one in seen.items() if cluster_id in registered}
+    unreachable = {cluster_id: _unreachable(one, away) for cluster_id, one in polled.items()}
+    on_map = [*_observers(polled, unreachable), *_samples(now_ms, latest, polled, unreachable)]
+    on_map += _without_samples(on_map, registered, polled, unreachable)
+    return sorted((_with_link(flow, polled) for flow in on_map), key=lambda flow: flow.flow_id)
 
 
-def _away(seen: ClusterSeen, away: Collection[Endpoint]) -> set[int]:
-    """Brokers that do not answer: what they told is the past."""
+def _unreachable(seen: ClusterSeen, away: Collection[Endpoint]) -> set[int]:
+    """Brokers that do not answer: what they reported is stale."""
     if seen.described is None:
         return set()
     return {broker.node_id for broker in seen.described.brokers if broker.endpoint in away}
 
 
-def _observers(looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]) -> Iterator[Flow]:
-    """From the leaders' own word, which is there before any sample is."""
-    for cluster_id, seen in looked.items():
+def _observers(polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]) -> Iterator[Flow]:
+    """Observers, as their leaders report them: sooner than by samples."""
+    for cluster_id, seen in polled.items():
         if seen.described is None:
             continue
         regions = {broker.node_id: region_of(broker.rack) for broker in seen.described.brokers}
-        gathered: dict[tuple[str, str], list[_Sight]] = {}
-        for told in (seen.replicas or {}).values():
-            leader = next((one for one in told.status.replicas if one.is_leader), None)
+        copies: dict[tuple[str, str], list[_CopyState]] = {}
+        for report in (seen.replicas or {}).values():
+            leader = next((one for one in report.status.replicas if one.is_leader), None)
             if leader is None:
                 continue
-            for one in told.status.replicas:
+            for one in report.status.replicas:
                 if one.is_observer and not one.is_leader:
-                    quiet = max(one.fetch_lag_ms, 0)
-                    lacking = max(leader.log_end - one.log_end, 0)
-                    sight = _Sight(
-                        is_silent=quiet > SILENT_MS or told.teller in lost[cluster_id],
-                        is_caught_up=one.is_caught_up,
-                        heard_ms=told.at_ms - quiet,
-                        # To its leader it counts as caught up for half a minute after it last was.
-                        lag_ms=one.caught_up_lag_ms if lacking else 0,
-                        lag_records=lacking,
-                    )
                     pair = regions.get(leader.broker, ""), regions.get(one.broker, "")
-                    gathered.setdefault(pair, []).append(sight)
-        for (source, target), sights in gathered.items():
-            yield _flow(_between(CopyKind.OBSERVER, "", cluster_id, cluster_id, source, target), sights)
+                    copies.setdefault(pair, []).append(_observer(report, leader, one, unreachable[cluster_id]))
+        for (source, target), states in copies.items():
+            yield _flow(_between(CopyKind.OBSERVER, "", cluster_id, cluster_id, source, target), states)
+
+
+def _observer(
+    report: ReplicasSeen, leader: ReplicaStatus, observer: ReplicaStatus, unreachable: Collection[int]
+) -> _CopyState:
+    age_ms = known(observer.fetch_lag_ms)
+    lacking = lag_records(leader.log_end, observer.log_end)
+    # A leader counts a replica as in sync for half a minute after it last had everything.
+    lag_ms = 0 if lacking == 0 else known(observer.caught_up_lag_ms)
+    return _CopyState(
+        is_stale=is_stale(age_ms) or report.teller in unreachable,
+        is_in_sync=observer.is_caught_up,
+        heard_ms=report.at_ms - (age_ms or 0),
+        lag_ms=lag_ms,
+        lag_records=lacking,
+    )
 
 
 def _samples(
-    now_ms: WallMs, latest: Iterable[Latest], looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
+    now_ms: WallMs, latest: Iterable[Latest], polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]
 ) -> Iterator[Flow]:
-    """Links and mirrors by the regions that they join."""
+    """Links and mirror flows, by the regions that they join."""
     newest: dict[Copy, Latest] = {}
     for one in latest:
         if one.copy.kind in (CopyKind.LINK, CopyKind.MIRROR):
-            # A copy whose source is led from another region now has left its former flow.
+            # A copy whose source leader has moved to another region has left its former flow.
             place = one.copy._replace(source_region="", target_region="")
             if place not in newest or newest[place].point.at_ms < one.point.at_ms:
                 newest[place] = one
-    gathered: dict[Copy, list[_Sight]] = {}
+    copies: dict[Copy, list[_CopyState]] = {}
     for one in newest.values():
-        sight = _sampled(now_ms, one, looked, lost)
-        if sight is not None:
+        state = _sampled(now_ms, one, polled, unreachable)
+        if state is not None:
             flow = one.copy._replace(source_topic="", topic="", partition=-1, target_broker=-1)
-            gathered.setdefault(flow, []).append(sight)
-    for copy, sights in gathered.items():
-        yield _flow(copy, sights)
+            copies.setdefault(flow, []).append(state)
+    for copy, states in copies.items():
+        yield _flow(copy, states)
 
 
 def _sampled(
-    now_ms: WallMs, latest: Latest, looked: Mapping[str, ClusterSeen], lost: Mapping[str, set[int]]
-) -> _Sight | None:
-    """None when its link does not copy it any more."""
+    now_ms: WallMs, latest: Latest, polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]
+) -> _CopyState | None:
+    """None when its link no longer copies the partition."""
     copy, point, pace_ms = latest
-    is_old = now_ms - point.at_ms > max(SAMPLES_SILENT_MS, _SAMPLES_MISSED * pace_ms)
-    is_silent, heard_ms, lag_ms, lag_records = is_old, point.at_ms, point.lag_ms, point.lag_records
-    target = looked.get(copy.target_cluster)
-    if copy.kind is CopyKind.LINK and target is not None and target.described is not None:
-        told = _links(target).get(copy.link)
-        news = None if told is None else told.news.get(TopicPartition(copy.topic, copy.partition))
-        if news is None:
-            return None
-        heard_ms = news.heard_ms
-        is_silent = _no_word(news, lost[copy.target_cluster])
-        if is_old:  # it is heard of, and how late it is now nobody has said
-            lag_ms, lag_records = NEVER, NEVER
-    return _Sight(is_silent, True, heard_ms, lag_ms, lag_records)
+    sample_is_stale = is_stale(now_ms - point.at_ms, pace_ms)
+    target = polled.get(copy.target_cluster)
+    if copy.kind is not CopyKind.LINK or target is None or target.described is None:
+        return _CopyState(sample_is_stale, True, point.at_ms, point.lag_ms, point.lag_records)
+    link = _links(target).get(copy.link)
+    news = None if link is None else link.news.get(TopicPartition(copy.topic, copy.partition))
+    if news is None:
+        return None
+    # The destination hears of the source, but nobody has sampled the lag lately: it is unknown.
+    lag_ms, records = (None, None) if sample_is_stale else (point.lag_ms, point.lag_records)
+    return _CopyState(_is_stale(news, unreachable[copy.target_cluster]), True, news.heard_ms, lag_ms, records)
 
 
-def _no_word(news: NewsSeen, lost: Collection[int]) -> bool:
-    """A look that comes late makes nobody silent: what counts is how old the news were when they were told."""
-    return news.at_ms - news.heard_ms > SILENT_MS or news.teller in lost
+def _is_stale(news: NewsSeen, unreachable: Collection[int]) -> bool:
+    """By the age of the source's position when it was reported: a late poll makes nothing stale."""
+    return is_stale(news.at_ms - news.heard_ms) or news.teller in unreachable
 
 
 def _without_samples(
-    found: Iterable[Flow],
+    sampled: Iterable[Flow],
     registered: Mapping[str, RegisteredCluster],
-    looked: Mapping[str, ClusterSeen],
-    lost: Mapping[str, set[int]],
+    polled: Mapping[str, ClusterSeen],
+    unreachable: Mapping[str, set[int]],
 ) -> Iterator[Flow]:
-    """A link that no sample tells of is a flow between the first regions of its clusters."""
-    flowing = {(flow.target_cluster, flow.name) for flow in found if flow.kind is CopyKind.LINK}
+    """A link without samples is a flow between the first regions of its clusters, and its lag is unknown."""
+    flowing = {(flow.target_cluster, flow.name) for flow in sampled if flow.kind is CopyKind.LINK}
     regions = {cluster_id: (cluster.regions or ("",))[0] for cluster_id, cluster in registered.items()}
-    for target, seen in looked.items():
+    for target, seen in polled.items():
         for link in seen.links:
             if (target, link.name) not in flowing:
                 source = regions.get(link.source_cluster, "")
-                sights = [
-                    _Sight(_no_word(news, lost[target]), True, news.heard_ms, NEVER, NEVER)
+                states = [
+                    _CopyState(_is_stale(news, unreachable[target]), True, news.heard_ms, None, None)
                     for news in link.news.values()
                 ]
-                yield _flow(
-                    _between(CopyKind.LINK, link.name, link.source_cluster, target, source, regions[target]), sights
-                )
+                flow = _between(CopyKind.LINK, link.name, link.source_cluster, target, source, regions[target])
+                yield _flow(flow, states)
 
 
-def _with_link(flow: Flow, looked: Mapping[str, ClusterSeen]) -> Flow:
-    """A link that is not active says so itself, and why."""
-    target = looked.get(flow.target_cluster)
+def _with_link(flow: Flow, polled: Mapping[str, ClusterSeen]) -> Flow:
+    """The state and message of a link that is not active replace the flow's."""
+    target = polled.get(flow.target_cluster)
     if flow.kind is not CopyKind.LINK or target is None:
         return flow
     link = _links(target).get(flow.name)
-    if link is None or link.state == FlowState.ACTIVE:
+    if link is None or link.state == LinkState.ACTIVE:
         return flow
     return flow.model_copy(update={"state": link.state, "message": link.message})
 
@@ -202,13 +219,10 @@ def _between(kind: CopyKind, name: str, source: str, target: str, source_region:
     return Copy(kind, name, source, target, source_region, target_region, "", "", -1, -1)
 
 
-def _flow(copy: Copy, sights: Sequence[_Sight]) -> Flow:
-    """The worst lag of its copies, and the last that was heard of any of them."""
+def _flow(copy: Copy, states: Sequence[_CopyState]) -> Flow:
+    """The worst of its copies, and the newest information about any of them."""
     place = (copy.kind, copy.link, copy.source_cluster, copy.target_cluster, copy.source_region, copy.target_region)
-    silent = sum(sight.is_silent for sight in sights)
-    is_behind = silent > 0 or not all(sight.is_caught_up for sight in sights)
-    state = FlowState.BEHIND if is_behind else FlowState.ACTIVE
-    records = [sight.lag_records for sight in sights if sight.lag_records >= 0]
+    state, message = _summary(states)
     return Flow(
         flow_id="/".join(place),
         kind=copy.kind,
@@ -217,10 +231,28 @@ def _flow(copy: Copy, sights: Sequence[_Sight]) -> Flow:
         target_cluster=copy.target_cluster,
         source_region=copy.source_region,
         target_region=copy.target_region,
-        state=FlowState.SILENT if sights and silent == len(sights) else state,
-        message=f"nothing is heard of {silent} of {len(sights)} copies" if 0 < silent < len(sights) else "",
-        copies=len(sights),
-        lag_ms=max((sight.lag_ms for sight in sights), default=NEVER),
-        lag_records=sum(records) if records else NEVER,
-        heard_ms=max((sight.heard_ms for sight in sights), default=None),
+        state=state,
+        message=message,
+        copies=len(states),
+        lag_ms=max((one.lag_ms for one in states if one.lag_ms is not None), default=None),
+        lag_records=_sum([one.lag_records for one in states if one.lag_records is not None]),
+        heard_ms=max((one.heard_ms for one in states), default=None),
     )
+
+
+def _summary(states: Sequence[_CopyState]) -> tuple[FlowState, str]:
+    stale = sum(one.is_stale for one in states)
+    unknown = sum(one.is_unknown and not one.is_stale for one in states)
+    if states and stale == len(states):
+        return FlowState.STALE, ""
+    if unknown == len(states):
+        return FlowState.UNKNOWN, ""
+    parts = [
+        f"{count} of {len(states)} copies {what}" for count, what in ((stale, "stale"), (unknown, "unknown")) if count
+    ]
+    is_late = bool(parts) or any(one.is_behind for one in states)
+    return FlowState.BEHIND if is_late else FlowState.ACTIVE, ", ".join(parts)
+
+
+def _sum(numbers: Sequence[int]) -> int | None:
+    return sum(numbers) if numbers else None

@@ -1,23 +1,21 @@
-"""The latest samples of every copy, and what they come to by link, by topic or by pair of regions. Pure."""
+"""Series of lag samples, one per copy, and their sums by link, by topic or by pair of regions."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from isthmus_model.lag import known
 from isthmus_model.lag_samples import CopyKind, LagSample
 
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
 
-NEVER: Final = -1
-"""The lag in milliseconds of a copy that was never seen with everything."""
-
 
 class Copy(NamedTuple):
-    """What a series is of: one copy of one partition."""
+    """One copy of one partition: the subject of a series."""
 
     kind: CopyKind
     link: str
@@ -32,15 +30,15 @@ class Copy(NamedTuple):
 
 
 class Point(NamedTuple):
-    """How far behind it was."""
+    """One sample; `lag_ms` is None for a copy that was never caught up."""
 
     at_ms: int
-    lag_ms: int
+    lag_ms: int | None
     lag_records: int
 
 
 class Latest(NamedTuple):
-    """A copy's last point, and how long before it the one before that was."""
+    """A copy's last point, and the interval between its last two."""
 
     copy: Copy
     point: Point
@@ -48,7 +46,7 @@ class Latest(NamedTuple):
 
 
 class By(StrEnum):
-    """What samples are put together by."""
+    """How samples are grouped."""
 
     COPY = "copy"
     LINK = "link"
@@ -58,11 +56,11 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The worst of some copies within a stretch of time; `lag_ms` is -1 when no copy was ever seen with everything."""
+    """The worst of some copies within one step of time; `lag_ms` is None when no copy was ever caught up."""
 
     at_ms: int
     copies: int
-    lag_ms: int
+    lag_ms: int | None
     lag_records: int
 
 
@@ -81,7 +79,7 @@ class Ring:
         points = self._series.setdefault(copy, deque(maxlen=SERIES_POINTS))
         if points and points[-1].at_ms >= sample.at_ms:
             return
-        points.append(Point(sample.at_ms, sample.lag_ms, sample.lag_records))
+        points.append(Point(sample.at_ms, known(sample.lag_ms), sample.lag_records))
         self._series.move_to_end(copy)
         if len(self._series) > SERIES_MAX:
             self._series.popitem(last=False)
@@ -91,14 +89,14 @@ class Ring:
         return iter(self._series.items())
 
     def latest(self, since_ms: int) -> Iterator[Latest]:
-        """The last point of every series that is not silent since then."""
+        """The last point of every series that has one since then."""
         for copy, points in self._series.items():
             if points[-1].at_ms >= since_ms:
                 yield Latest(copy, points[-1], points[-1].at_ms - points[-2].at_ms if len(points) > 1 else 0)
 
 
 def group_of(copy: Copy, by: By) -> Copy:
-    """The copy with everything left out that does not count for the group."""
+    """The copy without the fields that differ within its group."""
     if by is By.COPY:
         return copy
     bare = copy._replace(topic="", source_topic="", partition=-1, target_broker=-1)
@@ -111,15 +109,18 @@ def group_of(copy: Copy, by: By) -> Copy:
 
 def buckets(series: Iterable[tuple[Copy, Iterable[Point]]], by: By, step_ms: int) -> dict[Copy, list[Bucket]]:
     """By group, in order of time. Within a bucket the worst lag counts, and the records that each copy lacked last."""
-    gathered: dict[Copy, dict[int, tuple[int, dict[Copy, int]]]] = {}
+    points_of: dict[Copy, dict[int, dict[Copy, list[Point]]]] = {}
     for copy, points in series:
-        group = gathered.setdefault(group_of(copy, by), {})
+        steps = points_of.setdefault(group_of(copy, by), {})
         for point in points:
-            at = point.at_ms - point.at_ms % step_ms
-            worst, lacking = group.setdefault(at, (NEVER, {}))
-            lacking[copy] = point.lag_records
-            group[at] = (max(worst, point.lag_ms), lacking)
+            steps.setdefault(point.at_ms - point.at_ms % step_ms, {}).setdefault(copy, []).append(point)
     return {
-        copy: [Bucket(at, len(lacking), worst, sum(lacking.values())) for at, (worst, lacking) in sorted(group.items())]
-        for copy, group in gathered.items()
+        copy: [_bucket(at_ms, of_copies) for at_ms, of_copies in sorted(steps.items())]
+        for copy, steps in points_of.items()
     }
+
+
+def _bucket(at_ms: int, points: Mapping[Copy, Sequence[Point]]) -> Bucket:
+    lags = [point.lag_ms for of_copy in points.values() for point in of_copy if point.lag_ms is not None]
+    lacking = sum(of_copy[-1].lag_records for of_copy in points.values())
+    return Bucket(at_ms, len(points), max(lags, default=None), lacking)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from isthmus_api.clusters.poll import heard
 from isthmus_api.core.cluster_state import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
-from isthmus_api.core.flows import SAMPLES_SILENT_MS, SILENT_MS, Flow, flows
+from isthmus_api.core.flows import Flow, flows
 from isthmus_api.core.lag_series import Copy, Latest, Point
 from isthmus_api.store.inventory import ClusterKind, RegisteredCluster
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
@@ -12,6 +12,8 @@ from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
+from isthmus_model.freshness import STALE_MS
+from isthmus_model.lag import BEHIND_MS
 from isthmus_model.lag_samples import CopyKind
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import PartitionProgress
@@ -53,14 +55,14 @@ def test_an_observer_that_lacks_records_is_as_late_as_its_leader_says_though_it_
 
 
 def test_an_observer_that_asks_its_leader_for_nothing_is_silent_even_if_it_has_everything() -> None:
-    assert _observers(_observed(SILENT_MS)).state == "ACTIVE"
-    flow = _observers(_observed(SILENT_MS + 1))
-    assert (flow.state, flow.lag_records, flow.heard_ms) == ("SILENT", 0, NOW - SILENT_MS - 1)
+    assert _observers(_observed(STALE_MS)).state == "ACTIVE"
+    flow = _observers(_observed(STALE_MS + 1))
+    assert (flow.state, flow.lag_records, flow.heard_ms) == ("STALE", 0, NOW - STALE_MS - 1)
 
 
 def test_what_a_leader_said_that_is_away_now_is_the_past() -> None:
     flow = _observers(_observed(200), away=(Endpoint("h", 9001),))
-    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 200)
+    assert (flow.state, flow.heard_ms) == ("STALE", NOW - 200)
     assert _observers(_observed(200), away=(Endpoint("h", 9002),)).state == "ACTIVE"
 
 
@@ -68,7 +70,7 @@ def test_a_flow_of_which_some_copies_are_silent_is_behind_and_says_so() -> None:
     flow = _observers(_observed(100), _observed(60_000))
     assert (flow.state, flow.message, flow.heard_ms) == (
         "BEHIND",
-        "nothing is heard of 1 of 2 copies",
+        "1 of 2 copies stale",
         NOW - 100,
     )
 
@@ -91,23 +93,23 @@ def _linked(news: dict[TopicPartition, NewsSeen], state: str = "ACTIVE", message
 def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
     latest = [
         _sample(CopyKind.MIRROR, "m", 0, 0, 5),
-        _sample(CopyKind.MIRROR, "m", 1, SAMPLES_SILENT_MS, 9),
-        _sample(CopyKind.MIRROR, "old", 0, SAMPLES_SILENT_MS + 1, 7),
-        _sample(CopyKind.MIRROR, "slow", 0, SAMPLES_SILENT_MS + 1, 7, pace_ms=5_000),
+        _sample(CopyKind.MIRROR, "m", 1, STALE_MS, 9),
+        _sample(CopyKind.MIRROR, "old", 0, STALE_MS + 1, 7),
+        _sample(CopyKind.MIRROR, "slow", 0, STALE_MS + 1, 7, pace_ms=5_000),
         _sample(CopyKind.FOLLOWER, "", 0, 0, 1),
     ]
     mirror, old, slow = flows(WallMs(NOW), [FAR, TWO], {}, latest, ())
     assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 14)
-    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "SILENT", 7, NOW - SAMPLES_SILENT_MS - 1)
+    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "STALE", 7, NOW - STALE_MS - 1)
     assert (slow.name, slow.state, slow.lag_ms) == ("slow", "ACTIVE", 7)
 
 
 def test_a_link_is_silent_when_its_destination_hears_nothing_of_the_source() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS)}), latest, ())
-    assert (flow.state, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 5, NOW - SILENT_MS)
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - SILENT_MS - 1)}), latest, ())
-    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - SILENT_MS - 1)
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - STALE_MS)}), latest, ())
+    assert (flow.state, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 5, NOW - STALE_MS)
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - STALE_MS - 1)}), latest, ())
+    assert (flow.state, flow.heard_ms) == ("STALE", NOW - STALE_MS - 1)
 
 
 def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
@@ -116,7 +118,7 @@ def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
     # A look that takes its time makes nobody silent.
     assert [flow.state for flow in flows(WallMs(NOW), [FAR, TWO], told, latest, ())] == ["ACTIVE"]
     (flow,) = flows(WallMs(NOW), [FAR, TWO], told, latest, {Endpoint("h", 9002)})
-    assert (flow.state, flow.heard_ms) == ("SILENT", NOW - 6_200)
+    assert (flow.state, flow.heard_ms) == ("STALE", NOW - 6_200)
 
 
 def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_in_none() -> None:
@@ -127,10 +129,36 @@ def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_i
     assert (flow.source_region, flow.copies, flow.lag_ms) == ("us", 1, 5)
 
 
-def test_of_a_link_without_new_samples_the_lag_is_not_known() -> None:
-    latest = [_sample(CopyKind.LINK, "l", 0, SAMPLES_SILENT_MS + 1, 5)]
+def test_the_lag_of_a_link_without_new_samples_is_unknown() -> None:
+    latest = [_sample(CopyKind.LINK, "l", 0, STALE_MS + 1, 5)]
     (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW)}), latest, ())
-    assert (flow.state, flow.lag_ms, flow.lag_records) == ("ACTIVE", -1, -1)
+    assert (flow.state, flow.lag_ms, flow.lag_records) == ("UNKNOWN", None, None)
+
+
+def test_a_link_that_was_caught_up_too_long_ago_is_behind() -> None:
+    linked = _linked({FIRST: NewsSeen(NOW, 2, NOW), SECOND: NewsSeen(NOW, 2, NOW)})
+
+    def state(*lags: int) -> tuple[str, str]:
+        latest = [_sample(CopyKind.LINK, "l", number, 0, lag) for number, lag in enumerate(lags)]
+        (flow,) = flows(WallMs(NOW), [FAR, TWO], linked, latest, ())
+        return flow.state, flow.message
+
+    assert state(BEHIND_MS, 0) == ("ACTIVE", "")
+    assert state(BEHIND_MS + 1, 0) == ("BEHIND", "")
+
+
+def test_a_copy_that_was_never_caught_up_is_behind_while_it_lacks_records_and_else_unknown() -> None:
+    linked = _linked({FIRST: NewsSeen(NOW, 2, NOW), SECOND: NewsSeen(NOW, 2, NOW)})
+
+    def flow(*points: Point) -> tuple[str, str, int | None]:
+        copies = [_sample(CopyKind.LINK, "l", number, 0, 0).copy for number in range(2)]
+        latest = [Latest(copy, point, 0) for copy, point in zip(copies, points, strict=False)]
+        (one,) = flows(WallMs(NOW), [FAR, TWO], linked, latest, ())
+        return one.state, one.message, one.lag_ms
+
+    assert flow(Point(NOW, None, 3)) == ("BEHIND", "", None)
+    assert flow(Point(NOW, None, 0)) == ("UNKNOWN", "", None)
+    assert flow(Point(NOW, None, 0), Point(NOW, 0, 0)) == ("BEHIND", "1 of 2 copies unknown", 0)
 
 
 def test_a_link_that_is_gone_leaves_no_flow() -> None:
@@ -146,10 +174,10 @@ def test_a_link_that_is_not_active_says_so_itself() -> None:
 
 def test_a_link_without_samples_is_a_flow_all_the_same() -> None:
     (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({}), [], ())
-    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 0, -1, None)
+    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("UNKNOWN", 0, None, None)
     assert (flow.source_region, flow.target_region) == ("asia", "eu")
     (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({SECOND: NewsSeen(NOW, 2, NOW - 9_000)}), [], ())
-    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("SILENT", 1, -1, NOW - 9_000)
+    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("STALE", 1, None, NOW - 9_000)
 
 
 def _progress(last_heard_lag_ms: int) -> PartitionProgress:

@@ -1,6 +1,6 @@
 """The ring of lag samples."""
 
-from isthmus_api.core.lag_series import NEVER, Bucket, By, Copy, Point, Ring, buckets
+from isthmus_api.core.lag_series import Bucket, By, Copy, Point, Ring, buckets
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
 from isthmus_model.lag_samples import CopyKind, LagSample
 
@@ -57,14 +57,14 @@ def test_samples_are_put_together_by_link_topic_and_regions() -> None:
     ring = _ring(
         _sample(1001, topic="x", lag_ms=5),
         _sample(1002, topic="x", lag_ms=1),
-        _sample(1003, topic="y", lag_ms=NEVER, regions="a>c"),
+        _sample(1003, topic="y", lag_ms=-1, regions="a>c"),
         _sample(2500, topic="y", lag_ms=8, regions="a>c"),
     )
     link = Copy(CopyKind.LINK, "l", "s", "d", "", "", "", "", -1, -1)
     assert buckets(ring.items(), By.LINK, 1000) == {link: [Bucket(1000, 2, 5, 4), Bucket(2000, 1, 8, 2)]}
     assert buckets(ring.items(), By.TOPIC, 1000) == {
         link._replace(topic="x", source_topic="x"): [Bucket(1000, 1, 5, 2)],
-        link._replace(topic="y", source_topic="y"): [Bucket(1000, 1, NEVER, 2), Bucket(2000, 1, 8, 2)],
+        link._replace(topic="y", source_topic="y"): [Bucket(1000, 1, None, 2), Bucket(2000, 1, 8, 2)],
     }
     assert set(buckets(ring.items(), By.REGIONS, 1000)) == {
         link._replace(source_region="a", target_region="b"),

@@ -12,7 +12,7 @@ export const counted = (value: number, noun: string): string => `${count(value)}
 /** Short enough for an arc's label. */
 export const compact = (value: number): string => (value < 10_000 ? count(value) : COMPACT.format(value));
 
-/** A length of time; -1 and null are not known. */
+/** A length of time; -1 and null are unknown. */
 export function duration(ms: number | null): string {
   if (ms === null || ms < 0) return MINUS;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -25,9 +25,13 @@ export function duration(ms: number | null): string {
   return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
 }
 
-/** Records behind; -1 is not known. */
+/** A number of records; -1 and null are unknown. */
 export const records = (value: number | null): string =>
   value === null || value < 0 ? MINUS : `${compact(value)} ${value === 1 ? "record" : "records"}`;
+
+/** A lag in words: unknown is never a number. */
+export const lagDuration = (ms: number | null): string => (ms === null ? "unknown" : duration(ms));
+export const lagRecords = (value: number | null): string => (value === null ? "unknown" : records(value));
 
 /** Bytes in powers of ten, as disks are sold. */
 export function bytes(value: number): string {
@@ -37,7 +41,7 @@ export function bytes(value: number): string {
   return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${units[power]}`;
 }
 
-/** An offset, or that it is not known. */
+/** An offset; -1 and null are unknown. */
 export const offset = (value: number | null): string => (value === null || value < 0 ? MINUS : count(value));
 
 /** With a full stop, if it has none. */

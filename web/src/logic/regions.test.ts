@@ -3,7 +3,7 @@ import { broker, cluster, flow, topology } from "./fixtures";
 import { flowLabel } from "./flows";
 import { timeOfDay } from "./format";
 import { regionViews } from "./regions";
-import { flowMoves, flowTone, lagTone, worst } from "./tone";
+import { flowMoves, flowTone, worst } from "./tone";
 
 const AT = 1_700_000_000_000;
 
@@ -42,11 +42,13 @@ test("brokers without a rack are shown at a place of their cluster's own", () =>
   expect([view?.key, view?.title, view?.latitude]).toEqual(["@a-id", "a", null]);
 });
 
-test("the colour of a flow is its lag, unless its state or an end that is away is worse", () => {
-  expect([-1, 0, 999, 1_000, 10_000].map(lagTone)).toEqual(["quiet", "good", "good", "warn", "bad"]);
-  expect(flowTone(flow("west", "east", { lag_ms: 5_000 }), [])).toBe("warn");
+test("the colour of a flow is its state, unless an end is away; an unknown lag is never green", () => {
+  expect(flowTone(flow("west", "east"), [])).toBe("good");
+  expect(flowTone(flow("west", "east", { lag_ms: null }), [])).toBe("quiet");
+  expect(flowTone(flow("west", "east", { state: "UNKNOWN", lag_ms: null }), [])).toBe("quiet");
+  expect(flowTone(flow("west", "east", { state: "BEHIND", lag_ms: 15_000 }), [])).toBe("warn");
   expect(flowTone(flow("west", "east", { state: "PAUSED" }), [])).toBe("warn");
-  expect(flowTone(flow("west", "east", { state: "SILENT" }), [])).toBe("bad");
+  expect(flowTone(flow("west", "east", { state: "STALE" }), [])).toBe("bad");
   expect(flowTone(flow("west", "east"), [cluster("b", [], { state: "AWAY" })])).toBe("bad");
   const deserted = cluster("a", [broker(1, "east", { fenced: true })]);
   expect([flowTone(flow("east", "west"), [deserted]), flowMoves(flow("east", "west"), [deserted])]).toEqual(["bad", false]);
@@ -57,9 +59,9 @@ test("the colour of a flow is its lag, unless its state or an end that is away i
   expect(worst([])).toBe("quiet");
 });
 
-test("a flow that nobody hears of says for how long, and one without copies that it has none", () => {
+test("a flow with stale or unknown lag has the age of the last update, and one without copies says so", () => {
   const label = (more: Parameters<typeof flow>[2]) => flowLabel(flow("west", "east", more), { ...topology([]), at_ms: AT });
-  expect(label({ state: "SILENT", heard_ms: AT - 7_000 })).toBe("no word for 7.0 s");
-  expect(label({ copies: 0, lag_ms: -1, lag_records: -1, heard_ms: null })).toBe("copies nothing");
-  expect(label({ lag_ms: -1, lag_records: -1 })).toBe("starting");
+  expect(label({ state: "STALE", heard_ms: AT - 7_000 })).toBe("stale, last update 7.0 s ago");
+  expect(label({ copies: 0, state: "UNKNOWN", lag_ms: null, lag_records: null, heard_ms: null })).toBe("copies nothing");
+  expect(label({ state: "UNKNOWN", lag_ms: null, lag_records: null, heard_ms: AT - 12_000 })).toBe("lag unknown, last update 12 s ago");
 });

@@ -12,26 +12,23 @@ export function columns(series: readonly LagSeries[], unit: Unit, label: (series
   const times = [...new Set(series.flatMap(({ points }) => points.map(({ at_ms }) => at_ms)))].sort((one, other) => one - other);
   const lines = series.map((one) => {
     const known = new Map(one.points.map((point) => [point.at_ms, unit === "ms" ? point.lag_ms : point.lag_records]));
-    return { label: label(one), values: times.map((at) => positive(known.get(at))) };
+    return { label: label(one), values: times.map((at) => known.get(at) ?? null) };
   });
   return { seconds: times.map((at) => at / 1_000), lines };
 }
 
-/** A lag of -1 is not known: a gap, and no point at all. */
-const positive = (value: number | undefined): number | null => (value === undefined || value < 0 ? null : value);
-
 export interface Latest {
-  readonly ms: number;
+  readonly ms: number | null;
   readonly records: number;
   readonly atMs: number;
 }
 
-/** What was sampled last over all series: the worst time, and the sum of the records. */
+/** The newest samples of all series: the worst time, unknown if any is, and the sum of the records. */
 export function latest(series: readonly LagSeries[]): Latest | null {
   const points = series.flatMap(({ points }) => points.slice(-1));
   if (points.length === 0) return null;
   return {
-    ms: Math.max(...points.map(({ lag_ms }) => lag_ms)),
+    ms: points.some(({ lag_ms }) => lag_ms === null) ? null : Math.max(...points.map(({ lag_ms }) => lag_ms ?? 0)),
     records: points.reduce((sum, { lag_records }) => sum + Math.max(0, lag_records), 0),
     atMs: Math.max(...points.map(({ at_ms }) => at_ms)),
   };

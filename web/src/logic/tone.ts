@@ -1,10 +1,7 @@
-// Five tones say how something fares; every colour of a state comes from here.
+// Five tones for states; every colour of a state comes from here. What is unknown is quiet.
 import type { Broker, Cluster, Flow } from "../api/schema";
 
 export type Tone = "good" | "warn" | "bad" | "quiet" | "busy";
-
-const WARN_MS = 1_000;
-const BAD_MS = 10_000;
 
 const STATES: Readonly<Record<string, Tone>> = {
   ACTIVE: "good",
@@ -24,25 +21,19 @@ const STATES: Readonly<Record<string, Tone>> = {
   FAILED: "bad",
   LINK_FAILED: "bad",
   AWAY: "bad",
-  SILENT: "bad",
+  STALE: "bad",
 };
 
 export const stateTone = (state: string): Tone => STATES[state] ?? "quiet";
-
-export function lagTone(lagMs: number): Tone {
-  if (lagMs < 0) return "quiet";
-  if (lagMs < WARN_MS) return "good";
-  return lagMs < BAD_MS ? "warn" : "bad";
-}
 
 const ORDER: readonly Tone[] = ["quiet", "good", "busy", "warn", "bad"];
 
 export const worst = (tones: readonly Tone[]): Tone =>
   tones.reduce<Tone>((sofar, tone) => (ORDER.indexOf(tone) > ORDER.indexOf(sofar) ? tone : sofar), "quiet");
 
-/** Nobody hears of it, nobody is there who could send or receive it, or the cluster that tells of it does not answer. */
+/** Its information is stale, no broker is there that could send or receive it, or the cluster that reports it does not answer. */
 export const flowIsLost = (flow: Flow, clusters: readonly Cluster[]): boolean =>
-  flow.state === "SILENT" ||
+  flow.state === "STALE" ||
   clusters.some(({ cluster_id, state }) => state === "AWAY" && cluster_id === flow.target_cluster) ||
   isDeserted(flow.source_cluster, flow.source_region, clusters) ||
   isDeserted(flow.target_cluster, flow.target_region, clusters);
@@ -52,7 +43,7 @@ function isDeserted(id: string, region: string, clusters: readonly Cluster[]): b
   return brokers.length > 0 && brokers.every(isGone);
 }
 
-/** It serves nobody, or nobody here. */
+/** Fenced, or out of the control plane's reach. */
 export const isGone = ({ fenced, away_since_ms }: Broker): boolean => fenced || away_since_ms !== null;
 
 export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
@@ -60,5 +51,6 @@ export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
 
 export function flowTone(flow: Flow, clusters: readonly Cluster[]): Tone {
   if (flowIsLost(flow, clusters)) return "bad";
-  return worst([stateTone(flow.state), lagTone(flow.lag_ms)]);
+  const tone = stateTone(flow.state);
+  return flow.lag_ms === null && tone === "good" ? "quiet" : tone;
 }

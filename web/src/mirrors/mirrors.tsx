@@ -3,9 +3,9 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { api, live, refresh } from "../api/client";
 import type { Mirror } from "../api/schema";
-import { ago, count, records } from "../logic/format";
+import { ago, count } from "../logic/format";
 import { topicPath } from "../logic/paths";
-import { canChange, lacking, type Transition } from "../logic/transition";
+import { type Transition, canChange, lagText } from "../logic/transition";
 import { StatePill } from "../ui/pill";
 import { Answer, Empty, ProblemNote } from "../ui/states";
 import { type Column, Table } from "../ui/table";
@@ -92,7 +92,7 @@ function columnsOf(cluster: string, names: ReadonlySet<string>, toggle: (name: s
     { head: "Since", cell: ({ state_time_ms }) => ago(state_time_ms, now) },
     { head: "Source topic", cell: ({ source_topic_name }) => source_topic_name },
     { head: "Partitions", cell: ({ num_partitions }) => count(num_partitions), numeric: true },
-    { head: "Behind", cell: (mirror) => (canChange(mirror) ? records(lacking(mirror)) : "–"), numeric: true },
+    { head: "Behind", cell: (mirror) => (canChange(mirror) ? lagText(mirror) : "–"), numeric: true },
   ];
 }
 

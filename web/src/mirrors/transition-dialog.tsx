@@ -2,9 +2,9 @@
 import { useEffect, useState } from "react";
 import { api, refresh } from "../api/client";
 import type { AlteredMirror, Mirror } from "../api/schema";
-import { duration, records } from "../logic/format";
+import { lagRecords } from "../logic/format";
 import { latest } from "../logic/series";
-import { lacking, lossNow, type Transition, typedName, WORDS } from "../logic/transition";
+import { type Transition, WORDS, lagText, lossNow, typedName } from "../logic/transition";
 import { TaskProgress } from "../pages/task-progress";
 import { Dialog } from "../ui/dialog";
 import { Field } from "../ui/field";
@@ -139,4 +139,4 @@ function Checked({ mirrors, results }: { mirrors: readonly Mirror[]; results: re
   );
 }
 
-const missing = (mirror: Mirror | undefined): string => (mirror === undefined ? duration(-1) : records(lacking(mirror)));
+const missing = (mirror: Mirror | undefined): string => (mirror === undefined ? lagRecords(null) : lagText(mirror));

@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { useFeed } from "../api/feed";
 import type { Flow, Topology } from "../api/schema";
 import { clusterName, flowLabel, flowName } from "../logic/flows";
-import { duration, records } from "../logic/format";
+import { lagDuration, lagRecords } from "../logic/format";
 import { linkPath } from "../logic/paths";
 import { endsOf, regionViews } from "../logic/regions";
 import { flowIsLost, flowTone } from "../logic/tone";
@@ -57,9 +57,10 @@ const Legend = () => (
     <li className="arc link tone-good"><Line /> link</li>
     <li className="arc mirror tone-good"><Line /> mirror</li>
     <li className="arc observer tone-good"><Line /> to observers</li>
-    <li><Dot tone="good" /> under 1 s behind</li>
-    <li><Dot tone="warn" /> under 10 s</li>
-    <li><Dot tone="bad" /> more, failed, or no word of it</li>
+    <li><Dot tone="good" /> caught up within 10 s</li>
+    <li><Dot tone="warn" /> behind, or partly unknown</li>
+    <li><Dot tone="bad" /> stale, failed, or an end is unreachable</li>
+    <li><Dot tone="quiet" /> lag unknown</li>
   </ul>
 );
 
@@ -106,8 +107,8 @@ function FlowRow({ flow, topology }: { flow: Flow; topology: Topology }) {
     <tr>
       <th scope="row">{flow.kind === "link" ? <Link href={linkPath(flow.target_cluster, flow.name)}>{name}</Link> : name}</th>
       <td>{lost ? <Pill tone="bad">{flowLabel(flow, topology)}</Pill> : <StatePill state={flow.state} />} {flow.message}</td>
-      <td className={`number text-${flowTone(flow, clusters)}`}>{duration(lost ? null : flow.lag_ms)}</td>
-      <td className="number">{records(lost ? null : flow.lag_records)}</td>
+      <td className={`number text-${flowTone(flow, clusters)}`}>{lagDuration(lost ? null : flow.lag_ms)}</td>
+      <td className="number">{lagRecords(lost ? null : flow.lag_records)}</td>
       <td>{flow.kind}</td>
       <td>{clusterName(flow.source_cluster, clusters)} <span className="muted">{source}</span></td>
       <td>{clusterName(flow.target_cluster, clusters)} <span className="muted">{target}</span></td>

@@ -4,7 +4,7 @@ import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { api, live } from "../api/client";
 import type { LagSeries } from "../api/schema";
-import { clock, duration, records } from "../logic/format";
+import { clock, lagDuration, lagRecords } from "../logic/format";
 import { type Columns, columns, type Unit } from "../logic/series";
 import { Answer, Empty } from "./states";
 import { useSize } from "./use-size";
@@ -57,12 +57,12 @@ function Lines({ series, unit, label }: { series: readonly LagSeries[]; unit: Un
 }
 
 const worstFirst = (series: readonly LagSeries[]): readonly LagSeries[] => {
-  const most = (one: LagSeries): number => Math.max(-1, ...one.points.map(({ lag_ms }) => lag_ms));
+  const most = (one: LagSeries): number => Math.max(-1, ...one.points.map(({ lag_ms }) => lag_ms ?? -1));
   return [...series].sort((one, other) => most(other) - most(one));
 };
 
-const told = (value: number | null | undefined, unit: Unit): string =>
-  unit === "ms" ? duration(value ?? -1) : records(value ?? -1);
+const lagText = (value: number | null | undefined, unit: Unit): string =>
+  unit === "ms" ? lagDuration(value ?? null) : lagRecords(value ?? null);
 
 function Chart({ data, unit }: { data: Columns; unit: Unit }) {
   const [box, width] = useSize();
@@ -117,14 +117,14 @@ function options(data: Columns, unit: Unit, width: number, element: HTMLElement)
     width: 1.8,
     dash: index < TONES.length ? [] : [6, 4],
     points: { show: false },
-    value: (_: UPlot, value: number | null) => told(value, unit),
+    value: (_: UPlot, value: number | null) => lagText(value, unit),
   }));
   element.style.color = "";
   return {
     width,
     height: HEIGHT,
     series: [{ value: (_: UPlot, seconds: number | null) => (seconds === null ? "–" : clock(seconds * 1_000)) }, ...lines],
-    axes: [axis, { ...axis, size: 84, values: (_: UPlot, values: number[]) => values.map((value) => told(value, unit)) }],
+    axes: [axis, { ...axis, size: 84, values: (_: UPlot, values: number[]) => values.map((value) => lagText(value, unit)) }],
     scales: {
       // The first sample alone would be shown in the middle of years.
       x: { range: (_: UPlot, first: number, last: number) => [Math.min(first, last - MINUTE_SECONDS), last] },
@@ -144,7 +144,7 @@ function AsTable({ data, unit }: { data: Columns; unit: Unit }) {
           {data.lines.map(({ label, values }) => (
             <tr key={label}>
               <th scope="row">{label}</th>
-              <td className="number">{told(values.at(-1), unit)}</td>
+              <td className="number">{lagText(values.at(-1), unit)}</td>
             </tr>
           ))}
         </tbody>

@@ -1,4 +1,4 @@
-"""Lag over time, of links, mirrors, observers and followers, as `__isthmus_lag` of every cluster has it."""
+"""Lag over time of links, mirror flows, observers and followers, from the topic `__isthmus_lag` of every cluster."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TOPIC_MAX = 249
 
 
 class LagQuery(BaseModel):
-    """Which samples, and what to put together; what is left out is not asked for."""
+    """Which samples, and how to group them; an empty field matches everything."""
 
-    by: By = Field(By.LINK, description="What samples are put together by.")
+    by: By = Field(By.LINK, description="How samples are grouped.")
     kind: CopyKind | Literal[""] = ""
     link: str = Field("", max_length=_TOPIC_MAX)
     cluster_id: str = Field("", max_length=255, description="The cluster that holds the copy.")
@@ -30,16 +30,16 @@ class LagQuery(BaseModel):
 
 
 class LagPoint(Shape):
-    """The worst within one step; `lag_ms` is -1 when no copy was ever seen with everything, `lag_records` the sum over the copies."""
+    """The worst within one step; `lag_ms` is null when no copy was ever caught up, `lag_records` the sum over the copies."""
 
     at_ms: int
     copies: int
-    lag_ms: int
+    lag_ms: int | None
     lag_records: int
 
 
 class LagSeries(Shape):
-    """What is put together has empty names, partition -1 and broker -1 where it spans several."""
+    """A group that spans several names has an empty name, partition -1 or broker -1."""
 
     kind: CopyKind
     link: str
@@ -55,7 +55,7 @@ class LagSeries(Shape):
 
 
 class LagDocument(Shape):
-    """Every series that was asked for."""
+    """The requested series."""
 
     by: By
     step_ms: int
@@ -69,7 +69,7 @@ async def get_lag(call: Call, query: LagQuery) -> LagDocument:
     chosen = (
         (copy, [point for point in points if point.at_ms >= since])
         for copy, points in call.parts.lag.ring.items()
-        if _is_asked_for(copy, query)
+        if _matches(copy, query)
     )
     found = buckets(((copy, points) for copy, points in chosen if points), query.by, query.step_ms)
     series = [
@@ -82,7 +82,7 @@ async def get_lag(call: Call, query: LagQuery) -> LagDocument:
     return LagDocument(by=query.by, step_ms=query.step_ms, series=series)
 
 
-def _is_asked_for(copy: Copy, query: LagQuery) -> bool:
+def _matches(copy: Copy, query: LagQuery) -> bool:
     return (
         query.kind in ("", copy.kind)
         and query.link in ("", copy.link)
