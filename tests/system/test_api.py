@@ -68,6 +68,13 @@ def _mirror(api: Api, source: Node, destination: Node, link: str, topics: dict[s
     return here, f"{here}/links/{link}"
 
 
+def _without_ages(listed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Mirror topics without what differs from one request to the next."""
+    return [
+        {**one, "mirror_lags": [{**lag, "source_age_ms": None} for lag in one["mirror_lags"]]} for one in listed["data"]
+    ]
+
+
 def _lags(told: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
     return {
         one["mirror_topic_name"]: [(lag["lag"], lag["last_source_fetch_offset"]) for lag in one["mirror_lags"]]
@@ -90,7 +97,8 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
         copied = {topic: [(0, records)] for topic, records in topics.items()}
         listed = api.await_that(f"{link}/mirrors", lambda one: _lags(one) == copied)
         assert {one["mirror_status"] for one in listed["data"]} == {"ACTIVE"}
-        assert api.get(f"{here}/links/-/mirrors?mirror_status=ACTIVE")["data"] == listed["data"]
+        active = api.get(f"{here}/links/-/mirrors?mirror_status=ACTIVE")
+        assert _without_ages(active) == _without_ages(listed)
         assert api.get(f"{here}/links/-/mirrors?mirror_status=STOPPED")["data"] == []
         refused = api.ask("GET", f"{here}/links/-/mirrors?mirror_status=SLEEPING")
         assert (refused.status, refused.body["error_code"]) == (400, 400)
