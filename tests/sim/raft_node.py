@@ -7,14 +7,14 @@ from functools import partial
 
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import (
-    Append,
     Appended,
+    AppendRequest,
+    ChangeRejected,
     Committed,
     Event,
     LoadSnapshot,
     LogRead,
     RaftReady,
-    Refused,
     Reply,
     RequestFailed,
     RequestReceived,
@@ -122,7 +122,7 @@ class RaftNode:
     def append(self, token: int, payload: bytes, record_count: int) -> None:
         if self.core is not None:
             self._appends[token] = payload
-            self.step(Append(token, payload, record_count))
+            self.step(AppendRequest(token, payload, record_count))
 
     def receive(self, sender: int, life: int, request_id: int, request: Request) -> None:
         if self.core is None:
@@ -233,7 +233,7 @@ class RaftNode:
                 payload = self._appends.pop(reply.token)
                 for watcher in self.watchers:
                     watcher.acknowledged(reply.token, reply.base_offset, payload)
-            case Refused():
+            case ChangeRejected():
                 self._appends.pop(reply.token, None)
             case _:
                 pass

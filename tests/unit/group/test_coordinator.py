@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
-from isthmus_broker.core.coordinator.runtime import HELD_REQUESTS_MAX, BatchAppend, Runtime
+from isthmus_broker.core.coordinator.runtime import PENDING_REQUESTS_MAX, BatchAppend, Runtime
 from isthmus_broker.core.coordinator.timers import Timers
 from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import ErrorCode
@@ -206,7 +206,7 @@ def test_unloading_sends_everyone_away() -> None:
 
 def test_more_requests_than_are_held_are_refused() -> None:
     bench = Bench()
-    for token in range(HELD_REQUESTS_MAX + 1):
+    for token in range(PENDING_REQUESTS_MAX + 1):
         bench.submit(token, "a!")
     assert bench.replies() == []
     bench.submit(-1, "a!")

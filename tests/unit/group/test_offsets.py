@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group.config import GroupConfig
-from isthmus_broker.core.group.fanout import gather, scatter
 from isthmus_broker.core.group.partition import group_partition
+from isthmus_broker.core.group.request_parts import merge_responses, split_request
 from isthmus_broker.core.group.shard import refuse
 from isthmus_broker.core.group.view import Topics
 from isthmus_wire.errors import ErrorCode
@@ -362,18 +362,18 @@ def test_requests_about_groups_go_to_their_shards_and_one_answer_comes_back() ->
     ]
     world = World()
     for request, version in requests:
-        parts = scatter(request, version, 50)
+        parts = split_request(request, version, 50)
         assert [partition for partition, _ in parts] == [group_partition(name, 50) for name in groups]
-        assert gather(request, [world.ask(part, version) for _, part in parts]) == world.ask(request, version)
+        assert merge_responses(request, [world.ask(part, version) for _, part in parts]) == world.ask(request, version)
 
 
 def test_a_request_about_one_group_is_its_own_part() -> None:
     heartbeat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-    assert scatter(heartbeat, 4, 50) == [(group_partition(GROUP, 50), heartbeat)]
+    assert split_request(heartbeat, 4, 50) == [(group_partition(GROUP, 50), heartbeat)]
     old = OffsetFetchRequest(group_id=GROUP)
-    assert scatter(old, 7, 50) == [(group_partition(GROUP, 50), old)]
+    assert split_request(old, 7, 50) == [(group_partition(GROUP, 50), old)]
     response = World().ask(heartbeat)
-    assert gather(heartbeat, [response]) is response
+    assert merge_responses(heartbeat, [response]) is response
 
 
 def test_listing_leaves_out_shards_that_moved_and_waits_for_those_that_load() -> None:
@@ -385,9 +385,9 @@ def test_listing_leaves_out_shards_that_moved_and_waits_for_those_that_load() ->
     moved, loads = (
         refuse(request, context, error) for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress)
     )
-    assert gather(request, [moved, listed]) == listed
-    assert gather(request, [listed, loads]) == loads
-    assert gather(request, []) == World().ask(request)
+    assert merge_responses(request, [moved, listed]) == listed
+    assert merge_responses(request, [listed, loads]) == loads
+    assert merge_responses(request, []) == World().ask(request)
 
 
 def test_every_request_can_be_refused() -> None:

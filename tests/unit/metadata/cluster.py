@@ -14,7 +14,7 @@ from isthmus_broker.core.metadata.features import activation_records, supported_
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import (
     BrokerEndpoint,
     FeatureLevelRecord,
@@ -45,7 +45,7 @@ def directory(broker_id: int) -> UUID:
     return UUID(int=90_000 + broker_id)
 
 
-def refused(request: Any, why: Refused) -> Any:
+def refused(request: Any, why: ControllerError) -> Any:
     """The response that refuses a request as a whole."""
     return operation_of(request.__api_key__).refuse(request, why)
 
@@ -123,7 +123,7 @@ class Cluster:
         refusals = refusals_here(self.image, request, self.context)
         result = self.decide(without(request, refusals))
         self.append(result.records)
-        return joined(result.response, refused(request, Refused(ErrorCode.none)), refusals)
+        return joined(result.response, refused(request, ControllerError(ErrorCode.none)), refusals)
 
     def records_of(self, request: Any) -> tuple[MetadataRecord, ...]:
         return self.decide(request).records

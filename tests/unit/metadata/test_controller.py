@@ -12,7 +12,7 @@ from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, is_active, snapshot
 from isthmus_broker.core.metadata.records import decode_record, encode_record
 from isthmus_broker.core.metadata.replay import replay_all
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_wire.errors import ErrorCode
 
@@ -105,7 +105,7 @@ def test_the_log_rebuilds_the_image_and_the_invariants_hold(data: st.DataObject)
 
 
 def test_a_request_that_is_refused_as_a_whole_says_so_everywhere() -> None:
-    why = Refused(ErrorCode.not_controller, "elsewhere")
+    why = ControllerError(ErrorCode.not_controller, "elsewhere")
     answer = refused(creation(new_topic("a"), new_topic("b")), why)
     assert [(t.name, t.error_code, t.error_message) for t in answer.topics] == [
         ("a", ErrorCode.not_controller, "elsewhere"),

@@ -11,7 +11,7 @@ from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.core.metadata.links import mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.core.metadata.schema import ConfigRecord, PartitionRecord
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -251,7 +251,7 @@ def test_a_stopped_topics_epochs_are_its_own() -> None:
 
 
 def test_every_request_can_be_refused_as_a_whole() -> None:
-    why = Refused(ErrorCode.not_controller)
+    why = ControllerError(ErrorCode.not_controller)
     requests = [new_link(), new_mirror(), alteration(Do.PAUSE, "a"), floors("a", {0: 1})]
     for request in requests:
         response = refused(request, why)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_broker.core.metadata.placement import UsableBroker, place, usable_brokers
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.metadata.cluster import Cluster
@@ -53,7 +53,7 @@ def test_the_same_randomness_places_the_same() -> None:
     ],
 )
 def test_what_cannot_be_placed(known: list[UsableBroker], factor: int, message: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ControllerError) as refusal:
         place(known, 1, factor, random.Random(0))
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_replication_factor, message)
 
@@ -70,7 +70,7 @@ def test_every_placement_is_sound(
     known = [UsableBroker(i, rack, fenced) for i, (rack, fenced) in enumerate(shape)]
     unfenced = {broker.id for broker in known if not broker.fenced}
     if not unfenced or factor > len(known):
-        with pytest.raises(Refused):
+        with pytest.raises(ControllerError):
             place(known, partitions, factor, random.Random(seed))
         return
     placed = place(known, partitions, factor, random.Random(seed))

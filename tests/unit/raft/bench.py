@@ -6,7 +6,7 @@ from uuid import UUID
 
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import (
-    Append,
+    AppendRequest,
     Event,
     RaftReady,
     RequestReceived,
@@ -106,7 +106,7 @@ class Bench:
 
     def append(self, payload: bytes = b"x", count: int = 1) -> RaftReady:
         self.tokens += 1
-        return self.feed(Append(self.tokens, payload, count))
+        return self.feed(AppendRequest(self.tokens, payload, count))
 
     def fetch(self, node_id: int, offset: int, last_epoch: int, **fields: Any) -> FetchRequest:
         defaults = FetchRequest(

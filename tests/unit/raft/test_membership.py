@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from isthmus_broker.core.raft.events import AddVoter, AppendEntry, Event, Refused, RemoveVoter, VoterChanged
+from isthmus_broker.core.raft.events import AddVoter, AppendEntry, ChangeRejected, Event, RemoveVoter, VoterChanged
 from isthmus_broker.core.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -33,7 +33,7 @@ def leader(*voters: int, observer: int | None = None) -> Bench:
 
 def refusal(bench: Bench, event: Event) -> ErrorCode:
     reply = bench.feed(event).replies[-1]
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, ChangeRejected)
     return reply.error
 
 
@@ -86,7 +86,7 @@ def test_static_voters_do_not_change() -> None:
 def test_a_change_that_does_not_commit_in_time_is_answered_but_stays() -> None:
     bench = leader(1, 2, 3)
     bench.feed(RemoveVoter(9, key(3)))
-    assert bench.wait(2_000).replies == (Refused(9, ErrorCode.request_timed_out),)
+    assert bench.wait(2_000).replies == (ChangeRejected(9, ErrorCode.request_timed_out),)
     assert bench.core.voters == voter_set(1, 2)
 
 

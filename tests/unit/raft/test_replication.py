@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.raft.events import (
-    Append,
     Appended,
     AppendEntry,
+    AppendRequest,
+    ChangeRejected,
     Committed,
     LeaderChanged,
     LogRead,
     LogTruncated,
-    Refused,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
@@ -67,7 +67,7 @@ def test_entries_of_earlier_epochs_commit_only_together_with_one_of_the_leaders_
 
 def test_nothing_is_served_or_counted_before_it_is_durable_here() -> None:
     bench = leader()
-    bench.core.step(Append(1, b"x", 1), bench.now)
+    bench.core.step(AppendRequest(1, b"x", 1), bench.now)
     bench.core.step(RequestReceived(2, bench.fetch(2, 3, 1)), bench.now)
     bench.core.step(RequestReceived(3, bench.fetch(3, 0, 0)), bench.now)
     ready = bench.core.take()
@@ -123,16 +123,16 @@ def test_only_a_leader_answers_fetches_and_appends() -> None:
     bench = Bench(THREE)
     refused = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=0, leader_id=None)
     assert bench.ask(bench.fetch(2, 0, 0)) == refused
-    assert bench.append().replies == (Refused(2, ErrorCode.not_leader_or_follower),)
+    assert bench.append().replies == (ChangeRejected(2, ErrorCode.not_leader_or_follower),)
 
 
 def test_appends_are_bounded_in_size_and_number() -> None:
     bench = Bench(THREE, append_bytes_max=5, appends_pending_max=2)
     bench.lead()
-    assert bench.append(b"123456").replies == (Refused(1, ErrorCode.record_list_too_large),)
+    assert bench.append(b"123456").replies == (ChangeRejected(1, ErrorCode.record_list_too_large),)
     bench.append()
     bench.append()
-    assert bench.append().replies == (Refused(4, ErrorCode.throttling_quota_exceeded),)
+    assert bench.append().replies == (ChangeRejected(4, ErrorCode.throttling_quota_exceeded),)
 
 
 def test_losing_leadership_leaves_the_outcome_of_an_append_open() -> None:
@@ -140,7 +140,7 @@ def test_losing_leadership_leaves_the_outcome_of_an_append_open() -> None:
     bench.append()
     bench.request(bench.fetch(2, 3, 1, max_wait_ms=400))
     ready = bench.request(BeginQuorumEpochRequest(epoch=2, leader_id=3, voter=key(1)))
-    assert ready.replies == (Refused(1, ErrorCode.not_leader_or_follower), LeaderChanged(2, 3))
+    assert ready.replies == (ChangeRejected(1, ErrorCode.not_leader_or_follower), LeaderChanged(2, 3))
     assert bench.role() is Follower
 
 

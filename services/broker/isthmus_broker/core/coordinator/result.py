@@ -1,9 +1,9 @@
-"""What a coordinator's handler hands back: records to append, and how and when the asker is answered.
+"""What a coordinator's handler returns: records to append, and how and when the client gets its response.
 
 Record          one key and value of the log, as entities that know their own wire format
-RequestContext  what a handler may know of a request besides its body
+RequestContext  a request's header and connection, as far as a handler needs them
 Result          records out, a response held until they are committed
-Outbox          answers and notes that owe nothing to the log
+Outbox          responses and notes that do not depend on an append
 """
 
 import struct
@@ -61,10 +61,10 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one operation wants.
+    """The outcome of one operation.
 
-    A handler changes nothing that is replicated: replaying `records` does, after their append. `response` answers the request once
-    the records, or without records everything appended before, are committed; None when the handler answered through the outbox or
+    A handler changes nothing that is replicated: replaying `records` does, after their append. `response` is sent once
+    the records, or without records everything appended before, are committed; None when the handler responded through the outbox or
     parked the request.
     """
 
@@ -94,15 +94,15 @@ class Note:
 
 @dataclass(slots=True)
 class Outbox:
-    """What may leave at once."""
+    """Responses and notes to be handed out at once."""
 
     replies: list[tuple[int, object]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def reply(self, token: int, response: object) -> None:
-        """Answer the request known by `token`."""
+        """Send the response to the request of `token`."""
         self.replies.append((token, response))
 
     def note(self, event: str, subject: str, detail: str = "") -> None:
-        """Tell the outside what happened."""
+        """Report what happened, for logs and metrics."""
         self.notes.append(Note(event, subject, detail))

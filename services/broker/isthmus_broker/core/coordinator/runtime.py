@@ -5,7 +5,7 @@ The edge drives it so, from one thread:
     load_begin(epoch), load(...) and load_marker(...), load_end(now)   this broker became the partition's leader
     submit(token, request, context, now), tick(now), metadata(view, now)
     take() -> Ready                                                    after every call: appends to make, replies to send
-    appended(seq, last_offset, now) or append_failed(seq, error, now)  what became of an append
+    appended(seq, last_offset, now) or append_failed(seq, error, now)  the outcome of an append
     committed(high_watermark, now)                                     every record below the high watermark is committed
     unload(now)                                                        leadership ended
 
@@ -27,9 +27,9 @@ from isthmus_wire.markers import Marker, ProducerId
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timer, Timers
 
-# Requests that one shard holds: waiting for the append under way, or answered and waiting for the commit. Beyond, they are refused
+# Pending requests of one shard: waiting for the append under way, or decided and waiting for the commit. Beyond, they are refused
 # with COORDINATOR_NOT_AVAILABLE, which every client retries.
-HELD_REQUESTS_MAX: Final = 20_000
+PENDING_REQUESTS_MAX: Final = 20_000
 
 V = TypeVar("V", contravariant=True)
 Refuse = Callable[[object, RequestContext, ErrorCode], object]
@@ -62,7 +62,7 @@ class Shard(Protocol[V]):
         ...
 
     def unloaded(self) -> None:
-        """Another broker takes over: answer what is parked."""
+        """Another broker takes over: respond to parked requests."""
         ...
 
     def metadata(self, view: V, now: Now) -> Result:
@@ -93,8 +93,8 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Who asked for an operation, so that it can be refused."""
+class _PendingRequest:
+    """Who pending_request for an operation, so that it can be refused."""
 
     token: int
     request: object
@@ -106,12 +106,12 @@ class _Operation:
     """Something to run: a request's handler, a timer's operation, a metadata change."""
 
     run: Callable[[Now], Result]
-    asked: _Asked | None = None
+    pending_request: _PendingRequest | None = None
     timer: Timer | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class _PendingResult:
     """An operation's result whose records are under way to the log, or to the commit when `offset` is set."""
 
     operation: _Operation
@@ -133,13 +133,13 @@ class Runtime(Generic[V]):
         self._outbox = Outbox()
         self._appends: list[BatchAppend] = []
         self._queue: deque[_Operation] = deque()
-        self._in_flight: _Pending | None = None
-        self._deferred: deque[_Pending] = deque()
+        self._in_flight: _PendingResult | None = None
+        self._deferred: deque[_PendingResult] = deque()
         self._seq = 0
         self._last_written = -1
         self._high_watermark = 0
 
-    # What the edge asks.
+    # Work.
 
     @property
     def active(self) -> bool:
@@ -148,16 +148,16 @@ class Runtime(Generic[V]):
 
     def submit(self, token: int, request: object, context: RequestContext, now: Now) -> None:
         """Serve a request, now or after the append under way."""
-        asked = _Asked(token, request, context)
+        pending_request = _PendingRequest(token, request, context)
         shard = self._shard
         if shard is None:
-            self._answer_refusal(asked, ErrorCode.not_coordinator)
+            self._respond_with(pending_request, ErrorCode.not_coordinator)
         elif self._loading:
-            self._answer_refusal(asked, ErrorCode.coordinator_load_in_progress)
-        elif len(self._queue) + len(self._deferred) >= HELD_REQUESTS_MAX:
-            self._answer_refusal(asked, ErrorCode.coordinator_not_available)
+            self._respond_with(pending_request, ErrorCode.coordinator_load_in_progress)
+        elif len(self._queue) + len(self._deferred) >= PENDING_REQUESTS_MAX:
+            self._respond_with(pending_request, ErrorCode.coordinator_not_available)
         else:
-            self._queue.append(_Operation(lambda now: shard.handle(token, request, context, now), asked))
+            self._queue.append(_Operation(lambda now: shard.handle(token, request, context, now), pending_request))
             self._pump(now)
 
     def tick(self, now: Now) -> None:
@@ -176,7 +176,7 @@ class Runtime(Generic[V]):
         self._outbox.notes.clear()
         return ready
 
-    # What the edge reports.
+    # Reports of the edge.
 
     def appended(self, seq: int, last_offset: int, now: Now) -> None:
         """The records of append `seq` are in the log, the last of them at `last_offset`."""
@@ -193,7 +193,7 @@ class Runtime(Generic[V]):
             first_offset = last_offset - len(result.records) + 1
             for offset, record in enumerate(result.records, first_offset):
                 shard.replay(record, offset, result.producer, now)
-        self._deferred.append(_Pending(pending.operation, result, last_offset))
+        self._deferred.append(_PendingResult(pending.operation, result, last_offset))
         self._release(now)
         self._pump(now)
 
@@ -201,11 +201,11 @@ class Runtime(Generic[V]):
         """The records of append `seq` are not in the log and never will be."""
         pending = self._reported(seq)
         operation, result = pending.operation, pending.result
-        answer = coordinator_error(error)
+        response_error = coordinator_error(error)
         if result.then is not None:
-            result.then(answer, now)
-        if operation.asked is not None and result.response is not None:
-            self._answer_refusal(operation.asked, answer)
+            result.then(response_error, now)
+        if operation.pending_request is not None and result.response is not None:
+            self._respond_with(operation.pending_request, response_error)
         timer = operation.timer
         if timer is not None and timer.retry_ms is not None:
             self._timers.schedule_if_absent(timer.key, now.monotonic + timer.retry_ms, timer.operation, timer.retry_ms)
@@ -225,7 +225,7 @@ class Runtime(Generic[V]):
             self._queue.append(_Operation(lambda now: shard.metadata(view, now)))
             self._pump(now)
 
-    # Coming and going.
+    # Loading and unloading.
 
     def load_begin(self, epoch: int) -> None:
         """This broker leads the partition at `epoch`: the log's records follow."""
@@ -266,7 +266,7 @@ class Runtime(Generic[V]):
         self._pump(now)
 
     def unload(self, now: Now) -> None:
-        """Leadership ended: everyone who waits is sent away with NOT_COORDINATOR."""
+        """Leadership ended: every pending request is refused with NOT_COORDINATOR."""
         if self._shard is None:
             return
         waiting = [*self._deferred, *([self._in_flight] if self._in_flight is not None else [])]
@@ -278,18 +278,18 @@ class Runtime(Generic[V]):
         for pending in waiting:
             if pending.result.then is not None:
                 pending.result.then(ErrorCode.not_coordinator, now)
-            if pending.operation.asked is not None and pending.result.response is not None:
-                self._answer_refusal(pending.operation.asked, ErrorCode.not_coordinator)
+            if pending.operation.pending_request is not None and pending.result.response is not None:
+                self._respond_with(pending.operation.pending_request, ErrorCode.not_coordinator)
         for operation in queued:
-            if operation.asked is not None:
-                self._answer_refusal(operation.asked, ErrorCode.not_coordinator)
+            if operation.pending_request is not None:
+                self._respond_with(operation.pending_request, ErrorCode.not_coordinator)
         self._shard.unloaded()
         self._shard = None
         self._loading = False
 
     # Inside.
 
-    def _reported(self, seq: int) -> _Pending:
+    def _reported(self, seq: int) -> _PendingResult:
         pending = self._in_flight
         assert pending is not None, "a report of no append"
         assert seq == self._seq, "a report of another append"
@@ -313,11 +313,11 @@ class Runtime(Generic[V]):
     def _begin(self, operation: _Operation, result: Result, now: Now) -> None:
         if result.records or result.marker is not None:
             self._seq += 1
-            self._in_flight = _Pending(operation, result)
+            self._in_flight = _PendingResult(operation, result)
             records = tuple(record.encode() for record in result.records)
             self._appends.append(BatchAppend(self._seq, records, result.producer, result.marker))
         elif result.response is not None or result.then is not None:
-            self._deferred.append(_Pending(operation, result, self._last_written))
+            self._deferred.append(_PendingResult(operation, result, self._last_written))
             self._release(now)
 
     def _release(self, now: Now) -> None:
@@ -325,11 +325,11 @@ class Runtime(Generic[V]):
             pending = self._deferred.popleft()
             if pending.result.then is not None:
                 pending.result.then(ErrorCode.none, now)
-            if pending.operation.asked is not None and pending.result.response is not None:
-                self._outbox.reply(pending.operation.asked.token, pending.result.response)
+            if pending.operation.pending_request is not None and pending.result.response is not None:
+                self._outbox.reply(pending.operation.pending_request.token, pending.result.response)
 
-    def _answer_refusal(self, asked: _Asked, error: ErrorCode) -> None:
-        self._outbox.reply(asked.token, self._refuse(asked.request, asked.context, error))
+    def _respond_with(self, pending_request: _PendingRequest, error: ErrorCode) -> None:
+        self._outbox.reply(pending_request.token, self._refuse(pending_request.request, pending_request.context, error))
 
 
 _COORDINATOR_ERRORS: Final = {
@@ -347,5 +347,5 @@ _COORDINATOR_ERRORS: Final = {
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator is told when the log refused with `error`."""
+    """The error that a coordinator responds with when the log refused an append with `error`."""
     return _COORDINATOR_ERRORS.get(error, error)

@@ -2,5 +2,5 @@
 
 Where to start: `shard` routes each request; `registry` is what its parts share; `classic` and `classic_join` are the classic
 protocol, `consumer` is KIP-848, `migration` and `classic_in_consumer` join the two; `offsets` and `expiry` are the committed offsets;
-`records` is the format of the log; `fanout` splits what a client asks of several shards at once.
+`records` is the format of the log; `request_parts` splits a request about several groups by shard and merges their responses.
 """

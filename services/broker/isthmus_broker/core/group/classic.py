@@ -9,8 +9,8 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from isthmus_broker.core.coordinator.result import NOTHING, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState, Parked
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, keep_memory
-from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import heartbeat_response, leave_response, sync_response
 
@@ -30,11 +30,11 @@ class Classic:
         """A member asks for its assignment; the leader brings everybody's."""
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
-            raise Refused(ErrorCode.illegal_generation)
+            raise CoordinatorError(ErrorCode.illegal_generation)
         if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol):
-            raise Refused(ErrorCode.inconsistent_group_protocol)
+            raise CoordinatorError(ErrorCode.inconsistent_group_protocol)
         if group.state == ClassicState.PREPARING_REBALANCE:
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise CoordinatorError(ErrorCode.rebalance_in_progress)
         self._rebalance.received_sync(group, member.member_id)
         if group.state == ClassicState.STABLE:
             response = sync_response(ErrorCode.none, member.assignment, group.protocol_type, group.protocol)
@@ -70,7 +70,7 @@ class Classic:
         """A member is alive, and learns whether it must join again."""
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
-            raise Refused(ErrorCode.illegal_generation)
+            raise CoordinatorError(ErrorCode.illegal_generation)
         self._rebalance.heard_from(group, member, now)
         preparing = group.state == ClassicState.PREPARING_REBALANCE
         return Result(response=heartbeat_response(ErrorCode.rebalance_in_progress if preparing else ErrorCode.none))
@@ -96,7 +96,7 @@ class Classic:
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> MemberResponse:
         try:
             self._remove(group, identity)
-        except Refused as refused:
+        except CoordinatorError as refused:
             return left(identity, refused.error)
         return left(identity)
 
@@ -106,7 +106,7 @@ class Classic:
         if identity.member_id == UNKNOWN_MEMBER_ID:
             holder = group.static_members.get(identity.group_instance_id or "")
             if holder is None:
-                raise Refused(ErrorCode.unknown_member_id)
+                raise CoordinatorError(ErrorCode.unknown_member_id)
             member = group.members[holder]
         elif identity.member_id in group.pending_joins:
             group.remove(identity.member_id)

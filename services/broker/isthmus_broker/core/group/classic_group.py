@@ -14,8 +14,8 @@ from isthmus_wire.errors import DecodeError, ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL, read_topics
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from isthmus_broker.core.group.refused import Refused
 
 # A protocol's name and the member's metadata for it.
 Protocols = tuple[tuple[str, bytes], ...]
@@ -149,12 +149,12 @@ class ClassicGroup:
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
-                raise Refused(ErrorCode.unknown_member_id)
+                raise CoordinatorError(ErrorCode.unknown_member_id)
             if holder != member_id:
-                raise Refused(ErrorCode.fenced_instance_id)
+                raise CoordinatorError(ErrorCode.fenced_instance_id)
         member = self.members.get(member_id)
         if member is None:
-            raise Refused(ErrorCode.unknown_member_id)
+            raise CoordinatorError(ErrorCode.unknown_member_id)
         return member
 
     # Members.

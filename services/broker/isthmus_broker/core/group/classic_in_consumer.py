@@ -26,10 +26,10 @@ from isthmus_broker.core.group.consumer_protocol import (
     write_assignment,
 )
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps, RegexChange
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions, without_epochs
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol
-from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import heartbeat_response, join_response, leave_response, sync_response
 from isthmus_broker.core.group.sessions import Sessions
@@ -53,9 +53,9 @@ class ClassicInConsumer:
         member_id = new_member_id(self._registry) if is_unknown else join.member_id
         size_max = self._registry.config.group_consumer_max_size
         if len(group.members) >= size_max and member_id not in group.members:
-            raise Refused(ErrorCode.group_max_size_reached)
+            raise CoordinatorError(ErrorCode.group_max_size_reached)
         if not group.supports_classic_protocols(join.protocol_type, [name for name, _ in join.protocols]):
-            raise Refused(ErrorCode.inconsistent_group_protocol)
+            raise CoordinatorError(ErrorCode.inconsistent_group_protocol)
         if is_unknown and join.instance_id is None and join.parked.api_version >= MEMBER_ID_REQUIRED_VERSION:
             response = join_response(join.parked.api_version, error=ErrorCode.member_id_required, member_id=member_id)
             self._registry.outbox.reply(join.parked.token, response)
@@ -138,14 +138,14 @@ class ClassicInConsumer:
         _check_generation(member, request.generation_id)
         first = classic.supported_protocols[0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL) or request.protocol_name not in (None, first.name):
-            raise Refused(ErrorCode.inconsistent_group_protocol)
+            raise CoordinatorError(ErrorCode.inconsistent_group_protocol)
         if group.assignment_epoch > member.epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
             self._sessions.expect_join(group.group_id, member, now)
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise CoordinatorError(ErrorCode.rebalance_in_progress)
         try:
             assignment = write_assignment(first.metadata, without_epochs(member.assigned), self._registry.view)
         except DecodeError:  # the member of an upgraded group, whose protocol of choice was another
-            raise Refused(ErrorCode.unknown_server_error) from None
+            raise CoordinatorError(ErrorCode.unknown_server_error) from None
 
         def start_clocks(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none:
@@ -190,7 +190,7 @@ class ClassicInConsumer:
             try:
                 leaving.append(self._leaving(group, identity))
                 answers.append(left(identity))
-            except Refused as refused:
+            except CoordinatorError as refused:
                 answers.append(left(identity, refused.error))
         return self._sessions.fence(group, leaving, leave_response(context.api_version, answers), now)
 
@@ -208,7 +208,7 @@ def _subscription(join: Join) -> Subscription:
     try:
         return read_subscription(join.protocols[0][1])
     except DecodeError:
-        raise Refused(ErrorCode.unknown_server_error) from None
+        raise CoordinatorError(ErrorCode.unknown_server_error) from None
 
 
 def _updated(member: ConsumerMember, join: Join, subscription: Subscription) -> ConsumerMember:
@@ -240,10 +240,10 @@ def _joined(join: Join, member: ConsumerMember) -> object:
 
 def _classic(member: ConsumerMember) -> ClassicMemberMetadata:
     if member.classic is None or not member.classic.supported_protocols:
-        raise Refused(ErrorCode.unknown_member_id)
+        raise CoordinatorError(ErrorCode.unknown_member_id)
     return member.classic
 
 
 def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.epoch:
-        raise Refused(ErrorCode.illegal_generation)
+        raise CoordinatorError(ErrorCode.illegal_generation)

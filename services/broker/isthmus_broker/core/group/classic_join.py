@@ -14,8 +14,8 @@ from isthmus_broker.core.coordinator.result import NOTHING, Record, RequestConte
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState, Parked, Protocols
 from isthmus_broker.core.group.config import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_MAX
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined_members, keep_memory
-from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import join_response
 
@@ -165,11 +165,11 @@ class ClassicJoin:
     def _join_known(self, join: Join, group: ClassicGroup, now: Now) -> Result:
         if join.member_id in group.pending_joins:
             if join.instance_id is not None:
-                raise Refused(ErrorCode.unknown_server_error)  # only dynamic members are given an id first
+                raise CoordinatorError(ErrorCode.unknown_server_error)  # only dynamic members are given an id first
             return self._add(join, group, join.member_id, now)
         try:
             member = group.validate_member(join.member_id, join.instance_id)
-        except Refused as refused:
+        except CoordinatorError as refused:
             self._refuse(join, refused.error, join.member_id)
             return NOTHING
         changed = member.protocols != join.protocols

@@ -15,6 +15,7 @@ from isthmus_broker.core.coordinator.result import Record, RequestContext, Resul
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps, RegexChange
+from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
 from isthmus_broker.core.group.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -25,7 +26,6 @@ from isthmus_broker.core.group.member import (
     current_record,
 )
 from isthmus_broker.core.group.migration import Migration
-from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Group, Registry
 from isthmus_broker.core.group.sessions import Sessions
 
@@ -118,7 +118,7 @@ class Consumer:
         assignors = self._registry.config.group_consumer_assignors
         if request.server_assignor is not None and request.server_assignor not in assignors:
             message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
-            raise Refused(ErrorCode.unsupported_assignor, message)
+            raise CoordinatorError(ErrorCode.unsupported_assignor, message)
 
     # Joining and staying.
 
@@ -168,7 +168,7 @@ class Consumer:
         size_max = self._registry.config.group_consumer_max_size
         if len(group.members) >= size_max and member_id not in group.members:
             message = f"The consumer group has reached its maximum capacity of {size_max} members."
-            raise Refused(ErrorCode.group_max_size_reached, message)
+            raise CoordinatorError(ErrorCode.group_max_size_reached, message)
 
     def _member(self, group: ConsumerGroup, beat: Beat, records: list[Record]) -> ConsumerMember:
         if beat.instance_id is not None:
@@ -194,7 +194,7 @@ class Consumer:
                 f"Static member {beat.member_id} with instance id {instance_id} cannot join the group because the instance id"
                 f" is owned by {existing.member_id} member."
             )
-            raise Refused(ErrorCode.unreleased_instance_id, message)
+            raise CoordinatorError(ErrorCode.unreleased_instance_id, message)
         return self._steps.take_over(group, existing, beat.member_id, records)
 
     def _response(self, group_id: str, member: ConsumerMember, tell_assignment: bool) -> object:
@@ -230,10 +230,10 @@ def new_member_id(registry: Registry) -> str:
 def static_member(existing: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
     """The member that holds the instance id, if it is the one that asks."""
     if existing is None:
-        raise Refused(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+        raise CoordinatorError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
     if existing.member_id != member_id:
         message = f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}."
-        raise Refused(ErrorCode.fenced_instance_id, message)
+        raise CoordinatorError(ErrorCode.fenced_instance_id, message)
     return existing
 
 
@@ -251,7 +251,7 @@ def check_epoch(member: ConsumerMember, beat: Beat) -> None:
         f"The consumer group member has a {size} member epoch ({beat.epoch}) than the one known by the group coordinator"
         f" ({member.epoch}). The member must abandon all its partitions and rejoin."
     )
-    raise Refused(ErrorCode.fenced_member_epoch, message)
+    raise CoordinatorError(ErrorCode.fenced_member_epoch, message)
 
 
 def _within(owned: Partitions, assigned: OwnedPartitions) -> bool:
@@ -298,8 +298,8 @@ def _left(beat: Beat) -> object:
     )
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.invalid_request, message)
+def _invalid(message: str) -> CoordinatorError:
+    return CoordinatorError(ErrorCode.invalid_request, message)
 
 
 def _not_empty(value: str | None, name: str) -> None:

@@ -9,6 +9,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.member import (
     ConsumerMember,
     MemberState,
@@ -27,7 +28,6 @@ from isthmus_broker.core.group.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from isthmus_broker.core.group.refused import Refused
 from isthmus_broker.core.group.subscriptions import ResolvedRegex, Subscriptions
 
 NO_OWNER: Final = -1
@@ -76,7 +76,9 @@ class ConsumerGroup:
         """The member of that id, or UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
-            raise Refused(ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {self.group_id}.")
+            raise CoordinatorError(
+                ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {self.group_id}."
+            )
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:

@@ -17,6 +17,7 @@ from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.assign import ASSIGNORS, GroupSpec, MemberSpec
 from isthmus_broker.core.group.config import REGEX_REFRESH_MIN_INTERVAL_MS, TIMER_RETRY_MS
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
+from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
 from isthmus_broker.core.group.member import (
     ConsumerMember,
     Partitions,
@@ -31,7 +32,6 @@ from isthmus_broker.core.group.records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.regex import InvalidRegex, TooMuchWork, TopicPattern
 from isthmus_broker.core.group.registry import Registry
 from isthmus_broker.core.group.subscriptions import ResolvedRegex, Subscriptions
@@ -275,7 +275,7 @@ def _check(regex: str) -> None:
         TopicPattern(regex)
     except InvalidRegex as invalid:
         message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {invalid.description}."
-        raise Refused(ErrorCode.invalid_regular_expression, message) from None
+        raise CoordinatorError(ErrorCode.invalid_regular_expression, message) from None
 
 
 def resolved_regex(value: ConsumerGroupRegularExpressionValue, now: Now) -> ResolvedRegex:

@@ -21,10 +21,10 @@ from isthmus_broker.core.coordinator.result import Record, RequestContext, Resul
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
 from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
+from isthmus_broker.core.group.errors import GroupNotFound
 from isthmus_broker.core.group.expiry import deletion_records, is_empty
 from isthmus_broker.core.group.member import ConsumerMember, Partitions
 from isthmus_broker.core.group.offsets import Offsets
-from isthmus_broker.core.group.refused import GroupNotFound
 from isthmus_broker.core.group.registry import Group, Registry
 from isthmus_broker.core.group.responses import classic_described, consumer_described
 

@@ -20,10 +20,10 @@ from isthmus_broker.core.group.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
+from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol
-from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Registry
 
 
@@ -72,7 +72,9 @@ class Migration:
         for member in group.members.values():
             assigned = self._assigned(group, member)
             if any(upgraded.partition_epoch(*each) != NO_OWNER for each in _pairs(assigned)):
-                raise Refused(ErrorCode.unknown_server_error)  # the group's leader gave a partition to two members
+                raise CoordinatorError(
+                    ErrorCode.unknown_server_error
+                )  # the group's leader gave a partition to two members
             upgraded.target[member.member_id] = assigned
             upgraded.update_member(self._consumer_member(group, member, assigned))
         upgraded.metadata_hash = self._registry.metadata_hash(upgraded.subscriptions.topics())
@@ -99,7 +101,7 @@ class Migration:
     ) -> ConsumerMember:
         metadata = dict(member.protocols).get(group.protocol or "")
         if metadata is None:
-            raise Refused(ErrorCode.unknown_server_error)  # the group has not agreed on a protocol yet
+            raise CoordinatorError(ErrorCode.unknown_server_error)  # the group has not agreed on a protocol yet
         try:
             subscription = read_subscription(metadata)
         except DecodeError:
@@ -193,7 +195,7 @@ class Migration:
         """Whether classic members are let in at all."""
         if self._registry.config.group_consumer_migration_policy == MigrationPolicy.DISABLED:
             message = f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is disabled."
-            raise Refused(ErrorCode.inconsistent_group_protocol, message)
+            raise CoordinatorError(ErrorCode.inconsistent_group_protocol, message)
 
 
 def _pairs(partitions: Partitions) -> list[tuple[UUID, int]]:

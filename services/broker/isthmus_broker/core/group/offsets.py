@@ -35,10 +35,10 @@ from kio.static.primitive import i32
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
 from isthmus_broker.core.group.member import ConsumerMember
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
-from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Registry
 from isthmus_broker.core.group.responses import (
     commit_topic,
@@ -117,7 +117,7 @@ class Offsets:
         try:
             check = self._may_commit(request, context, now)
             told = [self._commit_topic(request, entry, check, records, now) for entry in asked]
-        except Refused as refusal:
+        except CoordinatorError as refusal:
             records.clear()
             told = [
                 commit_topic(entry.topic, ((each.partition_index, refusal.error) for each in entry.partitions))
@@ -189,7 +189,7 @@ class Offsets:
         elif request.generation_id_or_member_epoch >= 0:
             if context.api_version >= CONSUMER_PROTOCOL_VERSION:
                 raise GroupNotFound(f"Group {request.group_id} not found.")
-            raise Refused(ErrorCode.illegal_generation)
+            raise CoordinatorError(ErrorCode.illegal_generation)
         return _any_partition
 
     def _classic_may_commit(self, group: ClassicGroup, request: OffsetCommitRequest, now: Now) -> None:
@@ -197,12 +197,12 @@ class Offsets:
         if generation < 0 and group.state == ClassicState.EMPTY:
             return
         if generation < 0 and not request.member_id and request.group_instance_id is None:
-            raise Refused(ErrorCode.unknown_member_id)
+            raise CoordinatorError(ErrorCode.unknown_member_id)
         member = group.validate_member(request.member_id, request.group_instance_id)
         if generation != group.generation:
-            raise Refused(ErrorCode.illegal_generation)
+            raise CoordinatorError(ErrorCode.illegal_generation)
         if group.state == ClassicState.COMPLETING_REBALANCE:
-            raise Refused(ErrorCode.rebalance_in_progress)
+            raise CoordinatorError(ErrorCode.rebalance_in_progress)
         self._rebalance.heard_from(group, member, now)
 
     # OffsetFetch.
@@ -215,7 +215,7 @@ class Offsets:
     def _fetch_group(self, request: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
         try:
             offsets = self._readable(request)
-        except Refused as refused:
+        except CoordinatorError as refused:
             return fetch_group_error(request, refused.error, context.api_version)
         by_id = context.api_version >= TOPIC_ID_VERSION
         if request.topics is None:
@@ -236,7 +236,7 @@ class Offsets:
         if isinstance(group, ConsumerGroup) and asks_as_member:
             member = group.members.get(request.member_id or "")
             if member is None:
-                raise Refused(ErrorCode.unknown_member_id)
+                raise CoordinatorError(ErrorCode.unknown_member_id)
             if request.member_epoch != member.epoch:
                 raise _stale(member)
         return {} if group is None else self.by_group.get(request.group_id, {})
@@ -264,11 +264,11 @@ class Offsets:
     def delete(self, request: OffsetDeleteRequest) -> Result:
         """Delete offsets of topics that the group no longer subscribes to."""
         if not request.group_id:
-            raise Refused(ErrorCode.invalid_group_id)
+            raise CoordinatorError(ErrorCode.invalid_group_id)
         group = self._registry.group(request.group_id)
         busy = isinstance(group, ClassicGroup) and group.state != ClassicState.EMPTY
         if isinstance(group, ClassicGroup) and busy and not group.uses_consumer_protocol:
-            raise Refused(ErrorCode.non_empty_group)
+            raise CoordinatorError(ErrorCode.non_empty_group)
         records: list[Record] = []
         unknown, known = [], []
         for topic in request.topics:
@@ -342,7 +342,7 @@ def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, con
         return _any_partition
     member = group.member(request.member_id)
     if member.classic is None and context.api_version < CONSUMER_PROTOCOL_VERSION:
-        raise Refused(ErrorCode.unsupported_version)
+        raise CoordinatorError(ErrorCode.unsupported_version)
     if epoch == member.epoch:
         return _any_partition
     if epoch > member.epoch:
@@ -357,8 +357,8 @@ def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, con
     return check
 
 
-def _stale(member: ConsumerMember) -> Refused:
-    return Refused(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
+def _stale(member: ConsumerMember) -> CoordinatorError:
+    return CoordinatorError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
 
 
 def _merge(

@@ -12,8 +12,8 @@ from uuid import UUID
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.group.consumer_group import NO_OWNER
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, OwnedPartitions, Partitions
-from isthmus_broker.core.group.refused import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def reconcile(member: ConsumerMember, target: Target, owned: Partitions | None) 
         case MemberState.UNKNOWN:
             if owned is None or owned:
                 message = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
-                raise Refused(ErrorCode.fenced_member_epoch, message)
+                raise CoordinatorError(ErrorCode.fenced_member_epoch, message)
             return _advance(member, target, owned, target.epoch)
         case _:
             return _advance(member, target, owned, member.epoch)

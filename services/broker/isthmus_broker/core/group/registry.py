@@ -10,7 +10,7 @@ from isthmus_broker.core.coordinator.timers import Timers
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.config import GroupConfig, GroupConfigs
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.refused import GroupNotFound
+from isthmus_broker.core.group.errors import GroupNotFound
 from isthmus_broker.core.group.view import NO_TOPICS, ClusterView, group_hash, topic_hash
 
 Group = ClassicGroup | ConsumerGroup

@@ -9,10 +9,10 @@ from isthmus_broker.core.coordinator.result import NOTHING, Record, Result
 from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.config import TIMER_RETRY_MS
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
+from isthmus_broker.core.group.errors import GroupNotFound
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, tombstones
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.records import ConsumerGroupRegularExpressionKey
-from isthmus_broker.core.group.refused import GroupNotFound
 from isthmus_broker.core.group.registry import Registry
 
 

@@ -29,12 +29,12 @@ from isthmus_broker.core.group.consumer import Consumer
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps
 from isthmus_broker.core.group.describe import Describe
+from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
 from isthmus_broker.core.group.expiry import Expiry
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import decode_record
-from isthmus_broker.core.group.refused import GroupNotFound, Refused
 from isthmus_broker.core.group.registry import Group, NewId, Registry
 from isthmus_broker.core.group.replay import Replay
 from isthmus_broker.core.group.responses import consumer_heartbeat_error, join_response, leave_response, refuse
@@ -93,7 +93,7 @@ class GroupShard:
         """Serve a request; whatever refuses it becomes its response."""
         try:
             return self._handlers[type(request)](token, request, context, now)
-        except Refused as refused:
+        except CoordinatorError as refused:
             return Result(response=_refusal(request, context, refused))
 
     def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
@@ -175,7 +175,7 @@ class GroupShard:
     def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now: Now) -> Result:
         lacks_protocol = request.protocol_type is None or request.protocol_name is None
         if context.api_version >= PROTOCOL_REQUIRED_VERSION and lacks_protocol:
-            raise Refused(ErrorCode.inconsistent_group_protocol)
+            raise CoordinatorError(ErrorCode.inconsistent_group_protocol)
         group = self._group_of_member(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_in_consumer.sync(group, request, now)
@@ -197,11 +197,11 @@ class GroupShard:
     def _group_of_member(self, group_id: str) -> Group:
         """A group that is not there has no members: that is what the member is told."""
         if not group_id:
-            raise Refused(ErrorCode.invalid_group_id)
+            raise CoordinatorError(ErrorCode.invalid_group_id)
         try:
             return self.registry.group(group_id)
         except GroupNotFound:
-            raise Refused(ErrorCode.unknown_member_id) from None
+            raise CoordinatorError(ErrorCode.unknown_member_id) from None
 
 
 def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[MemberIdentity, ...]:
@@ -211,7 +211,7 @@ def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[Membe
     return (MemberIdentity(member_id=request.member_id),)
 
 
-def _refusal(request: object, context: RequestContext, refused: Refused) -> object:
+def _refusal(request: object, context: RequestContext, refused: CoordinatorError) -> object:
     """The error response; two APIs say more than the code."""
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return consumer_heartbeat_error(refused.error, refused.message)

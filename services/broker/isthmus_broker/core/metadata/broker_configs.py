@@ -27,12 +27,12 @@ from isthmus_broker.core.metadata.configs import (
 )
 from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
 from isthmus_broker.core.metadata.links import copied
-from isthmus_broker.core.metadata.result import ControllerContext, Refused
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
-def refusals_here(image: ClusterImage, request: AlterRequest, context: ControllerContext) -> dict[int, Refused]:
+def refusals_here(image: ClusterImage, request: AlterRequest, context: ControllerContext) -> dict[int, ControllerError]:
     """The resources of a request, by their place in it, that this broker does not pass on, and why."""
     whole = isinstance(request, AlterConfigsRequest)
     refusals = {}
@@ -41,12 +41,12 @@ def refusals_here(image: ClusterImage, request: AlterRequest, context: Controlle
             check_request(resource, alterations)
             if resource.type == ResourceType.BROKER:
                 _check_settings(image, resource, alterations, context, whole=whole)
-        except Refused as refusal:
+        except ControllerError as refusal:
             refusals[place] = refusal
     return refusals
 
 
-def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, Refused]:
+def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, ControllerError]:
     """The resources of a client's request, by their place in it, that only a link's worker may change so, and why."""
     whole = isinstance(request, AlterConfigsRequest)
     refusals = {}
@@ -60,17 +60,17 @@ def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, Ref
         changed = [name for name in named if asked.get(name) != current.get(name)]
         if changed:
             why = f"{', '.join(changed)} of mirror topic {resource.name} cannot be changed: its source decides"
-            refusals[place] = Refused(ErrorCode.policy_violation, f"{why}, over link '{mirror.link_name}'.")
+            refusals[place] = ControllerError(ErrorCode.policy_violation, f"{why}, over link '{mirror.link_name}'.")
     return refusals
 
 
-def without(request: AlterRequest, refusals: Mapping[int, Refused]) -> AlterRequest:
+def without(request: AlterRequest, refusals: Mapping[int, ControllerError]) -> AlterRequest:
     """What is left to pass on."""
     kept: Any = tuple(resource for place, resource in enumerate(request.resources) if place not in refusals)
     return replace(request, resources=kept)
 
 
-def joined(response: Any, refused: Any, refusals: Mapping[int, Refused]) -> Any:
+def joined(response: Any, refused: Any, refusals: Mapping[int, ControllerError]) -> Any:
     """The controller's answer with this broker's refusals in their places; `refused` is an answer that refuses every resource."""
     decided = iter(response.responses)
     parts = [
@@ -99,22 +99,24 @@ def _check_settings(
         check_broker(layers_of(image, context), settings, per_broker=bool(resource.name))
     except ConfigRefused as refusal:
         # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
-        raise Refused(ErrorCode.invalid_request, str(refusal)) from None
+        raise ControllerError(ErrorCode.invalid_request, str(refusal)) from None
 
 
 def _check_is_this_node(name: str, node_id: int) -> None:
     try:
         named = int(name)
     except ValueError:
-        raise Refused(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+        raise ControllerError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
     if named != node_id:
-        raise Refused(ErrorCode.invalid_request, f"Unexpected broker id, expected {node_id}, but received {name}")
+        raise ControllerError(
+            ErrorCode.invalid_request, f"Unexpected broker id, expected {node_id}, but received {name}"
+        )
 
 
 def _apply(settings: dict[str, str], alteration: Alteration) -> None:
     name, value = alteration.name, alteration.value
     if alteration.operation not in list(Operation):
-        raise Refused(ErrorCode.invalid_request, f"Unknown operations type {alteration.operation}")
+        raise ControllerError(ErrorCode.invalid_request, f"Unknown operations type {alteration.operation}")
     if alteration.operation == Operation.DELETE:
         settings.pop(name, None)
         return
@@ -124,8 +126,8 @@ def _apply(settings: dict[str, str], alteration: Alteration) -> None:
         return
     what = "append" if alteration.operation == Operation.APPEND else "subtract"
     if name not in BROKER_CONFIGS:
-        raise Refused(ErrorCode.invalid_config, f"Unknown config name: {name}")
+        raise ControllerError(ErrorCode.invalid_config, f"Unknown config name: {name}")
     if BROKER_CONFIGS[name].type is not Type.LIST:
-        raise Refused(ErrorCode.invalid_config, f"Config value {what} is not allowed for config key: {name}")
+        raise ControllerError(ErrorCode.invalid_config, f"Config value {what} is not allowed for config key: {name}")
     old = settings.get(name, BROKER_CONFIGS[name].default_text or "")
     settings[name] = combined_list(old, value, alteration.operation)

@@ -37,7 +37,7 @@ from isthmus_broker.core.metadata.partitions import (
     partitions_where,
 )
 from isthmus_broker.core.metadata.replay import ENTER_CONTROLLED_SHUTDOWN, FENCE, UNFENCE
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
@@ -108,7 +108,7 @@ def _check_registration(
 ) -> None:
     if request.cluster_id != context.cluster_id:
         why = f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
-        raise Refused(ErrorCode.inconsistent_cluster_id, why)
+        raise ControllerError(ErrorCode.inconsistent_cluster_id, why)
     broker_id = int(request.broker_id)
     existing = image.brokers.get(broker_id)
     if (
@@ -120,9 +120,9 @@ def _check_registration(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session."
         )
-        raise Refused(ErrorCode.duplicate_broker_registration, why)
+        raise ControllerError(ErrorCode.duplicate_broker_registration, why)
     if request.is_migrating_zk_broker:
-        raise Refused(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
+        raise ControllerError(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
     _check_directories(image, broker_id, request.log_dirs)
     _check_features(image, request)
 
@@ -140,7 +140,7 @@ def _check_directories(image: ClusterImage, broker_id: int, directories: Sequenc
             if why is None and other_id != broker_id and directory in other.log_dirs:
                 why = f"Broker {other_id} is already registered with directory {directory}"
     if why is not None:
-        raise Refused(ErrorCode.invalid_registration, why)
+        raise ControllerError(ErrorCode.invalid_registration, why)
 
 
 def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
@@ -148,7 +148,7 @@ def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> 
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in ranges:
         why = f"Request features do not contain '{METADATA_VERSION}'"
-        raise Refused(ErrorCode.invalid_registration, why)
+        raise ControllerError(ErrorCode.invalid_registration, why)
     for name in sorted({*ranges, *image.features} - {KRAFT_VERSION}):
         low, high = ranges.get(name, (0, 0))
         level = image.feature(name)
@@ -157,7 +157,7 @@ def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> 
                 f"Unable to register because the broker does not support finalized version {level} of {name}. "
                 f"The broker wants a version between {low} and {high}, inclusive."
             )
-            raise Refused(ErrorCode.unsupported_version, why)
+            raise ControllerError(ErrorCode.unsupported_version, why)
 
 
 def _after_restart(
@@ -340,7 +340,7 @@ def unregister_broker(
     broker = image.brokers.get(broker_id)
     if broker is None:
         why = f"Broker ID {broker_id} is not currently registered"
-        raise Refused(ErrorCode.broker_id_not_registered, why)
+        raise ControllerError(ErrorCode.broker_id_not_registered, why)
     held = partitions_where(
         image, lambda partition: broker_id in (*partition.isr, *(partition.eligible_leader_replicas or ()))
     )

@@ -29,7 +29,7 @@ from isthmus_broker.core.config.describe import (
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 
 # ListConfigResources began as the listing of client metrics: version 0 knows nothing else.
 FIRST_VERSION_WITH_TYPES: Final = 1
@@ -46,14 +46,14 @@ def describe_configs(image: ClusterImage, request: DescribeConfigsRequest, node:
     results = []
     if any(int(asked.resource_type) not in _TYPES for asked in request.resources):
         # A type that Kafka does not know fails the whole request, in general terms.
-        malformed = Refused(ErrorCode.invalid_request, _MALFORMED)
+        malformed = ControllerError(ErrorCode.invalid_request, _MALFORMED)
         refused = tuple(_refused(asked, malformed) for asked in request.resources)
         return entity(DescribeConfigsResponse, throttle_time=NO_THROTTLE, results=refused)
     for asked in request.resources:
         try:
             described = _described(image, Resource(asked.resource_type, asked.resource_name), node)
             results.append(_result(asked, described, request))
-        except Refused as refusal:
+        except ControllerError as refusal:
             results.append(_refused(asked, refusal))
     return entity(DescribeConfigsResponse, throttle_time=NO_THROTTLE, results=tuple(results))
 
@@ -64,9 +64,9 @@ def _described(image: ClusterImage, resource: Resource, node: NodeConfig) -> lis
         case ResourceType.TOPIC:
             wrong = why_invalid(resource.name)
             if wrong is not None:
-                raise Refused(ErrorCode.invalid_topic_exception, wrong)
+                raise ControllerError(ErrorCode.invalid_topic_exception, wrong)
             if resource.name not in image.topics.ids:
-                raise Refused(ErrorCode.unknown_topic_or_partition)
+                raise ControllerError(ErrorCode.unknown_topic_or_partition)
             return describe_topic(node, settings)
         case ResourceType.BROKER:
             if not resource.name:
@@ -75,16 +75,16 @@ def _described(image: ClusterImage, resource: Resource, node: NodeConfig) -> lis
             return describe_broker(node)
         case ResourceType.BROKER_LOGGER:
             if not resource.name:
-                raise Refused(ErrorCode.invalid_request, "Broker id must not be empty")
+                raise ControllerError(ErrorCode.invalid_request, "Broker id must not be empty")
             _check_is_this_broker(resource.name, node.node_id, expected=str(node.node_id))
             return []  # this broker has none of Java's loggers
         case ResourceType.CLIENT_METRICS:
             if not resource.name:
-                raise Refused(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
+                raise ControllerError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
             return describe_client_metrics(settings)
         case ResourceType.GROUP:
             if not resource.name:
-                raise Refused(ErrorCode.invalid_request, "Group name must not be empty")
+                raise ControllerError(ErrorCode.invalid_request, "Group name must not be empty")
             return describe_group(node, settings)
     raise AssertionError(f"resource type {resource.type} is refused before")
 
@@ -93,10 +93,10 @@ def _check_is_this_broker(name: str, node_id: int, *, expected: str) -> None:
     try:
         named = int(name)
     except ValueError:
-        raise Refused(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}") from None
+        raise ControllerError(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}") from None
     if named != node_id:
         why = f"Unexpected broker id, expected {expected} but received {name}"
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
 
 
 def _result(
@@ -134,7 +134,7 @@ def _entry(described: Described, *, synonyms: bool, documentation: bool) -> Desc
     )
 
 
-def _refused(asked: DescribeConfigsResource, refusal: Refused) -> DescribeConfigsResult:
+def _refused(asked: DescribeConfigsResource, refusal: ControllerError) -> DescribeConfigsResult:
     return entity(
         DescribeConfigsResult,
         error_code=refusal.code,

@@ -33,7 +33,7 @@ from isthmus_broker.core.config.topic_config import check_topic
 from isthmus_broker.core.config.values import ConfigRefused, Type
 from isthmus_broker.core.metadata.image import ELR_VERSION, ClusterImage, Resource, ResourceType
 from isthmus_broker.core.metadata.names import why_invalid
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_ISR: Final = "min.insync.replicas"
@@ -155,10 +155,10 @@ def _alter(
     for resource, alterations in asked:
         try:
             if named.count(resource) > 1:
-                raise Refused(ErrorCode.invalid_request, "Each resource must appear at most once.")
+                raise ControllerError(ErrorCode.invalid_request, "Each resource must appear at most once.")
             records += alter_resource(image, resource, alterations, context, replace=replace)
             outcomes.append((ErrorCode.none, None))
-        except Refused as refusal:
+        except ControllerError as refusal:
             outcomes.append((refusal.code, refusal.message))
     check_size(records)
     return (*records, *clear_elr(image, records)), outcomes
@@ -173,7 +173,7 @@ def alter_resource(
     replace: bool = False,
     is_new: bool = False,
 ) -> list[ConfigRecord]:
-    """The records of one resource's change; Refused when it may not have what it would have then.
+    """The records of one resource's change; ControllerError when it may not have what it would have then.
 
     `replace` drops what is not named; `is_new` is for a topic that this same request creates.
     """
@@ -203,12 +203,12 @@ def check_request(resource: Resource, alterations: Sequence[Alteration]) -> None
     """What is wrong with the request itself, whatever the settings are."""
     names = [alteration.name for alteration in alterations]
     if len(set(names)) != len(names):
-        raise Refused(ErrorCode.invalid_request, "Error due to duplicate config keys")
+        raise ControllerError(ErrorCode.invalid_request, "Error due to duplicate config keys")
     nulls = [a.name for a in alterations if a.value is None and a.operation != Operation.DELETE]
     if nulls:
-        raise Refused(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}")
+        raise ControllerError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}")
     if resource.type not in _DEFINITIONS:
-        raise Refused(ErrorCode.invalid_request, f"Unknown resource type {resource.type}")
+        raise ControllerError(ErrorCode.invalid_request, f"Unknown resource type {resource.type}")
 
 
 def _altered(resource: Resource, alteration: Alteration, current: str | None) -> str | None:
@@ -223,11 +223,11 @@ def _altered(resource: Resource, alteration: Alteration, current: str | None) ->
             if definition is None or definition.type is not Type.LIST:
                 what = Operation(alteration.operation).name
                 why = f"Can't {what} to key {alteration.name} because its type is not LIST."
-                raise Refused(ErrorCode.invalid_config, why)
+                raise ControllerError(ErrorCode.invalid_config, why)
             assert alteration.value is not None, "null values are refused before"
             old = (definition.default_text or "") if current is None else current
             return combined_list(old, alteration.value, alteration.operation)
-    raise Refused(ErrorCode.unknown_server_error)
+    raise ControllerError(ErrorCode.unknown_server_error)
 
 
 def combined_list(old: str, value: str, operation: int) -> str:
@@ -247,7 +247,7 @@ def _after(current: Mapping[str, str], records: Iterable[ConfigRecord]) -> dict[
             settings.pop(record.name, None)
         elif len(record.value) > MAX_VALUE_LENGTH:
             why = "The configuration value cannot be added because it exceeds the maximum value size"
-            raise Refused(ErrorCode.invalid_config, f"{why} of {MAX_VALUE_LENGTH} bytes.")
+            raise ControllerError(ErrorCode.invalid_config, f"{why} of {MAX_VALUE_LENGTH} bytes.")
         else:
             settings[record.name] = record.value
     return settings
@@ -261,9 +261,13 @@ def _check_min_isr(image: ClusterImage, records: Sequence[ConfigRecord]) -> None
         if record.name != MIN_ISR or record.resource_type != ResourceType.BROKER:
             continue
         if record.resource_name:
-            raise Refused(ErrorCode.invalid_config, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
+            raise ControllerError(
+                ErrorCode.invalid_config, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            )
         if record.value is None:
-            raise Refused(ErrorCode.invalid_config, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
+            raise ControllerError(
+                ErrorCode.invalid_config, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+            )
 
 
 def _check_result(
@@ -281,52 +285,52 @@ def _check_result(
                 check_topic(settings, current, context.node.topic_defaults)
             case ResourceType.GROUP:
                 if not resource.name:
-                    raise Refused(ErrorCode.invalid_request, "Default group resources are not allowed.")
+                    raise ControllerError(ErrorCode.invalid_request, "Default group resources are not allowed.")
                 check_group(settings, context.node.values)
             case ResourceType.CLIENT_METRICS:
                 _check_client_metrics(resource.name, settings)
             case ResourceType.BROKER:
                 pass  # checked by the broker that took the request, see `broker_configs`
     except ConfigRefused as refusal:
-        raise Refused(ErrorCode.invalid_config, str(refusal)) from None
+        raise ControllerError(ErrorCode.invalid_config, str(refusal)) from None
 
 
 def _check_topic_name(name: str) -> None:
     if not name:
-        raise Refused(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+        raise ControllerError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
     wrong = why_invalid(name)
     if wrong is not None:
-        raise Refused(ErrorCode.invalid_topic_exception, wrong)
+        raise ControllerError(ErrorCode.invalid_topic_exception, wrong)
 
 
 def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
     """Subscriptions are kept and shown; no client is asked for its metrics here."""
     if not name:
-        raise Refused(ErrorCode.invalid_request, "Subscription name can't be empty")
+        raise ControllerError(ErrorCode.invalid_request, "Subscription name can't be empty")
     for key in settings:
         if key not in CLIENT_METRICS_CONFIGS:
-            raise Refused(ErrorCode.invalid_request, f"Unknown client metrics configuration: {key}")
+            raise ControllerError(ErrorCode.invalid_request, f"Unknown client metrics configuration: {key}")
     values = CLIENT_METRICS_CONFIGS.parse(settings)
     interval_ms, patterns = values["interval.ms"], values["match"]
     assert isinstance(interval_ms, int)
     assert isinstance(patterns, tuple)
     if not MIN_METRICS_INTERVAL_MS <= interval_ms <= MAX_METRICS_INTERVAL_MS:
         why = f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     for pattern in patterns:
         key, equals, expression = pattern.partition("=")
         if key.strip() not in _CLIENT_MATCHES or not equals or not expression or "=" in expression:
-            raise Refused(ErrorCode.invalid_config, f"Illegal client matching pattern: {pattern}")
+            raise ControllerError(ErrorCode.invalid_config, f"Illegal client matching pattern: {pattern}")
 
 
 def _check_exists(image: ClusterImage, resource: Resource, context: ControllerContext) -> None:
     if resource.type == ResourceType.TOPIC and resource.name not in image.topics.ids:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist.")
+        raise ControllerError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist.")
     if resource.type == ResourceType.BROKER and resource.name:
         node_id = int(resource.name)
         voters = {voter.node_id for voter in context.node.voters}
         if node_id not in voters and node_id not in image.brokers and node_id not in image.controllers:
-            raise Refused(ErrorCode.broker_id_not_registered, f"No node with id {node_id} found.")
+            raise ControllerError(ErrorCode.broker_id_not_registered, f"No node with id {node_id} found.")
 
 
 def clear_elr(image: ClusterImage, records: Iterable[MetadataRecord]) -> list[ClearElrRecord]:

@@ -17,7 +17,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.placement import UsableBroker
-from isthmus_broker.core.metadata.result import Randomness, Refused
+from isthmus_broker.core.metadata.result import ControllerError, Randomness
 
 Replicas = tuple[int, ...]
 
@@ -36,7 +36,7 @@ def place_constrained(
     random: Randomness,
     preference: Sequence[str] = (),
 ) -> list[Placed]:
-    """The replicas of each of the partitions; Refused when the brokers there are cannot satisfy the constraints."""
+    """The replicas of each of the partitions; ControllerError when the brokers there are cannot satisfy the constraints."""
     order = sorted(brokers, key=lambda broker: broker.id)
     random.shuffle(order)
     placement = _Placement(order, constraints, preference)
@@ -70,7 +70,7 @@ class _Placement:
         for number in range(rule.count):
             free = [broker for broker in self._brokers if rule.admits(broker.rack) and broker not in taken]
             if not free:
-                raise Refused(ErrorCode.invalid_replication_factor, _too_few(rule, number))
+                raise ControllerError(ErrorCode.invalid_replication_factor, _too_few(rule, number))
             zones = {broker.rack for broker in taken}
             broker = min(free, key=lambda b: (b.fenced, b.rack is not None and b.rack in zones, self._held[b.id]))
             self._held[broker.id] += 1
@@ -95,7 +95,7 @@ def _too_few(rule: PlacementRule, found: int) -> str:
 
 
 def observers_in(image: ClusterImage, constraints: Constraints, replicas: Replicas) -> Replicas:
-    """Which replicas of an assignment observe: as many as the constraints say, from its end; Refused when it does not satisfy them."""
+    """Which replicas of an assignment observe: as many as the constraints say, from its end; raises ControllerError."""
     split = len(replicas) - constraints.observer_count
     racks = [image.brokers[replica].rack if replica in image.brokers else None for replica in replicas]
     if split < 1 or not constraints.admit(racks[:split], racks[split:]):
@@ -103,5 +103,5 @@ def observers_in(image: ClusterImage, constraints: Constraints, replicas: Replic
         why = (
             f"The assignment [{listed}] does not satisfy the topic's placement constraints; observers come last in it."
         )
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     return replicas[split:]

@@ -17,7 +17,7 @@ from kio.schema.assign_replicas_to_dirs.v0.response import (
 
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partitions import change_of, check_broker_epoch, leader_and_isr_updates
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
 
@@ -33,7 +33,7 @@ def assign_replicas_to_dirs(
     def assign(directory: UUID | None, topic_id: UUID | None, index: int) -> ErrorCode:
         try:
             topic, partition = _replica(image, topic_id, index, broker_id)
-        except Refused as refusal:
+        except ControllerError as refusal:
             return refusal.code
         change = change_of(image, context, topic, partition)
         change.directories = {broker_id: directory}
@@ -79,10 +79,10 @@ def assign_replicas_to_dirs(
 def _replica(image: ClusterImage, topic_id: UUID | None, index: int, broker_id: int) -> tuple[Topic, Partition]:
     topic = None if topic_id is None else image.topics.by_id.get(topic_id)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_id)
+        raise ControllerError(ErrorCode.unknown_topic_id)
     partition = topic.partitions.get(index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ControllerError(ErrorCode.unknown_topic_or_partition)
     if broker_id not in partition.replicas:
-        raise Refused(ErrorCode.not_leader_or_follower)
+        raise ControllerError(ErrorCode.not_leader_or_follower)
     return topic, partition

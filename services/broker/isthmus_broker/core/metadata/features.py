@@ -24,7 +24,7 @@ from isthmus_broker.core.metadata.image import (
     METADATA_VERSION,
     ClusterImage,
 )
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -103,7 +103,7 @@ def update_features(
             records += _update(image, context, update.feature, update.max_version_level, update.upgrade_type)
         if any(isinstance(r, FeatureLevelRecord) and r.name == ELR_VERSION and r.feature_level for r in records):
             records = [*_elr_safety_records(image, context), *records]
-    except Refused as refusal:
+    except ControllerError as refusal:
         records = []
         code = refusal.code
         message = (
@@ -119,7 +119,7 @@ def _update(
 ) -> list[MetadataRecord]:
     why = _why_not(image, context, name, level, upgrade_type)
     if why is not None:
-        raise Refused(ErrorCode.invalid_update_version, f"{level} for feature {name}. {why}")
+        raise ControllerError(ErrorCode.invalid_update_version, f"{level} for feature {name}. {why}")
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 

@@ -41,7 +41,7 @@ from isthmus_broker.core.metadata.links import (
 from isthmus_broker.core.metadata.mirror_stop import stopped
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.operation import DecisionContext
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
 LINKS_MAX: Final = 1_000
@@ -56,15 +56,15 @@ def create_link(
     """The broker that passes this on has asked the source for its id, where that was wanted."""
     wrong = why_invalid(request.name)
     if wrong is not None:
-        raise Refused(ErrorCode.invalid_request, wrong.replace("Topic name", "Link name"))
+        raise ControllerError(ErrorCode.invalid_request, wrong.replace("Topic name", "Link name"))
     if link_named(image, request.name) is not None:
-        raise Refused(ErrorCode.duplicate_resource, f"Link '{request.name}' already exists.")
+        raise ControllerError(ErrorCode.duplicate_resource, f"Link '{request.name}' already exists.")
     if len(links_of(image)) >= LINKS_MAX:
-        raise Refused(ErrorCode.policy_violation, f"There are {LINKS_MAX} links already.")
+        raise ControllerError(ErrorCode.policy_violation, f"There are {LINKS_MAX} links already.")
     source = request.source_cluster_id or ""
     if source == context.cluster_id:
         why = f"The source is cluster {source}, which is this one; a cluster is not linked to itself."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     link = Link(
         name=request.name,
         id=context.new_id(),
@@ -86,7 +86,7 @@ def alter_link(
     link = named(image, request.name)
     changed = replace(link, settings=_altered(link.settings, request.changes))
     if changed.settings.get(link_settings.PREFIX) != link.settings.get(link_settings.PREFIX):
-        raise Refused(ErrorCode.invalid_config, f"{link_settings.PREFIX} cannot be changed once a link exists.")
+        raise ControllerError(ErrorCode.invalid_config, f"{link_settings.PREFIX} cannot be changed once a link exists.")
     response = AlterLinkResponse(error_code=ErrorCode.none, error_message=None)
     return Result(() if request.validate_only else tuple(link_records(image, changed)), response)
 
@@ -94,11 +94,11 @@ def alter_link(
 def _altered(current: Mapping[str, str], changes: Iterable[LinkConfig]) -> Mapping[str, str]:
     pairs = [(change.name, change.value) for change in changes]
     if len({name for name, _ in pairs}) != len(pairs):
-        raise Refused(ErrorCode.invalid_request, "A setting is named twice.")
+        raise ControllerError(ErrorCode.invalid_request, "A setting is named twice.")
     try:
         return link_settings.altered(current, pairs)
     except ConfigRefused as refusal:
-        raise Refused(ErrorCode.invalid_config, str(refusal)) from None
+        raise ControllerError(ErrorCode.invalid_config, str(refusal)) from None
 
 
 def delete_link(
@@ -110,7 +110,7 @@ def delete_link(
     if copied and not request.force:
         shown = ", ".join(mirror.topic for mirror in copied[:_SHOWN]) + (", ..." if len(copied) > _SHOWN else "")
         why = f"Link '{link.name}' still copies {len(copied)} topic(s): {shown}. Promote them or fail them over first."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     records: list[MetadataRecord] = []
     for mirror in copied:
         records += stopped(image, mirror, context.wall_ms)
@@ -129,9 +129,11 @@ def report_link(
     """Only what differs is written, so that a worker may report as often as it likes."""
     link = None if request.link_id is None else link_with_id(image, request.link_id)
     if link is None:
-        raise Refused(ErrorCode.resource_not_found, "There is no link with this id.")
+        raise ControllerError(ErrorCode.resource_not_found, "There is no link with this id.")
     if request.state not in list(LinkState) or request.link_error not in list(LinkError):
-        raise Refused(ErrorCode.invalid_request, f"There is no state {request.state} with error {request.link_error}.")
+        raise ControllerError(
+            ErrorCode.invalid_request, f"There is no state {request.state} with error {request.link_error}."
+        )
     tasks = {**link.tasks, **{task.name: _task(task) for task in request.tasks}}
     reported = replace(
         link,
@@ -146,13 +148,13 @@ def report_link(
 
 def _task(told: DescribedTask) -> Task:
     if told.name not in list(LinkTask) or told.state not in list(TaskState):
-        raise Refused(ErrorCode.invalid_request, f"There is no task {told.name} with state {told.state}.")
+        raise ControllerError(ErrorCode.invalid_request, f"There is no task {told.name} with state {told.state}.")
     return Task(told.state, told.error[:REPORTED_TEXT_MAX], told.error_message[:REPORTED_TEXT_MAX])
 
 
 def named(image: ClusterImage, name: str) -> Link:
-    """The link; Refused when there is none of that name."""
+    """The link; ControllerError when there is none of that name."""
     link = link_named(image, name)
     if link is None:
-        raise Refused(ErrorCode.resource_not_found, f"There is no link '{name}'.")
+        raise ControllerError(ErrorCode.resource_not_found, f"There is no link '{name}'.")
     return link

@@ -39,7 +39,7 @@ from isthmus_broker.core.metadata.operation import DecisionContext
 from isthmus_broker.core.metadata.result import (
     MAX_PARTITIONS_PER_REQUEST,
     ControllerContext,
-    Refused,
+    ControllerError,
     Result,
     check_size,
 )
@@ -59,9 +59,9 @@ def create_mirror(
     source = request.source
     if source is None:
         why = "The request says nothing of the source's topic; send it to a broker, which asks the source."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     if source.partitions > MAX_PARTITIONS_PER_REQUEST:
-        raise Refused(
+        raise ControllerError(
             ErrorCode.policy_violation, f"A mirror topic has at most {MAX_PARTITIONS_PER_REQUEST} partitions."
         )
     creation = create_topic(image, _topic(link, topic, source, request), context)
@@ -84,14 +84,14 @@ def create_mirror(
 
 
 def mirror_name(link: Link, request: CreateMirrorRequest) -> str:
-    """What the mirror topic is called; Refused for a source topic that cannot have one, or another name than the link gives it."""
+    """What the mirror topic is called; ControllerError for a source topic that cannot have one, or another name than the link gives it."""
     if request.source_topic in INTERNAL_TOPICS or request.source_topic == METADATA_TOPIC:
         why = f"'{request.source_topic}' is an internal topic, which belongs to its own cluster."
-        raise Refused(ErrorCode.invalid_topic_exception, why)
+        raise ControllerError(ErrorCode.invalid_topic_exception, why)
     name = f"{values_of(link.settings)[PREFIX] or ''}{request.source_topic}"
     if request.mirror_topic not in (None, name):
         why = f"Link '{link.name}' names the mirror of '{request.source_topic}' '{name}', not '{request.mirror_topic}'."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     return name
 
 
@@ -100,7 +100,7 @@ def _topic(link: Link, name: str, source: SourceTopic, request: CreateMirrorRequ
     asked = {config.name: config.value for config in request.configs}
     wrong = sorted(asked.keys() & set(ALWAYS_SYNCED_CONFIGS))
     if wrong:
-        raise Refused(ErrorCode.invalid_config, f"A mirror topic always has its source's {', '.join(wrong)}.")
+        raise ControllerError(ErrorCode.invalid_config, f"A mirror topic always has its source's {', '.join(wrong)}.")
     include = values_of(link.settings)[CONFIG_SYNC_INCLUDE]
     assert isinstance(include, tuple), "a list, by its definition"
     followed = {*ALWAYS_SYNCED_CONFIGS, *include}
@@ -124,20 +124,20 @@ def alter_mirrors(
 ) -> Result[AlterMirrorsResponse]:
     """Each topic by itself. That promoted topics are level with their source was checked by the broker that passes this on."""
     if request.action not in list(MirrorAction):
-        raise Refused(ErrorCode.invalid_request, f"There is no action '{request.action}'.")
+        raise ControllerError(ErrorCode.invalid_request, f"There is no action '{request.action}'.")
     action = MirrorAction(request.action)
     if action is MirrorAction.FAIL and request.mirror_error not in list(MirrorError):
-        raise Refused(ErrorCode.invalid_request, f"There is no error '{request.mirror_error}'.")
+        raise ControllerError(ErrorCode.invalid_request, f"There is no error '{request.mirror_error}'.")
     times = Counter(request.topics)
     records: list[MetadataRecord] = []
     answers = []
     for topic in request.topics:
         try:
             if times[topic] > 1:
-                raise Refused(ErrorCode.invalid_request, f"Topic '{topic}' is named more than once.")
+                raise ControllerError(ErrorCode.invalid_request, f"Topic '{topic}' is named more than once.")
             records += _altered(image, _mirror(image, topic), action, request, context.wall_ms)
             answers.append(_answer(topic, ErrorCode.none, None))
-        except Refused as refusal:
+        except ControllerError as refusal:
             answers.append(_answer(topic, refusal.code, refusal.message))
     check_size(records)
     response = AlterMirrorsResponse(topics=tuple(answers))
@@ -153,7 +153,7 @@ def _mirror(image: ClusterImage, topic: str) -> Mirror:
     if mirror is None:
         known = topic in image.topics.ids
         why = f"Topic '{topic}' is no mirror topic." if known else f"There is no topic '{topic}'."
-        raise Refused(ErrorCode.invalid_request if known else ErrorCode.unknown_topic_or_partition, why)
+        raise ControllerError(ErrorCode.invalid_request if known else ErrorCode.unknown_topic_or_partition, why)
     return mirror
 
 
@@ -163,7 +163,7 @@ def _altered(
     target = after(mirror.state, action)
     if target is None:
         why = f"Mirror topic '{mirror.topic}' cannot {action}: {why_not(mirror.state, action)}"
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     if target is mirror.state:
         return []
     if target is MirrorState.STOPPED:
@@ -190,9 +190,9 @@ def raise_leader_epochs(
         code, message = ErrorCode.none, None
         try:
             if times[topic.name] > 1:
-                raise Refused(ErrorCode.invalid_request, f"Topic '{topic.name}' is named more than once.")
+                raise ControllerError(ErrorCode.invalid_request, f"Topic '{topic.name}' is named more than once.")
             records += _raised(image, _mirror(image, topic.name), topic)
-        except Refused as refusal:
+        except ControllerError as refusal:
             code, message = refusal.code, refusal.message
         answers.append(RaisedTopic(name=topic.name, error_code=code, error_message=message))
     check_size(records)
@@ -202,13 +202,15 @@ def raise_leader_epochs(
 def _raised(image: ClusterImage, mirror: Mirror, asked: FloorsOfTopic) -> list[MetadataRecord]:
     if mirror.state is MirrorState.STOPPED:
         why = f"Mirror topic '{mirror.topic}' is stopped; its leader epochs are its own."
-        raise Refused(ErrorCode.policy_violation, why)
+        raise ControllerError(ErrorCode.policy_violation, why)
     floors = {floor.index: floor.at_least for floor in asked.partitions}
     if max(floors.values(), default=0) > LEADER_EPOCH_MAX:
-        raise Refused(ErrorCode.invalid_request, f"A leader epoch is not raised above {LEADER_EPOCH_MAX}.")
+        raise ControllerError(ErrorCode.invalid_request, f"A leader epoch is not raised above {LEADER_EPOCH_MAX}.")
     partitions = image.topics.by_id[mirror.topic_id].partitions
     if not floors.keys() <= partitions.keys():
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"Topic '{mirror.topic}' has not all of these partitions.")
+        raise ControllerError(
+            ErrorCode.unknown_topic_or_partition, f"Topic '{mirror.topic}' has not all of these partitions."
+        )
     return [
         raised_to(partitions[index], floor)
         for index, floor in sorted(floors.items())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from isthmus_model.clocks import MonotonicMs, WallMs
 
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
 
 
@@ -53,12 +53,12 @@ class ControllerOperation(NamedTuple):
     """Declared by the request's file in `edge/requests`."""
 
     decide: Callable[[ClusterImage, Any, DecisionContext], Result[Any]]
-    refuse: Callable[[Any, Refused], Any]
+    refuse: Callable[[Any, ControllerError], Any]
     """The response that refuses the request as a whole."""
 
     def perform(self, image: ClusterImage, request: Any, context: DecisionContext) -> Result[Any]:
         """The decision; a request that is refused as a whole makes no records."""
         try:
             return self.decide(image, request, context)
-        except Refused as refusal:
+        except ControllerError as refusal:
             return Result((), self.refuse(request, refusal))

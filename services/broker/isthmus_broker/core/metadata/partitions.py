@@ -36,7 +36,7 @@ from isthmus_broker.core.metadata.image import (
 from isthmus_broker.core.metadata.leader_preference import leading_order, topic_preference
 from isthmus_broker.core.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
 from isthmus_broker.core.metadata.replay import NO_LEADER_CHANGE, merged
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
 from isthmus_broker.core.replica.isr import members_with_observers
 from isthmus_broker.core.replica.leadership import Leadership, isr_rules
@@ -138,10 +138,10 @@ def alter_partition(
         for wanted in asked.partitions:
             try:
                 if topic is None:
-                    raise Refused(ErrorCode.unknown_topic_id)
+                    raise ControllerError(ErrorCode.unknown_topic_id)
                 answer, record = _alter_one(image, context, request.broker_id, topic, wanted)
                 records += [record] if record is not None else []
-            except Refused as refusal:
+            except ControllerError as refusal:
                 answer = _partition_answer(wanted.partition_index, refusal.code, None)
             answers.append(answer)
         topics.append(entity(TopicAnswer, topic_id=asked.topic_id, partitions=tuple(answers)))
@@ -154,10 +154,10 @@ def alter_partition(
 def check_broker_epoch(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise Refused(ErrorCode.stale_broker_epoch, f"No broker registration found for broker id {broker_id}")
+        raise ControllerError(ErrorCode.stale_broker_epoch, f"No broker registration found for broker id {broker_id}")
     if broker.broker_epoch != epoch:
         why = f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {epoch}"
-        raise Refused(ErrorCode.stale_broker_epoch, why)
+        raise ControllerError(ErrorCode.stale_broker_epoch, why)
     return broker
 
 
@@ -166,14 +166,14 @@ def _alter_one(
 ) -> tuple[PartitionAnswer, PartitionChangeRecord | None]:
     partition = topic.partitions.get(wanted.partition_index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ControllerError(ErrorCode.unknown_topic_or_partition)
     isr = tuple(int(replica.broker_id) for replica in wanted.new_isr_with_epochs)
     _check_proposal(partition, broker_id, wanted, isr)
     for replica in wanted.new_isr_with_epochs:
         broker = image.brokers.get(replica.broker_id)
         stale = broker is not None and replica.broker_epoch not in (UNKNOWN_EPOCH, broker.broker_epoch)
         if not is_active(broker) or stale:
-            raise Refused(ErrorCode.ineligible_replica)
+            raise ControllerError(ErrorCode.ineligible_replica)
     _check_observers(image, context, topic, partition, isr)
     change = change_of(image, context, topic, partition)
     change.isr = isr
@@ -206,7 +206,7 @@ def _check_proposal(partition: Partition, broker_id: int, wanted: AlteredPartiti
     )
     for wrong, code in refusals:
         if wrong:
-            raise Refused(code)
+            raise ControllerError(code)
 
 
 def _check_observers(
@@ -221,7 +221,7 @@ def _check_observers(
     leadership = Leadership(partition.leader, partition.leader_epoch, partition.replicas, isr, observers=observers)
     wanted = members_with_observers(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
     if len(isr) > wanted:
-        raise Refused(ErrorCode.ineligible_replica)
+        raise ControllerError(ErrorCode.ineligible_replica)
 
 
 def _partition_answer(index: int, code: ErrorCode, partition: Partition | None) -> PartitionAnswer:
@@ -283,7 +283,7 @@ def elect_leaders(
 ) -> Result[ElectLeadersResponse]:
     """Preferred or unclean elections, of the partitions that are named or of all."""
     if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
-        raise Refused(ErrorCode.invalid_request, f"Unknown election type {request.election_type}")
+        raise ControllerError(ErrorCode.invalid_request, f"Unknown election type {request.election_type}")
     election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
     named = request.topic_partitions is not None
     if request.topic_partitions is None:
@@ -301,7 +301,7 @@ def elect_leaders(
             code, message = ErrorCode.none, None
             try:
                 records.append(_elect_one(image, context, name, index, election))
-            except Refused as refusal:
+            except ControllerError as refusal:
                 code, message = refusal.code, refusal.message
             if named or code is not ErrorCode.election_not_needed:
                 answers.append(entity(PartitionResult, partition_id=index, error_code=code, error_message=message))
@@ -321,19 +321,19 @@ def _elect_one(
 ) -> PartitionChangeRecord:
     topic = image.topics.named(name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"No such topic as {name}")
+        raise ControllerError(ErrorCode.unknown_topic_or_partition, f"No such topic as {name}")
     partition = topic.partitions.get(index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{index}")
+        raise ControllerError(ErrorCode.unknown_topic_or_partition, f"No such partition as {name}-{index}")
     change = change_of(image, context, topic, partition)
     preferred = election is Election.PREFERRED
     if partition.leader == change.preferred_leader if preferred else partition.leader != NO_LEADER:
-        raise Refused(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
+        raise ControllerError(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
     change.election = election
     record = change.record()
     if record is None:
         if preferred:
-            raise Refused(ErrorCode.preferred_leader_not_available, "The preferred leader was not available.")
+            raise ControllerError(ErrorCode.preferred_leader_not_available, "The preferred leader was not available.")
         why = "Eligible topic partition leaders are not available."
-        raise Refused(ErrorCode.eligible_leaders_not_available, why)
+        raise ControllerError(ErrorCode.eligible_leaders_not_available, why)
     return record

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import Randomness, Refused
+from isthmus_broker.core.metadata.result import ControllerError, Randomness
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +135,4 @@ def check_feasible(brokers: Sequence[UsableBroker], replicas: int) -> None:
         )
     else:
         return
-    raise Refused(ErrorCode.invalid_replication_factor, why)
+    raise ControllerError(ErrorCode.invalid_replication_factor, why)

@@ -16,7 +16,7 @@ from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResp
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.partitions import check_broker_epoch
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
@@ -32,7 +32,7 @@ def allocate_producer_ids(
     first = image.next_producer_id if image.producer_ids is not None else first_id(context.cluster_id)
     if first > LAST_ID - BLOCK_SIZE:
         why = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
-        raise Refused(ErrorCode.unknown_server_error, why)
+        raise ControllerError(ErrorCode.unknown_server_error, why)
     record = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
     )

@@ -23,7 +23,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partition_change import Election, PartitionChange, is_reassigning
 from isthmus_broker.core.metadata.partitions import change_of, unclean_election_allowed
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result, check_size
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionChangeRecord
 from isthmus_broker.core.metadata.topics import check_assignment
 
@@ -43,7 +43,7 @@ def alter_partition_reassignments(
                 may_resize = request.allow_replication_factor_change
                 record = _alter_one(image, context, topic.name, asked.partition_index, target, may_resize=may_resize)
                 records += [record] if record is not None else []
-            except Refused as refusal:
+            except ControllerError as refusal:
                 code, message = refusal.code, refusal.message
             answers.append(
                 entity(
@@ -77,10 +77,10 @@ def _alter_one(
 ) -> PartitionChangeRecord | None:
     topic = image.topics.named(name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {name}.")
+        raise ControllerError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {name}.")
     partition = topic.partitions.get(index)
     if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {name}:{index}.")
+        raise ControllerError(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {name}:{index}.")
     change = change_of(image, context, topic, partition)
     if target is None:
         _cancel(change, partition, topic.name, unclean=unclean_election_allowed(image, context, name))
@@ -97,7 +97,7 @@ def _reassign(
     settled = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
     if not may_resize and len(settled) != len(target):
         why = f"The replication factor is changed from {len(settled)} to {len(target)}"
-        raise Refused(ErrorCode.invalid_replication_factor, why)
+        raise ControllerError(ErrorCode.invalid_replication_factor, why)
     _check_not_only_observers(partition, target)
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     change.replicas = (*target, *removing)
@@ -110,23 +110,23 @@ def _reassign(
 def _check_not_only_observers(partition: Partition, replicas: tuple[int, ...]) -> None:
     """None of them would ever be in sync for the others to go."""
     if set(replicas) <= set(partition.observers or ()):
-        raise Refused(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
+        raise ControllerError(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
 
 
 def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
     """Back to the replicas there were."""
     if not is_reassigning(partition):
-        raise Refused(ErrorCode.no_reassignment_in_progress)
+        raise ControllerError(ErrorCode.no_reassignment_in_progress)
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
     isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
     if not replicas:
         why = "Invalid replica assignment: addingReplicas contains all replicas."
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     _check_not_only_observers(partition, replicas)
     if not isr and not unclean:
         why = f"Unable to revert partition assignment for {name}:{partition.partition_id}"
         why = f"{why} because it would require an unclean leader election."
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     if unclean:
         change.election = Election.UNCLEAN
     # No observer is in sync by itself; at least one replica is not an observer.

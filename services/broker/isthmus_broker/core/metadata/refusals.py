@@ -34,10 +34,10 @@ from kio.schema.list_partition_reassignments.v0.response import ListPartitionRea
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 
 
-def topics_not_created(request: CreateTopicsRequest, why: Refused) -> CreateTopicsResponse:
+def topics_not_created(request: CreateTopicsRequest, why: ControllerError) -> CreateTopicsResponse:
     """CreateTopics: the error in every topic."""
     results = tuple(
         entity(
@@ -53,7 +53,7 @@ def topics_not_created(request: CreateTopicsRequest, why: Refused) -> CreateTopi
     return entity(CreateTopicsResponse, throttle_time=NO_THROTTLE, topics=results)
 
 
-def topics_not_deleted(request: DeleteTopicsRequest, why: Refused) -> DeleteTopicsResponse:
+def topics_not_deleted(request: DeleteTopicsRequest, why: ControllerError) -> DeleteTopicsResponse:
     """DeleteTopics: the error in every topic."""
     named = [(name, None) for name in request.topic_names] + [(t.name, t.topic_id) for t in request.topics]
     results = tuple(
@@ -62,7 +62,7 @@ def topics_not_deleted(request: DeleteTopicsRequest, why: Refused) -> DeleteTopi
     return entity(DeleteTopicsResponse, throttle_time=NO_THROTTLE, responses=results)
 
 
-def partitions_not_created(request: CreatePartitionsRequest, why: Refused) -> CreatePartitionsResponse:
+def partitions_not_created(request: CreatePartitionsRequest, why: ControllerError) -> CreatePartitionsResponse:
     """CreatePartitions: the error in every topic."""
     results = tuple(
         entity(CreatePartitionsTopicResult, name=topic.name, error_code=why.code, error_message=why.message)
@@ -71,7 +71,7 @@ def partitions_not_created(request: CreatePartitionsRequest, why: Refused) -> Cr
     return entity(CreatePartitionsResponse, throttle_time=NO_THROTTLE, results=results)
 
 
-def configs_not_altered(request: Any, why: Refused) -> Any:
+def configs_not_altered(request: Any, why: ControllerError) -> Any:
     """AlterConfigs and IncrementalAlterConfigs: the error in every resource."""
     replaced = isinstance(request, AlterConfigsRequest)
     responses = tuple(
@@ -88,7 +88,7 @@ def configs_not_altered(request: Any, why: Refused) -> Any:
     return entity(kind, throttle_time=NO_THROTTLE, responses=responses)
 
 
-def leaders_not_elected(request: ElectLeadersRequest, why: Refused) -> ElectLeadersResponse:
+def leaders_not_elected(request: ElectLeadersRequest, why: ControllerError) -> ElectLeadersResponse:
     """ElectLeaders: the error in every partition."""
     results = tuple(
         entity(
@@ -106,16 +106,16 @@ def leaders_not_elected(request: ElectLeadersRequest, why: Refused) -> ElectLead
     )
 
 
-def _with_error(kind: type, **empty: Any) -> Callable[[Any, Refused], Any]:
+def _with_error(kind: type, **empty: Any) -> Callable[[Any, ControllerError], Any]:
     """A response with a single error code for the whole request."""
 
-    def refuse(_request: Any, why: Refused) -> Any:
+    def refuse(_request: Any, why: ControllerError) -> Any:
         return entity(kind, throttle_time=NO_THROTTLE, error_code=why.code, **empty)
 
     return refuse
 
 
-def reassignments_not_altered(_request: Any, why: Refused) -> Any:
+def reassignments_not_altered(_request: Any, why: ControllerError) -> Any:
     """AlterPartitionReassignments: one error."""
     return entity(
         AlterPartitionReassignmentsResponse,
@@ -126,7 +126,7 @@ def reassignments_not_altered(_request: Any, why: Refused) -> Any:
     )
 
 
-def broker_not_unregistered(_request: Any, why: Refused) -> UnregisterBrokerResponse:
+def broker_not_unregistered(_request: Any, why: ControllerError) -> UnregisterBrokerResponse:
     """UnregisterBroker: one error."""
     return entity(UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
 

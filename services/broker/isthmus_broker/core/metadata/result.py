@@ -46,7 +46,7 @@ class Result(Generic[R_co]):
     response: R_co
 
 
-class Refused(Exception):
+class ControllerError(Exception):
     """Why one item of a request, or all of it, is not done: Kafka's error code and its words, if it has any."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -57,4 +57,4 @@ class Refused(Exception):
 
 def check_size(records: Sequence[MetadataRecord]) -> None:
     if len(records) > MAX_RECORDS_PER_REQUEST:
-        raise Refused(ErrorCode.policy_violation, TOO_MANY_RECORDS)
+        raise ControllerError(ErrorCode.policy_violation, TOO_MANY_RECORDS)

@@ -34,7 +34,7 @@ from isthmus_broker.core.metadata.placement import place, usable_brokers
 from isthmus_broker.core.metadata.result import (
     MAX_PARTITIONS_PER_REQUEST,
     ControllerContext,
-    Refused,
+    ControllerError,
     Result,
     check_size,
 )
@@ -62,13 +62,13 @@ def create_topics(
             creation = create_topic(image, topic, context)
             records += creation.records
             results.append(creation.result)
-        except Refused as refusal:
+        except ControllerError as refusal:
             results.append(_refused_topic(topic.name, refusal))
-    twice = Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+    twice = ControllerError(ErrorCode.invalid_request, "Duplicate topic name.")
     results += [_refused_topic(name, twice) for name, count in times.items() if count > 1]
     if times[METADATA_TOPIC] == 1:
         why = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
-        results.append(_refused_topic(METADATA_TOPIC, Refused(ErrorCode.invalid_request, why)))
+        results.append(_refused_topic(METADATA_TOPIC, ControllerError(ErrorCode.invalid_request, why)))
     check_size(records)
     response = entity(CreateTopicsResponse, throttle_time=NO_THROTTLE, topics=tuple(results))
     return Result(() if request.validate_only else tuple(records), response)
@@ -80,10 +80,10 @@ def _check_total(topics: Sequence[CreatableTopic], context: ControllerContext) -
         asked = context.node.settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
         total += len(topic.assignments) or max(asked, 0)
     if total > MAX_PARTITIONS_PER_REQUEST:
-        raise Refused(ErrorCode.policy_violation, _TOO_MANY)
+        raise ControllerError(ErrorCode.policy_violation, _TOO_MANY)
 
 
-def _refused_topic(name: str, refusal: Refused) -> CreatableTopicResult:
+def _refused_topic(name: str, refusal: ControllerError) -> CreatableTopicResult:
     return entity(
         CreatableTopicResult,
         name=name,
@@ -103,7 +103,7 @@ class Creation:
 
 
 def create_topic(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> Creation:
-    """One topic; Refused when it may not be."""
+    """One topic; ControllerError when it may not be."""
     _check_name(image, topic.name)
     settings = _settings(topic)
     _inherit_constraints(topic, settings, context)
@@ -145,22 +145,26 @@ def create_topic(image: ClusterImage, topic: CreatableTopic, context: Controller
 
 def _check_name(image: ClusterImage, name: str) -> None:
     if name in image.topics.ids:
-        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        raise ControllerError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     wrong = why_invalid(name)
     if wrong is not None:
-        raise Refused(ErrorCode.invalid_topic_exception, wrong)
+        raise ControllerError(ErrorCode.invalid_topic_exception, wrong)
     key = collision_key(name)
     if key is None:
         return
     other = min((existing for existing in image.topics.ids if collision_key(existing) == key), default=None)
     if other is not None:
-        raise Refused(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+        raise ControllerError(
+            ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}"
+        )
 
 
 def _settings(topic: CreatableTopic) -> dict[str, str]:
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
-        raise Refused(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+        raise ControllerError(
+            ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
     return {config.name: config.value for config in topic.configs if config.value is not None}
 
 
@@ -171,7 +175,7 @@ class _Rules(NamedTuple):
     preference: tuple[str, ...]
 
     def observers(self, image: ClusterImage, replicas: Replicas) -> Replicas:
-        """Which of assigned replicas observe; Refused when the assignment does not satisfy the constraints."""
+        """Which of assigned replicas observe; ControllerError when the assignment does not satisfy the constraints."""
         return () if self.constraints is None else observers_in(image, self.constraints, replicas)
 
 
@@ -186,7 +190,7 @@ def _inherit_constraints(topic: CreatableTopic, settings: dict[str, str], contex
     chooses = bool(topic.assignments) or topic.replication_factor != USE_DEFAULT
     if constrained and topic.replication_factor != USE_DEFAULT:
         why = "A topic has a replication factor or placement constraints; set the replication factor to -1 for the latter."
-        raise Refused(ErrorCode.invalid_replication_factor, why)
+        raise ControllerError(ErrorCode.invalid_replication_factor, why)
     default = default_constraints(context.node.values)
     if not constrained and not chooses and default is not None:
         settings[CONSTRAINT_KEYS[0]] = default
@@ -196,22 +200,22 @@ def _assigned(image: ClusterImage, topic: CreatableTopic, rules: _Rules) -> list
     """The replicas as the request names them."""
     if topic.replication_factor != USE_DEFAULT:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     if topic.num_partitions != USE_DEFAULT:
         why = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
     placed: dict[int, Replicas] = {}
     factor: int | None = None
     for assignment in topic.assignments:
         index = assignment.partition_index
         if index in placed:
             why = f"Found multiple manual partition assignments for partition {index}"
-            raise Refused(ErrorCode.invalid_replica_assignment, why)
+            raise ControllerError(ErrorCode.invalid_replica_assignment, why)
         placed[index] = check_assignment(image, tuple(assignment.broker_ids), index, factor)
         factor = len(placed[index])
     if sorted(placed) != list(range(len(placed))):
         why = "partitions should be a consecutive 0-based integer sequence"
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     return [Placed(placed[index], rules.observers(image, placed[index])) for index in range(len(placed))]
 
 
@@ -237,7 +241,7 @@ def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None,
             "are fenced or in controlled shutdown."
         )
     if why is not None:
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     return replicas
 
 
@@ -245,19 +249,19 @@ def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerConte
     """The replicas where the controller wants them."""
     if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise Refused(ErrorCode.invalid_replication_factor, why)
+        raise ControllerError(ErrorCode.invalid_replication_factor, why)
     if topic.num_partitions < USE_DEFAULT or topic.num_partitions == 0:
         why = "Number of partitions was set to an invalid non-positive value."
-        raise Refused(ErrorCode.invalid_partitions, why)
+        raise ControllerError(ErrorCode.invalid_partitions, why)
     settings = context.node.settings
     partitions = settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
     asked = int(topic.replication_factor)
     factor = settings.default_replication_factor if asked == USE_DEFAULT else asked
     try:
         return _place_active(image, context, partitions, factor, rules)
-    except Refused as refusal:
+    except ControllerError as refusal:
         why = f"Unable to replicate the partition {factor} time(s): {refusal.message}"
-        raise Refused(refusal.code, why) from None
+        raise ControllerError(refusal.code, why) from None
 
 
 def _place_active(
@@ -270,7 +274,7 @@ def _place_active(
         placed = place_constrained(brokers, rules.constraints, partitions, context.random, rules.preference)
     for replicas, observers in placed:
         if not any(is_active(image.brokers.get(replica)) for replica in replicas if replica not in observers):
-            raise Refused(ErrorCode.invalid_replication_factor, _FENCED)
+            raise ControllerError(ErrorCode.invalid_replication_factor, _FENCED)
     return placed
 
 
@@ -299,7 +303,7 @@ def delete_topics(
 ) -> Result[DeleteTopicsResponse]:
     """Topics by name or by id; what is named twice, either way, is not deleted."""
     if not context.node.settings.delete_topic_enable:
-        raise Refused(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
+        raise ControllerError(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
     named = [
         *map(str, request.topic_names),
         *(str(t.name) for t in request.topics if t.name is not None and not t.topic_id),
@@ -356,7 +360,7 @@ def create_partitions(
     times = Counter(str(topic.name) for topic in request.topics)
     records: list[MetadataRecord] = []
     results = [
-        _added(name, Refused(ErrorCode.invalid_request, "Duplicate topic name."))
+        _added(name, ControllerError(ErrorCode.invalid_request, "Duplicate topic name."))
         for name, count in times.items()
         if count > 1
     ]
@@ -365,31 +369,31 @@ def create_partitions(
             continue
         try:
             records += _add_partitions(image, topic, context)
-            results.append(_added(topic.name, Refused(ErrorCode.none)))
-        except Refused as refusal:
+            results.append(_added(topic.name, ControllerError(ErrorCode.none)))
+        except ControllerError as refusal:
             results.append(_added(topic.name, refusal))
     check_size(records)
     response = entity(CreatePartitionsResponse, throttle_time=NO_THROTTLE, results=tuple(results))
     return Result(() if request.validate_only else tuple(records), response)
 
 
-def _added(name: str, outcome: Refused) -> CreatePartitionsTopicResult:
+def _added(name: str, outcome: ControllerError) -> CreatePartitionsTopicResult:
     return entity(CreatePartitionsTopicResult, name=name, error_code=outcome.code, error_message=outcome.message)
 
 
 def _add_partitions(image: ClusterImage, asked: CreatePartitionsTopic, context: ControllerContext) -> list[Partition]:
     topic = image.topics.named(asked.name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
+        raise ControllerError(ErrorCode.unknown_topic_or_partition)
     existing = len(topic.partitions)
     if asked.count == existing:
-        raise Refused(ErrorCode.invalid_partitions, f"Topic already has {existing} partition(s).")
+        raise ControllerError(ErrorCode.invalid_partitions, f"Topic already has {existing} partition(s).")
     if asked.count < existing:
         why = f"The topic {asked.name} currently has {existing} partition(s); {asked.count} would not be an increase."
-        raise Refused(ErrorCode.invalid_partitions, why)
+        raise ControllerError(ErrorCode.invalid_partitions, why)
     additional = asked.count - existing
     if additional > MAX_PARTITIONS_PER_REQUEST:
-        raise Refused(ErrorCode.policy_violation, _TOO_MANY)
+        raise ControllerError(ErrorCode.policy_violation, _TOO_MANY)
     factor = len(topic.partitions[0].replicas)
     rules = _rules_of(image, context, topic)
     placed = _additional(image, context, asked, existing, factor, rules)
@@ -415,7 +419,7 @@ def _additional(
             f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} "
             "assignment(s) were specified."
         )
-        raise Refused(ErrorCode.invalid_replica_assignment, why)
+        raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     assigned = [
         check_assignment(image, tuple(assignment.broker_ids), existing + step, factor)
         for step, assignment in enumerate(asked.assignments)

@@ -35,8 +35,8 @@ class RequestFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Append one opaque batch. Answered by Appended once it is committed, or by Refused."""
+class AppendRequest:
+    """AppendRequest one opaque batch. Answered by Appended once it is committed, or by ChangeRejected."""
 
     token: int
     payload: bytes
@@ -79,7 +79,7 @@ Event = (
     RequestReceived
     | ResponseReceived
     | RequestFailed
-    | Append
+    | AppendRequest
     | AddVoter
     | RemoveVoter
     | SnapshotTaken
@@ -187,7 +187,7 @@ class VoterChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ChangeRejected:
     """An append or a voter change was not accepted, or its outcome is unknown because leadership was lost meanwhile."""
 
     token: int
@@ -226,7 +226,7 @@ class LeaderChanged:
     leader_id: int | None
 
 
-Reply = Appended | VoterChanged | Refused | Committed | LoadSnapshot | TakeSnapshot | LeaderChanged
+Reply = Appended | VoterChanged | ChangeRejected | Committed | LoadSnapshot | TakeSnapshot | LeaderChanged
 
 
 # Notes.

@@ -5,10 +5,10 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import commit
 from isthmus_broker.core.raft.config import REPLICAS_OBSERVED_MAX
-from isthmus_broker.core.raft.events import Append, AppendEntry, LogRead, Refused, SendResponse
+from isthmus_broker.core.raft.events import AppendEntry, AppendRequest, ChangeRejected, LogRead, SendResponse
 from isthmus_broker.core.raft.messages import BeginQuorumEpochRequest, FetchRequest, FetchResponse
 from isthmus_broker.core.raft.quorum import majority_offset
-from isthmus_broker.core.raft.roles import Leader, ParkedFetch, PendingAppend, Progress
+from isthmus_broker.core.raft.roles import FetchState, Leader, ParkedFetch, PendingAppend
 from isthmus_broker.core.raft.state import RaftState
 from isthmus_broker.core.raft.types import Entry, QuorumInfo, ReplicaKey, ReplicaProgress, VoterSet
 
@@ -40,7 +40,7 @@ def start_epoch(state: RaftState) -> None:
     append_entry(state, payload, 1 if first is None else 3, first)
 
 
-def handle_append(state: RaftState, event: Append) -> None:
+def handle_append(state: RaftState, event: AppendRequest) -> None:
     leader = state.leader
     error = None
     if leader is None:
@@ -50,7 +50,7 @@ def handle_append(state: RaftState, event: Append) -> None:
     elif len(leader.appends) >= state.config.appends_pending_max:
         error = ErrorCode.throttling_quota_exceeded
     if leader is None or error is not None:
-        state.outbox.reply(Refused(event.token, error or ErrorCode.not_leader_or_follower))
+        state.outbox.reply(ChangeRejected(event.token, error or ErrorCode.not_leader_or_follower))
         return
     entry = append_entry(state, event.payload, event.record_count)
     leader.appends.append(PendingAppend(event.token, entry.base_offset, entry.last_offset))
@@ -95,7 +95,7 @@ def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: Mo
     _answer_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request)))
 
 
-def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: MonotonicMs) -> Progress | None:
+def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: MonotonicMs) -> FetchState | None:
     """Note a sign of life. None for an observer too many."""
     key = progress_key(state, replica)
     progress = leader.progress.get(key)
@@ -104,7 +104,7 @@ def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: Mon
             forget_observers(state, now_ms)
             if len(leader.progress) >= REPLICAS_OBSERVED_MAX:
                 return None
-        progress = leader.progress[key] = Progress()
+        progress = leader.progress[key] = FetchState()
     progress.heard_ms = now_ms
     return progress
 
@@ -115,7 +115,7 @@ def progress_key(state: RaftState, replica: ReplicaKey) -> ReplicaKey:
     return voter.key if voter is not None and voter.key.directory_id is None else replica
 
 
-def _record_fetch(state: RaftState, progress: Progress, offset: int, now_ms: MonotonicMs) -> None:
+def _record_fetch(state: RaftState, progress: FetchState, offset: int, now_ms: MonotonicMs) -> None:
     if offset >= state.log.durable_end:
         progress.last_caught_up_ms = now_ms
     elif 0 <= progress.end_seen_at_fetch <= offset:
@@ -251,9 +251,9 @@ def forget_observers(state: RaftState, now_ms: MonotonicMs) -> None:
 def release(state: RaftState, leader: Leader) -> None:
     """Leadership is over: whoever waits is told so. What was appended may or may not survive."""
     for append in leader.appends:
-        state.outbox.reply(Refused(append.token, ErrorCode.not_leader_or_follower))
+        state.outbox.reply(ChangeRejected(append.token, ErrorCode.not_leader_or_follower))
     if leader.change is not None:
-        state.outbox.reply(Refused(leader.change.token, ErrorCode.not_leader_or_follower))
+        state.outbox.reply(ChangeRejected(leader.change.token, ErrorCode.not_leader_or_follower))
     for key in sorted(leader.parked, key=ReplicaKey.sort_key):
         response = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=state.epoch, leader_id=state.leader_id)
         state.outbox.send(SendResponse(leader.parked[key].token, response))
@@ -275,8 +275,8 @@ def describe(state: RaftState, now_ms: MonotonicMs) -> QuorumInfo | None:
 def _describe_voter(state: RaftState, leader: Leader, key: ReplicaKey, now_ms: MonotonicMs) -> ReplicaProgress:
     if _is_self(state, key):
         return ReplicaProgress(key, state.log.end, now_ms, now_ms)
-    return _row(key, leader.progress.get(key, Progress()))
+    return _row(key, leader.progress.get(key, FetchState()))
 
 
-def _row(key: ReplicaKey, progress: Progress) -> ReplicaProgress:
+def _row(key: ReplicaKey, progress: FetchState) -> ReplicaProgress:
     return ReplicaProgress(key, progress.end_offset, progress.last_fetch_ms, progress.last_caught_up_ms)

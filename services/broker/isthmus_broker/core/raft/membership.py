@@ -4,7 +4,7 @@ from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.raft import leader as leading
-from isthmus_broker.core.raft.events import AddVoter, Refused, RemoveVoter, SendResponse
+from isthmus_broker.core.raft.events import AddVoter, ChangeRejected, RemoveVoter, SendResponse
 from isthmus_broker.core.raft.messages import UpdateVoterRequest, UpdateVoterResponse
 from isthmus_broker.core.raft.roles import Follower, Leader, PendingVoterChange
 from isthmus_broker.core.raft.state import RaftState
@@ -73,7 +73,7 @@ def _is_caught_up(state: RaftState, key: ReplicaKey, now_ms: MonotonicMs) -> boo
 def _change_or_refuse(state: RaftState, token: int, error: ErrorCode, voters: VoterSet, now_ms: MonotonicMs) -> None:
     leader = state.leader
     if error != ErrorCode.none or leader is None:
-        state.outbox.reply(Refused(token, error))
+        state.outbox.reply(ChangeRejected(token, error))
         return
     offset = append_voters(state, voters)
     leader.change = PendingVoterChange(token, offset, now_ms + state.config.request_timeout_ms)
@@ -95,7 +95,7 @@ def poll(state: RaftState, now_ms: MonotonicMs) -> None:
 
 def _poll_leader(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
     if leader.change is not None and leader.change.deadline_ms <= now_ms:
-        state.outbox.reply(Refused(leader.change.token, ErrorCode.request_timed_out))
+        state.outbox.reply(ChangeRejected(leader.change.token, ErrorCode.request_timed_out))
         leader.change = None
     if _is_outdated(state) and _change_error(state) == ErrorCode.none:
         append_voters(state, state.voters.current.with_voter(state.config.local))

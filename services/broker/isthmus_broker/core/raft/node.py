@@ -10,7 +10,7 @@ from isthmus_broker.core.raft import leader as leading
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import (
     AddVoter,
-    Append,
+    AppendRequest,
     Event,
     InstallSnapshot,
     PeerRefused,
@@ -81,7 +81,7 @@ class Raft:
                     self._response(event.peer, event.response, now_ms)
             case RequestFailed():
                 self._request_failed(event, now_ms)
-            case Append():
+            case AppendRequest():
                 leading.handle_append(state, event)
             case AddVoter():
                 membership.handle_add(state, event, now_ms)

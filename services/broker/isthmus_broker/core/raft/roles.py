@@ -67,7 +67,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Progress:
+class FetchState:
     """How far a replica is, as its leader knows it."""
 
     end_offset: int = -1
@@ -108,7 +108,7 @@ class Leader:
     epoch_start: int
     """Offset of the LeaderChange entry: only when it is committed is anything from before it known to be."""
     granting: tuple[int, ...]
-    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    progress: dict[ReplicaKey, FetchState] = field(default_factory=dict)
     parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
     appends: deque[PendingAppend] = field(default_factory=deque)
     change: PendingVoterChange | None = None

@@ -11,7 +11,7 @@ from isthmus_model.clocks import Clocks
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
-from isthmus_broker.core.metadata.result import ControllerContext, Refused, Result
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.controller.controller import Controller, NotController
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
@@ -25,7 +25,7 @@ class QuorumOperation(NamedTuple):
     """A request that the leader of the quorum answers from its raft state instead of the image."""
 
     answer: Callable[[RaftDriver, Any, ControllerContext], Awaitable[Any]]
-    refuse: Callable[[Any, Refused], Any]
+    refuse: Callable[[Any, ControllerError], Any]
 
 
 Operation = ControllerOperation | QuorumOperation

@@ -14,7 +14,7 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from isthmus_broker.core.metadata.result import ControllerContext, Refused
+from isthmus_broker.core.metadata.result import ControllerContext, ControllerError
 from isthmus_broker.core.raft.types import ReplicaKey, ReplicaProgress, Voter, VoterEndpoint
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
@@ -33,12 +33,12 @@ _WORDS: Final = {
 # Voters
 
 
-def voter_not_added(_request: AddRaftVoterRequest, why: Refused) -> AddRaftVoterResponse:
+def voter_not_added(_request: AddRaftVoterRequest, why: ControllerError) -> AddRaftVoterResponse:
     """AddRaftVoter: one error."""
     return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
 
 
-def voter_not_removed(_request: RemoveRaftVoterRequest, why: Refused) -> RemoveRaftVoterResponse:
+def voter_not_removed(_request: RemoveRaftVoterRequest, why: ControllerError) -> RemoveRaftVoterResponse:
     """RemoveRaftVoter: one error."""
     return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=why.code, error_message=why.message)
 
@@ -114,7 +114,7 @@ def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
 # DescribeQuorum
 
 
-def quorum_not_described(request: DescribeQuorumRequest, why: Refused) -> described.DescribeQuorumResponse:
+def quorum_not_described(request: DescribeQuorumRequest, why: ControllerError) -> described.DescribeQuorumResponse:
     """The error in every partition; a node that does not lead the quorum says so of the partition, as Kafka does."""
     not_leader = why.code is ErrorCode.not_controller
     return _undescribed(request, ErrorCode.not_leader_or_follower if not_leader else why.code)

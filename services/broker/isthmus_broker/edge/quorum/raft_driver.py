@@ -16,8 +16,9 @@ from isthmus_wire.records import header_at
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.events import (
     AddVoter,
-    Append,
     Appended,
+    AppendRequest,
+    ChangeRejected,
     Committed,
     Event,
     LeaderChanged,
@@ -27,7 +28,6 @@ from isthmus_broker.core.raft.events import (
     LogTruncated,
     Note,
     PeerRefused,
-    Refused,
     RemoveVoter,
     Reply,
     RequestFailed,
@@ -145,9 +145,9 @@ class RaftDriver:
     # For the state machine's owner
 
     def append(self, batch: bytes, record_count: int) -> "asyncio.Future[int]":
-        """Append a batch, in the order of the calls. The future has its base offset when it is committed and has been applied
+        """AppendRequest a batch, in the order of the calls. The future has its base offset when it is committed and has been applied
         here, or RaftRefused; a batch refused for lost leadership may still become committed."""
-        return self._ask(lambda token: Append(token, batch, record_count))
+        return self._ask(lambda token: AppendRequest(token, batch, record_count))
 
     def add_voter(self, voter: Voter) -> "asyncio.Future[int]":
         """Make an observer that has caught up a voter. The future is done, with the end of the log, when that is committed."""
@@ -252,7 +252,7 @@ class RaftDriver:
                 self._settle(reply.token, reply.base_offset)
             case VoterChanged():
                 self._settle(reply.token, self.core.log_end)
-            case Refused():
+            case ChangeRejected():
                 future = self._waiting.pop(reply.token)
                 if not future.done():
                     future.set_exception(RaftRefused(reply.error))

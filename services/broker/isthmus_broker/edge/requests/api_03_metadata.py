@@ -13,7 +13,7 @@ from isthmus_wire.requests import MetadataRequest
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.queries import View, metadata, missing_topics
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
@@ -30,7 +30,7 @@ async def handle(node: Services, request: Request) -> None:
     view = View(node.image, request.connection.listener_name, node.cluster_id, node.departed.still_listed())
     try:
         request.respond(metadata(view, asked, version, creation))
-    except Refused as refusal:
+    except ControllerError as refusal:
         raise ConnectionRefused(refusal.message or refusal.code.name) from refusal
 
 

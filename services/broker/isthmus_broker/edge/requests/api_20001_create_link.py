@@ -10,7 +10,7 @@ from isthmus_broker.core.links.settings import altered
 from isthmus_broker.core.metadata.link_refusals import link_not_created
 from isthmus_broker.core.metadata.link_requests import create_link
 from isthmus_broker.core.metadata.operation import ControllerOperation
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller
 from isthmus_broker.edge.requests.link_source import check_same, cluster_id_of
 from isthmus_broker.edge.requests.services import NodeServices
@@ -28,7 +28,7 @@ async def handle(node: NodeServices, request: Request) -> None:
     try:
         if asked.validate_link:
             asked = replace(asked, source_cluster_id=await _source_of(asked))
-    except Refused as refusal:
+    except ControllerError as refusal:
         response: CreateLinkResponse = OPERATION.refuse(asked, refusal)
     else:
         response = await forward(node, asked)
@@ -39,7 +39,7 @@ async def _source_of(asked: CreateLinkRequest) -> str:
     try:
         settings = altered({}, [(config.name, config.value) for config in asked.configs])
     except ConfigRefused as refusal:
-        raise Refused(ErrorCode.invalid_config, str(refusal)) from None
+        raise ControllerError(ErrorCode.invalid_config, str(refusal)) from None
     cluster_id = await cluster_id_of(settings)
     check_same(asked.source_cluster_id or "", cluster_id)
     return cluster_id

@@ -11,7 +11,7 @@ from isthmus_broker.core.metadata.link_requests import named
 from isthmus_broker.core.metadata.links import Link, link_named
 from isthmus_broker.core.metadata.mirror_requests import create_mirror, mirror_name
 from isthmus_broker.core.metadata.operation import ControllerOperation
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller
 from isthmus_broker.edge.requests.link_source import source_topic
 from isthmus_broker.edge.requests.services import NodeServices
@@ -34,7 +34,7 @@ async def handle(node: NodeServices, request: Request) -> None:
         link = await _link(node, asked.link_name)
         mirror_name(link, asked)
         asked = replace(asked, source=await source_topic(link, asked.source_topic, node.cluster_id))
-    except Refused as refusal:
+    except ControllerError as refusal:
         response: CreateMirrorResponse = OPERATION.refuse(asked, refusal)
     else:
         response = await forward(node, asked)

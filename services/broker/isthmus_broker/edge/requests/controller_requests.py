@@ -5,7 +5,7 @@ from typing import Any
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.requests.services import NodeServices
@@ -46,4 +46,4 @@ async def decide_here(node: NodeServices, body: Any) -> Any:
 
 def refusal(body: Any, code: ErrorCode) -> Any:
     """The response that refuses a request as a whole."""
-    return operation_of(body.__api_key__).refuse(body, Refused(code))
+    return operation_of(body.__api_key__).refuse(body, ControllerError(code))

@@ -6,7 +6,7 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group import responses
-from isthmus_broker.core.group.fanout import gather, scatter
+from isthmus_broker.core.group.request_parts import merge_responses, split_request
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -14,7 +14,7 @@ from isthmus_broker.edge.transport.connection import Request
 def answer_by_group_shards(node: Services, request: Request) -> None:
     """Serve a request about one group or several, by the shards they live in."""
     body = request.decode()
-    _submit(node, request, body, scatter(body, request.header.api_version, node.groups.topic_partitions()))
+    _submit(node, request, body, split_request(body, request.header.api_version, node.groups.topic_partitions()))
 
 
 def answer_by_every_shard(node: Services, request: Request) -> None:
@@ -38,7 +38,7 @@ def _submit(node: Services, request: Request, body: object, parts: list[tuple[in
     def finish(number: int, response: object) -> None:
         finished[number] = response
         if len(finished) == len(parts):
-            request.respond(gather(body, [finished[position] for position in range(len(parts))]))
+            request.respond(merge_responses(body, [finished[position] for position in range(len(parts))]))
 
     for number, (partition, part) in enumerate(parts):
         if not node.groups.submit(partition, part, context, partial(finish, number)):

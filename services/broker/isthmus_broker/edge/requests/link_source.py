@@ -14,7 +14,7 @@ from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS, SourceTopic
 
 from isthmus_broker.core.links.settings import servers_of
 from isthmus_broker.core.metadata.links import Link
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 
 if TYPE_CHECKING:
     from isthmus_client.client import Client
@@ -24,26 +24,27 @@ ASK_SECONDS: Final = 10.0
 
 
 async def cluster_id_of(settings: Mapping[str, str]) -> str:
-    """The id of the source; Refused when it cannot be reached or does not say."""
+    """The id of the source; ControllerError when it cannot be reached or does not say."""
     async with _connected(servers_of(settings)) as client:
         return _cluster_id(client)
 
 
 async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic:
-    """What the source says of a topic; Refused when it has none, or is another cluster than the link's, or this one."""
+    """What the source says of a topic; ControllerError when it has none, or is another cluster than the link's, or this one."""
     async with _connected(servers_of(link.settings)) as client:
         from isthmus_client.admin import configs, topics
-        from isthmus_client.errors import ClientError
-        from isthmus_client.errors import Refused as RefusedThere
+        from isthmus_client.errors import ClientError, Refused
 
         check_same(link.source_cluster_id, _cluster_id(client))
         if _cluster_id(client) == this_cluster:
-            raise Refused(ErrorCode.invalid_request, "The brokers named by bootstrap.servers are this cluster's own.")
+            raise ControllerError(
+                ErrorCode.invalid_request, "The brokers named by bootstrap.servers are this cluster's own."
+            )
         try:
             found = (await topics.describe(client, [topic]))[topic]
-        except RefusedThere as refusal:
+        except Refused as refusal:
             why = f"The source refuses topic '{topic}': {refusal.code.name}"
-            raise Refused(ErrorCode.unknown_topic_or_partition, why) from None
+            raise ControllerError(ErrorCode.unknown_topic_or_partition, why) from None
         resource = configs.Resource(configs.ResourceType.TOPIC, topic)
         settings = (await configs.describe(client, [resource]))[resource]
         if isinstance(settings, ClientError):
@@ -61,15 +62,15 @@ async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic
 
 
 def check_same(expected: str, cluster_id: str) -> None:
-    """Refused when the source is another cluster than it should be; an empty id expects none in particular."""
+    """ControllerError when the source is another cluster than it should be; an empty id expects none in particular."""
     if expected not in ("", cluster_id):
         why = f"The brokers named by bootstrap.servers belong to cluster {cluster_id}, not to {expected}."
-        raise Refused(ErrorCode.invalid_request, why)
+        raise ControllerError(ErrorCode.invalid_request, why)
 
 
 def _cluster_id(client: "Client") -> str:
     if client.view.cluster_id is None:
-        raise Refused(ErrorCode.invalid_request, "The source does not tell its cluster id.")
+        raise ControllerError(ErrorCode.invalid_request, "The source does not tell its cluster id.")
     return client.view.cluster_id
 
 
@@ -87,6 +88,8 @@ async def _connected(servers: str) -> "AsyncIterator[Client]":
             yield client
     except TimeoutError:
         why = f"The source did not answer within {ASK_SECONDS:.0f} s at {servers}."
-        raise Refused(ErrorCode.request_timed_out, why) from None
+        raise ControllerError(ErrorCode.request_timed_out, why) from None
     except (ClientError, WireError) as error:
-        raise Refused(ErrorCode.broker_not_available, f"The source cannot be asked at {servers}: {error}") from None
+        raise ControllerError(
+            ErrorCode.broker_not_available, f"The source cannot be asked at {servers}: {error}"
+        ) from None

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.metadata.result import Refused
+from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.edge.controller.active_controller import Operation
 from isthmus_broker.edge.transport.connection import Request
 
@@ -176,4 +176,4 @@ def refusal_of(api: Api, side: Side) -> Refusal | None:
 
 
 def _refuse_by_operation(request: Request, error: ErrorCode) -> None:
-    request.respond(operation_of(request.header.api_key).refuse(request.decode(), Refused(error)))
+    request.respond(operation_of(request.header.api_key).refuse(request.decode(), ControllerError(error)))

@@ -1,8 +1,7 @@
-"""Requests about several groups, whose shards are spread over brokers and partitions: which part goes where, and one answer of the parts.
+"""Requests about several groups, whose shards are spread over brokers and partitions: their parts, and one response of all parts.
 
-`scatter` names the partition that each part is for; the edge asks the shards it leads and answers for the others by `refuse` with
-NOT_COORDINATOR, then `gather` makes the response. ListGroups goes to every shard that the broker leads, and `gather` leaves out those
-that moved away meanwhile.
+`split_request` names the partition of each part. The edge submits the parts to the shards on this node, refuses the others with
+NOT_COORDINATOR, and merges the responses. ListGroups goes to every shard of the broker; shards that moved away meanwhile are left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -59,22 +58,22 @@ _PARTS: Final[dict[type, Callable[[Any, int], list[tuple[str, Any]]]]] = {
 }
 
 
-def scatter(request: Any, api_version: int, partitions: int) -> list[tuple[int, object]]:
-    """A request with one group in each part, and each part's partition; any other request is one part, of its `group_id`."""
+def split_request(request: Any, api_version: int, partitions: int) -> list[tuple[int, object]]:
+    """Split a request by group, with each part's partition; a request about one group is its only part."""
     parts = _PARTS.get(type(request))
     if parts is None:
         return [(group_partition(request.group_id, partitions), request)]
     return [(group_partition(group_id, partitions), part) for group_id, part in parts(request, api_version)]
 
 
-def gather(request: object, responses: Sequence[Any]) -> object:
-    """One response to `request` of the parts' responses, in their order."""
-    gatherer = _GATHERERS.get(type(request))
-    return responses[0] if gatherer is None else gatherer(responses)
+def merge_responses(request: object, responses: Sequence[Any]) -> object:
+    """Merge the responses of the parts, in their order, into the response to `request`."""
+    merge = _MERGES.get(type(request))
+    return responses[0] if merge is None else merge(responses)
 
 
-def _gather_listed(responses: Iterable[ListGroupsResponse]) -> ListGroupsResponse:
-    """A shard that moved away is another broker's to list; one that is loading makes the whole answer wait."""
+def _merge_listed(responses: Iterable[ListGroupsResponse]) -> ListGroupsResponse:
+    """A shard that moved away is another broker's to list; one that is loading delays the whole response."""
     groups: list[ListedGroup] = []
     for response in responses:
         if response.error_code not in (ErrorCode.none, ErrorCode.not_coordinator):
@@ -83,30 +82,30 @@ def _gather_listed(responses: Iterable[ListGroupsResponse]) -> ListGroupsRespons
     return ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=tuple(groups))
 
 
-def _gather_fetched(responses: Iterable[OffsetFetchResponse]) -> OffsetFetchResponse:
-    """Up to version 7 there is one part, and its answer in the top-level fields is the same."""
+def _merge_fetched(responses: Iterable[OffsetFetchResponse]) -> OffsetFetchResponse:
+    """Up to version 7 there is one part, whose response in the top-level fields is the same."""
     return fetch_response(tuple(group for response in responses for group in response.groups))
 
 
-def _gather_described(responses: Iterable[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+def _merge_described(responses: Iterable[DescribeGroupsResponse]) -> DescribeGroupsResponse:
     groups = tuple(group for response in responses for group in response.groups)
     return DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=groups)
 
 
-def _gather_consumer_described(responses: Iterable[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
+def _merge_consumer_described(responses: Iterable[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
     groups = tuple(group for response in responses for group in response.groups)
     return ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
 
 
-def _gather_deleted(responses: Iterable[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+def _merge_deleted(responses: Iterable[DeleteGroupsResponse]) -> DeleteGroupsResponse:
     results = tuple(result for response in responses for result in response.results)
     return DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=results)
 
 
-_GATHERERS: Final[dict[type, Callable[[Any], object]]] = {
-    ListGroupsRequest: _gather_listed,
-    OffsetFetchRequest: _gather_fetched,
-    DescribeGroupsRequest: _gather_described,
-    ConsumerGroupDescribeRequest: _gather_consumer_described,
-    DeleteGroupsRequest: _gather_deleted,
+_MERGES: Final[dict[type, Callable[[Any], object]]] = {
+    ListGroupsRequest: _merge_listed,
+    OffsetFetchRequest: _merge_fetched,
+    DescribeGroupsRequest: _merge_described,
+    ConsumerGroupDescribeRequest: _merge_consumer_described,
+    DeleteGroupsRequest: _merge_deleted,
 }
