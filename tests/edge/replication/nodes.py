@@ -84,14 +84,14 @@ def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
     role, log = follower.follower, follower.log
     assert role is not None
     assert log is not None
-    asked = role.next_fetch(log, now_ms)
+    asked = role.next_fetch(log, MonotonicMs(now_ms))
     assert asked is not None
     answer = ask(leader, FetchPartition(0, asked.offset, 1_000_000, *asked[1:]), now_ms)
     records = [chunk.take(len(chunk)) for chunk in answer.records or ()]
-    step = role.handle_response(asked, answer, log, now_ms)
+    step = role.handle_response(asked, answer, log, MonotonicMs(now_ms))
     if isinstance(step, LookUpOffsets):
         assert leader.log is not None
-        step = role.handle_offsets(leader.log.log_start_offset, leader.log.end_offset, log, now_ms)
+        step = role.handle_offsets(leader.log.log_start_offset, leader.log.end_offset, log, MonotonicMs(now_ms))
     follower.change_log(step, records, MonotonicMs(now_ms))
     return step
 

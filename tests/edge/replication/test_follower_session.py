@@ -34,9 +34,11 @@ class Leader:
             become(part, leadership(1, 4))
         self.sessions = FetchSessions(10, random.Random(1))
         first: Wanted = [("t", [self.at(0, 0), self.at(1, 0)])]
-        opening = self.sessions.begin(FetchRequest(0, 1, 1_000_000, first, session_epoch=0), by_id=False, now_ms=NOW)
+        opening = self.sessions.begin(
+            FetchRequest(0, 1, 1_000_000, first, session_epoch=0), by_id=False, now_ms=MonotonicMs(NOW)
+        )
         assert not isinstance(opening, ErrorCode)
-        self.session_id, _ = self.sessions.finish(opening, [], NOW)
+        self.session_id, _ = self.sessions.finish(opening, [], MonotonicMs(NOW))
         self.epoch = 0
         self.followers = FollowerSessions()
 
@@ -49,7 +51,7 @@ class Leader:
         self.epoch += 1
         topics: Wanted = [("t", list(named))] if named else []
         request = FetchRequest(0, 1, 1_000_000, topics, session_id=self.session_id, session_epoch=self.epoch)
-        fetching = self.sessions.begin(request, by_id=False, now_ms=now_ms)
+        fetching = self.sessions.begin(request, by_id=False, now_ms=MonotonicMs(now_ms))
         assert not isinstance(fetching, ErrorCode)
         followed = self.followers.session_of(2, "fetcher", fetching.session)
         assert followed is not None
@@ -76,7 +78,7 @@ class Leader:
         leader, log = self.parts[index].leader, self.parts[index].log
         assert leader is not None
         assert log is not None
-        return leader.progress[2].is_caught_up(log.end_offset, now_ms, LAG_MAX)
+        return leader.progress[2].is_caught_up(log.end_offset, MonotonicMs(now_ms), LAG_MAX)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from isthmus_broker.core.replica import replica
 from isthmus_broker.core.replica.follower import NextFetch, ReplicaFollower
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.log_view import LogView
+from isthmus_model.clocks import MonotonicMs
 
 
 class HastyLeader(ReplicaLeader):
@@ -28,7 +29,7 @@ class StubbornFollower(ReplicaFollower):
     """It never lets its leader find out that the two logs have parted, and so never cuts its own."""
 
     def next_fetch(self, log: LogView, now_ms: int) -> NextFetch | None:
-        fetch = super().next_fetch(log, now_ms)
+        fetch = super().next_fetch(log, MonotonicMs(now_ms))
         return None if fetch is None else fetch._replace(last_fetched_epoch=UNDEFINED_EPOCH)
 
 

@@ -3,6 +3,7 @@
 from random import Random
 
 from isthmus_broker.core.replica.fetch_session import EVICTION_MS, FetchSessions, SessionFetch
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -32,14 +33,14 @@ def answers(
 
 
 def begun(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> SessionFetch:
-    fetching = sessions.begin(asked, by_id=False, now_ms=now_ms)
+    fetching = sessions.begin(asked, by_id=False, now_ms=MonotonicMs(now_ms))
     assert isinstance(fetching, SessionFetch)
     return fetching
 
 
 def opened(sessions: FetchSessions, partitions: list[int], now_ms: int = 0) -> int:
     fetching = begun(sessions, request(0, partitions), now_ms)
-    session_id, sent = sessions.finish(fetching, answers(fetching), now_ms)
+    session_id, sent = sessions.finish(fetching, answers(fetching), MonotonicMs(now_ms))
     assert [p.partition for _, group in sent for p in group] == partitions
     return session_id
 
@@ -50,13 +51,13 @@ def test_a_session_answers_only_news_and_serves_who_waited_longest_first() -> No
     assert session_id > 0
     quiet = begun(sessions, request(1, [], session_id))
     assert [p.partition for _, p in quiet.partitions] == [0, 1, 2]
-    assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
+    assert sessions.finish(quiet, answers(quiet), MonotonicMs(0)) == (session_id, [])
     busy = begun(sessions, request(2, [], session_id))
-    _, sent = sessions.finish(busy, answers(busy, records={0: b"x"}), 0)
+    _, sent = sessions.finish(busy, answers(busy, records={0: b"x"}), MonotonicMs(0))
     assert [p.partition for _, group in sent for p in group] == [0]
     after = begun(sessions, request(3, [], session_id))
     assert [p.partition for _, p in after.partitions] == [1, 2, 0]
-    _, sent = sessions.finish(after, answers(after, watermark=5), 0)
+    _, sent = sessions.finish(after, answers(after, watermark=5), MonotonicMs(0))
     assert sorted(p.partition for _, group in sent for p in group) == [0, 1, 2]
 
 
@@ -67,18 +68,30 @@ def test_partitions_join_and_leave_a_session() -> None:
     assert [p.partition for _, p in changed.partitions] == [1, 4]
     emptied = begun(sessions, request(2, [], session_id, forgotten=[1, 4]))
     assert list(emptied.partitions) == []
-    assert sessions.finish(emptied, [], 0) == (0, [])
+    assert sessions.finish(emptied, [], MonotonicMs(0)) == (0, [])
     assert len(sessions) == 0
 
 
 def test_wrong_ids_and_epochs_are_refused() -> None:
     sessions = FetchSessions(10, Random(1))
     session_id = opened(sessions, [0])
-    assert sessions.begin(request(1, [], session_id + 1), by_id=False, now_ms=0) is ErrorCode.fetch_session_id_not_found
-    assert sessions.begin(request(2, [], session_id), by_id=False, now_ms=0) is ErrorCode.invalid_fetch_session_epoch
-    assert sessions.begin(request(1, [], session_id), by_id=True, now_ms=0) is ErrorCode.fetch_session_topic_id_error
+    assert (
+        sessions.begin(request(1, [], session_id + 1), by_id=False, now_ms=MonotonicMs(0))
+        is ErrorCode.fetch_session_id_not_found
+    )
+    assert (
+        sessions.begin(request(2, [], session_id), by_id=False, now_ms=MonotonicMs(0))
+        is ErrorCode.invalid_fetch_session_epoch
+    )
+    assert (
+        sessions.begin(request(1, [], session_id), by_id=True, now_ms=MonotonicMs(0))
+        is ErrorCode.fetch_session_topic_id_error
+    )
     begun(sessions, request(-1, [0], session_id))
-    assert sessions.begin(request(1, [], session_id), by_id=False, now_ms=0) is ErrorCode.fetch_session_id_not_found
+    assert (
+        sessions.begin(request(1, [], session_id), by_id=False, now_ms=MonotonicMs(0))
+        is ErrorCode.fetch_session_id_not_found
+    )
 
 
 def test_a_full_cache_gives_way_only_to_those_who_came_after_a_silent_one() -> None:
@@ -98,7 +111,7 @@ def test_a_topic_that_goes_away_within_a_session_is_unknown_by_name_not_by_id() 
         gone: list[tuple[Topic, FetchedPartition]] = [
             ("t", FetchedPartition(index, ErrorCode.unknown_topic_id.value)) for index in (0, 1)
         ]
-        _, sent = sessions.finish(fetching, gone, 0)
+        _, sent = sessions.finish(fetching, gone, MonotonicMs(0))
         assert [(p.partition, p.error_code) for _, group in sent for p in group] == [
             (1, ErrorCode.unknown_topic_id.value),
             (0, ErrorCode.unknown_topic_or_partition.value),
@@ -111,10 +124,10 @@ def test_a_fetch_in_another_epoch_gets_the_watermark_again() -> None:
     session_id = opened(sessions, [0])
     asked = request(1, [], session_id)._replace(topics=[("t", [FetchPartition(0, 0, 1000, current_leader_epoch=4)])])
     fetching = begun(sessions, asked)
-    _, sent = sessions.finish(fetching, answers(fetching), 0)
+    _, sent = sessions.finish(fetching, answers(fetching), MonotonicMs(0))
     assert [p.partition for _, group in sent for p in group] == [0]
     quiet = begun(sessions, request(2, [], session_id))
-    assert sessions.finish(quiet, answers(quiet), 0) == (session_id, [])
+    assert sessions.finish(quiet, answers(quiet), MonotonicMs(0)) == (session_id, [])
 
 
 def test_a_watermark_sent_with_a_divergence_does_not_count_as_received() -> None:
@@ -124,7 +137,7 @@ def test_a_watermark_sent_with_a_divergence_does_not_count_as_received() -> None
         session_id = 0 if opens else opened(sessions, [0])
         diverged = begun(sessions, request(0, [0]) if opens else request(1, [], session_id))
         (topic, answer), *_ = answers(diverged, watermark=5)
-        session_id, _ = sessions.finish(diverged, [(topic, answer._replace(diverging_epoch=(1, 5)))], 0)
+        session_id, _ = sessions.finish(diverged, [(topic, answer._replace(diverging_epoch=(1, 5)))], MonotonicMs(0))
         after = begun(sessions, request(1 if opens else 2, [], session_id))
-        _, sent = sessions.finish(after, answers(after, watermark=5), 0)
+        _, sent = sessions.finish(after, answers(after, watermark=5), MonotonicMs(0))
         assert [p.high_watermark for _, group in sent for p in group] == [5]

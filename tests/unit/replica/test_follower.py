@@ -13,12 +13,13 @@ from isthmus_broker.core.replica.follower import (
     Truncate,
     Wait,
 )
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchedPartition
 
 from tests.unit.replica.logs import ModelLog
 
-NOW, BACKOFF = 5_000, 1_000
+NOW, BACKOFF = MonotonicMs(5_000), 1_000
 
 
 def follower() -> ReplicaFollower:
@@ -142,8 +143,8 @@ def test_other_refusals_are_tried_again_after_a_while(error: ErrorCode) -> None:
         assert one.handle_response(asked, answer(error), log, NOW) == Wait()
         until = one.resume_ms()
         assert until is not None
-        assert one.next_fetch(log, until - 1) is None
-        assert one.next_fetch(log, until) == asked
+        assert one.next_fetch(log, MonotonicMs(until - 1)) is None
+        assert one.next_fetch(log, MonotonicMs(until)) == asked
         waits.append(until - NOW)
     assert waits == [20, 40, 80, 160, 320, 640, BACKOFF, BACKOFF]
     one.handle_response(asked, answer(high_watermark=0, log_start_offset=0), log, NOW)
@@ -155,7 +156,7 @@ def test_a_fenced_follower_waits_for_the_metadata() -> None:
     log = ModelLog([3])
     one = follower()
     assert one.handle_response(ask(one, log), answer(ErrorCode.fenced_leader_epoch), log, NOW) == Wait()
-    assert one.next_fetch(log, NOW + 1_000_000) is None
+    assert one.next_fetch(log, MonotonicMs(NOW + 1_000_000)) is None
     assert one.resume_ms() is None
 
 

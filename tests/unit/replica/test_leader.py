@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import pytest
 from isthmus_broker.core.replica.leader import IsrProposal, ReplicaLeader
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from tests.unit.replica.logs import ModelLog
 
-NOW = 100_000
+NOW = MonotonicMs(100_000)
 LAG = 10_000
 EPOCH = 7
 ACTIVE = {1: 11, 2: 12, 3: 13, 4: 14}
@@ -31,7 +32,7 @@ def leads(
 
 def fetch(leader: ReplicaLeader, log: ModelLog, replica: int, offset: int, at: int = NOW) -> None:
     epoch = ACTIVE[replica]
-    log.high_watermark = leader.fetched(replica, epoch, offset, log.log_start_offset, log, at)
+    log.high_watermark = leader.fetched(replica, epoch, offset, log.log_start_offset, log, MonotonicMs(at))
 
 
 def new_isr(proposal: IsrProposal | None) -> tuple[int, ...] | None:
@@ -88,7 +89,7 @@ def test_a_member_that_is_only_proposed_holds_it_back() -> None:
     assert new_isr(leader.propose(log, NOW)) == (1, 2)
     assert leader.maximal_isr == (1, 2)
     log.append(EPOCH, EPOCH)
-    assert leader.high_watermark(log, NOW + 10 * LAG) == 4
+    assert leader.high_watermark(log, MonotonicMs(NOW + 10 * LAG)) == 4
     fetch(leader, log, 2, 5, NOW + 10 * LAG)
     assert log.high_watermark == 5
 
@@ -98,10 +99,10 @@ def test_a_member_that_is_about_to_leave_holds_it_back_until_it_has_left() -> No
     leader = leads((1, 2), log=log)
     fetch(leader, log, 2, 3)
     late = NOW + LAG + 1
-    assert new_isr(leader.propose(log, late)) == (1,)
-    assert leader.high_watermark(log, late) == 3
+    assert new_isr(leader.propose(log, MonotonicMs(late))) == (1,)
+    assert leader.high_watermark(log, MonotonicMs(late)) == 3
     leader.update(settled(leader, (1,)))
-    assert leader.high_watermark(log, late) == 4
+    assert leader.high_watermark(log, MonotonicMs(late)) == 4
 
 
 def test_a_sync_replica_that_is_about_to_come_back_is_waited_for() -> None:
@@ -110,7 +111,7 @@ def test_a_sync_replica_that_is_about_to_come_back_is_waited_for() -> None:
     fetch(leader, log, 2, 4)
     log.append(EPOCH)
     assert leader.high_watermark(log, NOW) == 4
-    assert leader.high_watermark(log, NOW + LAG + 1) == 5, "it has not come in time"
+    assert leader.high_watermark(log, MonotonicMs(NOW + LAG + 1)) == 5, "it has not come in time"
 
 
 def test_a_fenced_replica_is_not_waited_for() -> None:
@@ -198,15 +199,15 @@ def test_a_member_that_does_not_fetch_leaves_after_the_lag_and_not_before() -> N
     log = ModelLog([EPOCH] * 4)
     leader = leads(log=log)
     fetch(leader, log, 2, 4)
-    assert leader.propose(log, NOW + LAG) is None
-    assert leader.propose(log, NOW + LAG + 1) == IsrProposal(((1, 11), (2, 12)), EPOCH, 5)
+    assert leader.propose(log, MonotonicMs(NOW + LAG)) is None
+    assert leader.propose(log, MonotonicMs(NOW + LAG + 1)) == IsrProposal(((1, 11), (2, 12)), EPOCH, 5)
 
 
 def test_a_member_that_has_everything_stays_however_long_it_is_silent() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1, 2), log=log)
     fetch(leader, log, 2, 4)
-    assert leader.propose(log, NOW + 100 * LAG) is None
+    assert leader.propose(log, MonotonicMs(NOW + 100 * LAG)) is None
 
 
 def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_though_it_never_sees_the_end() -> None:
@@ -215,7 +216,7 @@ def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_though_it_never_se
     for step in range(1, 10):
         fetch(leader, log, 2, log.end_offset - 10, NOW + step * LAG // 2)
         log.append(*[EPOCH] * 10)
-    assert leader.propose(log, NOW + 9 * LAG // 2) is None
+    assert leader.propose(log, MonotonicMs(NOW + 9 * LAG // 2)) is None
 
 
 def test_a_member_that_falls_behind_a_busy_log_leaves() -> None:
@@ -224,7 +225,7 @@ def test_a_member_that_falls_behind_a_busy_log_leaves() -> None:
     for step in range(1, 4):
         fetch(leader, log, 2, step, NOW + step * LAG // 2)
         log.append(*[EPOCH] * 10)
-    assert new_isr(leader.propose(log, NOW + 3 * LAG // 2)) == (1,)
+    assert new_isr(leader.propose(log, MonotonicMs(NOW + 3 * LAG // 2))) == (1,)
 
 
 def test_a_replica_joins_when_it_has_what_is_committed_and_the_start_of_the_epoch() -> None:
@@ -261,7 +262,7 @@ def test_a_replica_that_fetches_no_more_does_not_join() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
-    assert leader.propose(log, NOW + LAG + 1) is None
+    assert leader.propose(log, MonotonicMs(NOW + LAG + 1)) is None
 
 
 def test_there_is_one_proposal_at_a_time() -> None:
@@ -344,12 +345,12 @@ def test_a_leader_that_goes_on_leading_in_another_epoch_keeps_what_it_knows() ->
     first = leads(log=log)
     fetch(first, log, 2, 3)
     after = first.leadership._replace(leader_epoch=EPOCH + 1, replicas=(1, 2, 4), isr=(1, 2), partition_epoch=6)
-    second = ReplicaLeader(1, after, IsrRules(LAG), ACTIVE.get, log.end_offset, NOW + LAG, first)
+    second = ReplicaLeader(1, after, IsrRules(LAG), ACTIVE.get, log.end_offset, MonotonicMs(NOW + LAG), first)
     assert second.leads_since == first.leads_since == EPOCH
     assert sorted(second.progress) == [2, 4]
-    assert second.high_watermark(log, NOW + LAG) == 3
-    assert second.propose(log, NOW + 2 * LAG) is None, "members of the ISR get the whole time again"
-    assert new_isr(second.propose(log, NOW + 2 * LAG + 1)) == (1,)
+    assert second.high_watermark(log, MonotonicMs(NOW + LAG)) == 3
+    assert second.propose(log, MonotonicMs(NOW + 2 * LAG)) is None, "members of the ISR get the whole time again"
+    assert new_isr(second.propose(log, MonotonicMs(NOW + 2 * LAG + 1))) == (1,)
 
 
 def test_a_leader_that_comes_back_after_another_knows_nothing_of_its_followers() -> None:
@@ -385,9 +386,9 @@ def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
     leader.update(settled(leader, (1, 3, 2)))
     fetch(leader, log, 2, 16, NOW + 1)
     log.append(EPOCH)
-    assert leader.propose(log, NOW + LAG) is None
+    assert leader.propose(log, MonotonicMs(NOW + LAG)) is None
     fetch(leader, log, 3, 18, NOW + LAG + 1)
-    assert new_isr(leader.propose(log, NOW + LAG + 1)) == (1, 3)
+    assert new_isr(leader.propose(log, MonotonicMs(NOW + LAG + 1))) == (1, 3)
 
 
 @pytest.mark.parametrize(("missed", "known"), [(0, 9), (1, -1)])

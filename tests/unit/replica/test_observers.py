@@ -6,6 +6,7 @@ import pytest
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
+from isthmus_model.clocks import MonotonicMs
 from isthmus_model.constraints import Promotion
 
 from tests.unit.replica.logs import ModelLog
@@ -128,8 +129,8 @@ def test_observers_outside_the_isr_do_not_hold_the_high_watermark_back() -> None
     log = ModelLog([1] * 10)
     active = {1: 11, 2: 12, 3: 13, 4: 14}
     leadership = Leadership(1, 1, ALL, SYNC, observers=OBSERVERS)
-    leader = ReplicaLeader(1, leadership, IsrRules(10_000), active.get, 0, 0)
-    leader.fetched(3, 13, 10, 0, log, 0)
+    leader = ReplicaLeader(1, leadership, IsrRules(10_000), active.get, 0, MonotonicMs(0))
+    leader.fetched(3, 13, 10, 0, log, MonotonicMs(0))
     log.append(1)
-    assert leader.fetched(2, 12, 11, 0, log, 0) == 11
-    assert leader.propose(log, 0) is None
+    assert leader.fetched(2, 12, 11, 0, log, MonotonicMs(0)) == 11
+    assert leader.propose(log, MonotonicMs(0)) is None

@@ -2,6 +2,7 @@
 
 import pytest
 from isthmus_broker.core.replica.replication_quota import ReplicationQuota, is_throttled
+from isthmus_model.clocks import MonotonicMs
 
 
 def quota(rate: int) -> ReplicationQuota:
@@ -12,32 +13,32 @@ def quota(rate: int) -> ReplicationQuota:
 
 def test_without_a_limit_nothing_is_too_much() -> None:
     made = ReplicationQuota(windows=11, window_ms=1_000)
-    made.record(2**40, 0)
-    assert not made.is_exceeded(0)
+    made.record(2**40, MonotonicMs(0))
+    assert not made.is_exceeded(MonotonicMs(0))
 
 
 def test_a_quota_is_exceeded_until_the_mean_is_below_the_rate() -> None:
     made = quota(1_000)
-    made.record(1_000, 0)
-    assert not made.is_exceeded(0)
-    made.record(3_000, 100)
-    assert made.is_exceeded(100)
-    assert made.is_exceeded(3_999)
-    assert not made.is_exceeded(4_000)
+    made.record(1_000, MonotonicMs(0))
+    assert not made.is_exceeded(MonotonicMs(0))
+    made.record(3_000, MonotonicMs(100))
+    assert made.is_exceeded(MonotonicMs(100))
+    assert made.is_exceeded(MonotonicMs(3_999))
+    assert not made.is_exceeded(MonotonicMs(4_000))
 
 
 def test_what_is_older_than_the_windows_is_forgotten() -> None:
     made = quota(10)
-    made.record(1_000_000, 0)
-    assert made.is_exceeded(10_999)
-    assert not made.is_exceeded(11_000)
+    made.record(1_000_000, MonotonicMs(0))
+    assert made.is_exceeded(MonotonicMs(10_999))
+    assert not made.is_exceeded(MonotonicMs(11_000))
 
 
 def test_a_new_limit_holds_at_once() -> None:
     made = quota(10)
-    made.record(1_000, 0)
+    made.record(1_000, MonotonicMs(0))
     made.limit(10_000)
-    assert not made.is_exceeded(0)
+    assert not made.is_exceeded(MonotonicMs(0))
 
 
 @pytest.mark.parametrize(

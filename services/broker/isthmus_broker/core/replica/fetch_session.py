@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -93,7 +94,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> SessionFetch | ErrorCode:
+    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: MonotonicMs) -> SessionFetch | ErrorCode:
         """What to read for this request, or why the session cannot continue."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
@@ -130,13 +131,13 @@ class FetchSessions:
             for index in indexes:
                 session.partitions.pop((topic, index), None)
 
-    def _touch(self, session: Session, now_ms: int) -> None:
+    def _touch(self, session: Session, now_ms: MonotonicMs) -> None:
         session.used_ms = now_ms
         del self._sessions[session.session_id]
         self._sessions[session.session_id] = session
 
     def finish(
-        self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: int
+        self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: MonotonicMs
     ) -> tuple[int, Responses]:
         """The session id of the response and the partitions in it."""
         session = fetch.session
@@ -159,7 +160,9 @@ class FetchSessions:
                 session.partitions[key] = partition
         return session.session_id, _by_topic(sorted(changed, key=_rank))
 
-    def _open(self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: int) -> int:
+    def _open(
+        self, fetch: SessionFetch, responses: Sequence[tuple[Topic, FetchedPartition]], now_ms: MonotonicMs
+    ) -> int:
         if not fetch.partitions or not self._make_room(now_ms):
             return NO_SESSION
         session_id = self._new_id()
@@ -174,7 +177,7 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session_id
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _make_room(self, now_ms: MonotonicMs) -> bool:
         if len(self._sessions) < self._slots:
             return True
         oldest = next(iter(self._sessions.values()), None)

@@ -15,6 +15,7 @@ How to drive it:
 
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchedPartition
 
@@ -92,7 +93,7 @@ class ReplicaFollower:
             return Truncate(log.high_watermark)
         return Wait()
 
-    def next_fetch(self, log: LogView, now_ms: int) -> NextFetch | None:
+    def next_fetch(self, log: LogView, now_ms: MonotonicMs) -> NextFetch | None:
         """What to fetch from the leader, or None while it waits."""
         if self.is_fenced or now_ms < self._resume_ms:
             return None
@@ -102,12 +103,12 @@ class ReplicaFollower:
         """When the back-off ends; None while only a new leader epoch can end the wait."""
         return None if self.is_fenced else self._resume_ms
 
-    def back_off(self, now_ms: int) -> None:
+    def back_off(self, now_ms: MonotonicMs) -> None:
         """Retry after a while, which doubles each time until a response succeeds."""
         self._resume_ms = now_ms + self._backoff_ms
         self._backoff_ms = min(2 * self._backoff_ms, self._backoff_max_ms)
 
-    def handle_response(self, fetch: NextFetch, response: FetchedPartition, log: LogView, now_ms: int) -> Step:
+    def handle_response(self, fetch: NextFetch, response: FetchedPartition, log: LogView, now_ms: MonotonicMs) -> Step:
         """What to do with the response to `fetch`."""
         if fetch.offset != log.end_offset:
             return Wait()  # the log has changed since the fetch was sent
@@ -128,7 +129,7 @@ class ReplicaFollower:
             self.back_off(now_ms)
         return Wait()
 
-    def handle_offsets(self, leader_start: int, leader_end: int, log: LogView, now_ms: int) -> Step:
+    def handle_offsets(self, leader_start: int, leader_end: int, log: LogView, now_ms: MonotonicMs) -> Step:
         """Where to continue when the fetch offset is not in the leader's log."""
         if leader_end < log.end_offset:
             return Truncate(leader_end)  # a leader of an unclean election has less than this log

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.replica.isr import ReplicaView, target_isr
@@ -64,7 +65,7 @@ class ReplicaLeader:
         rules: IsrRules,
         active: ActiveEpoch,
         epoch_start: int,
-        now_ms: int,
+        now_ms: MonotonicMs,
         before: ReplicaLeader | None = None,
     ) -> None:
         assert leadership.leader == node_id, "only the leader keeps this state"
@@ -138,7 +139,7 @@ class ReplicaLeader:
         return None
 
     def fetched(
-        self, replica_id: int, broker_epoch: int, offset: int, log_start: int, log: LogView, now_ms: int
+        self, replica_id: int, broker_epoch: int, offset: int, log_start: int, log: LogView, now_ms: MonotonicMs
     ) -> int:
         """A replica fetched from `offset`, which is in the log and does not diverge; returns the high watermark now."""
         progress = self.progress[replica_id]
@@ -175,7 +176,7 @@ class ReplicaLeader:
             and (replica_id in leadership.isr or replica_id in leadership.observers)
         )
 
-    def high_watermark(self, log: LogView, now_ms: int) -> int:
+    def high_watermark(self, log: LogView, now_ms: MonotonicMs) -> int:
         """The current high watermark; it never moves back."""
         if not self.progress:
             return log.end_offset
@@ -187,7 +188,7 @@ class ReplicaLeader:
                 least = progress.log_end
         return max(least, log.high_watermark)
 
-    def _is_joining(self, replica: int, progress: Progress, log: LogView, now_ms: int) -> bool:
+    def _is_joining(self, replica: int, progress: Progress, log: LogView, now_ms: MonotonicMs) -> bool:
         """A sync replica about to rejoin holds the high watermark back, else it would never reach one that a lone leader moves on."""
         return (
             replica not in self.leadership.observers
@@ -202,7 +203,7 @@ class ReplicaLeader:
 
     # -- the ISR -------------------------------------------------------------------------------------------------------------
 
-    def propose(self, log: LogView, now_ms: int) -> IsrProposal | None:
+    def propose(self, log: LogView, now_ms: MonotonicMs) -> IsrProposal | None:
         """The ISR to propose, if it should change and no proposal is in flight; it counts as sent."""
         if self.in_flight is not None:
             return None
@@ -221,7 +222,7 @@ class ReplicaLeader:
         self.in_flight = IsrProposal(members, leadership.leader_epoch, leadership.partition_epoch)
         return self.in_flight
 
-    def _views(self, log: LogView, now_ms: int) -> Iterator[ReplicaView]:
+    def _views(self, log: LogView, now_ms: MonotonicMs) -> Iterator[ReplicaView]:
         lag_max = self.rules.lag_max_ms
         reach = max(log.high_watermark, self.epoch_start)
         for replica, progress in self.progress.items():

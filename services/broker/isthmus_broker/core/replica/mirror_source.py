@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.extensions.mirrors import MirrorState
 
 from isthmus_broker.core.links.stop import Stop
@@ -47,7 +48,7 @@ class SourceProgress:
     reported_ms: int | None = None
     caught_up_ms: int | None = None
 
-    def record_report(self, high_watermark: int, log_end: int, now_ms: int) -> None:
+    def record_report(self, high_watermark: int, log_end: int, now_ms: MonotonicMs) -> None:
         """Record the source's high watermark that a worker reports, with the end of the copy."""
         self.high_watermark = max(self.high_watermark, high_watermark)
         self.reported_ms = now_ms
@@ -55,6 +56,6 @@ class SourceProgress:
             self.caught_up_ms = now_ms
 
 
-def age_ms(then_ms: int | None, now_ms: int) -> int:
+def age_ms(then_ms: int | None, now_ms: MonotonicMs) -> int:
     """Milliseconds since then; -1 for never."""
     return UNKNOWN if then_ms is None else max(now_ms - then_ms, 0)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from isthmus_model.clocks import MonotonicMs
+
 from isthmus_broker.core.replica.leadership import NO_BROKER_EPOCH
 
 UNKNOWN_OFFSET: Final = -1
@@ -55,7 +57,7 @@ class Progress:
             if self.log_end >= self.leader_end:
                 self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
 
-    def fetched(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
+    def fetched(self, offset: int, log_start: int, leader_end: int, now_ms: MonotonicMs) -> None:
         """The replica has everything below `offset`.
 
         A replica that reads what the log held at its last fetch was caught up at that time, though it never sees the end of a
@@ -72,6 +74,6 @@ class Progress:
         self.leader_end = leader_end
         self.high_watermark = self.sent_high_watermark
 
-    def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+    def is_caught_up(self, leader_end: int, now_ms: MonotonicMs, lag_max_ms: int) -> bool:
         """Whether it has everything, or had within replica.lag.time.max.ms."""
         return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from isthmus_model.clocks import MonotonicMs
+
 ALL_REPLICAS: Final = "*"
 UNLIMITED: Final = 2**63 - 1
 
@@ -22,7 +24,7 @@ class ReplicationQuota:
         """Apply this rate from now on."""
         self._rate = bytes_per_second
 
-    def record(self, size: int, now_ms: int) -> None:
+    def record(self, size: int, now_ms: MonotonicMs) -> None:
         """Count bytes of throttled replicas."""
         if self._windows and now_ms - self._windows[-1][0] < self._window_ms:
             start, before = self._windows[-1]
@@ -32,7 +34,7 @@ class ReplicationQuota:
         self._sum += size
         self._forget(now_ms)
 
-    def is_exceeded(self, now_ms: int) -> bool:
+    def is_exceeded(self, now_ms: MonotonicMs) -> bool:
         """Whether the mean over the windows is above the rate; the first second counts as a whole one."""
         if self._rate >= UNLIMITED or not self._windows:
             return False
@@ -42,7 +44,7 @@ class ReplicationQuota:
         elapsed = max(now_ms - self._windows[0][0], self._window_ms)
         return self._sum * 1000 > self._rate * elapsed
 
-    def _forget(self, now_ms: int) -> None:
+    def _forget(self, now_ms: MonotonicMs) -> None:
         while self._windows and now_ms - self._windows[0][0] >= self._span_ms:
             self._sum -= self._windows.popleft()[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.extensions.replicas import DescribedReplica
 
 from isthmus_broker.core.replica.leader import ReplicaLeader
@@ -13,7 +14,7 @@ from isthmus_broker.core.replica.progress import LONG_AGO
 UNKNOWN = -1
 
 
-def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: int) -> Iterator[DescribedReplica]:
+def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: MonotonicMs) -> Iterator[DescribedReplica]:
     """In the order of the assignment; the leader itself is always caught up."""
     leadership = leader.leadership
     for replica in leadership.replicas:
@@ -33,5 +34,5 @@ def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: int) -> Iterat
         )
 
 
-def _since(then_ms: int, now_ms: int) -> int:
+def _since(then_ms: int, now_ms: MonotonicMs) -> int:
     return UNKNOWN if then_ms == LONG_AGO else max(0, now_ms - then_ms)
