@@ -1,8 +1,5 @@
 """`isthmus linker`: a worker that copies the mirror topics of a cluster's links."""
 
-import asyncio
-import signal
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +12,6 @@ if TYPE_CHECKING:
     from isthmus_model.addresses import Address
     from isthmus_model.endpoints import Endpoint
 
-_FAILED = 1
 
 DestinationOption = Annotated[
     str,
@@ -51,13 +47,6 @@ def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = 
 async def _run(destination: "Sequence[Endpoint]", http: "Address | None") -> int:
     from isthmus_linker.edge.main import run_linker
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        await run_linker(destination, http, stopping)
-    except OSError as error:
-        print(f"isthmus linker: {error}", file=sys.stderr)
-        return _FAILED
-    return 0
+    from isthmus_cli.service_run import run_until_signal
+
+    return await run_until_signal("linker", lambda stopping: run_linker(destination, http, stopping))

@@ -1,8 +1,5 @@
 """`isthmus mirror`: copies topics between clusters, as MirrorMaker's file says."""
 
-import asyncio
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +11,6 @@ if TYPE_CHECKING:
     from isthmus_mirror.core.settings import MirrorSettings
     from isthmus_model.addresses import Address
 
-_FAILED = 1
 
 FileOption = Annotated[Path, typer.Option("-c", "--config", metavar="FILE", help="MirrorMaker's mm2.properties.")]
 ClustersOption = Annotated[
@@ -53,13 +49,6 @@ def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption
 async def _run(settings: "MirrorSettings", clusters: set[str], http: "Address | None") -> int:
     from isthmus_mirror.edge.main import run_mirror
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        await run_mirror(settings, clusters, http, stopping)
-    except OSError as error:
-        print(f"isthmus mirror: {error}", file=sys.stderr)
-        return _FAILED
-    return 0
+    from isthmus_cli.service_run import run_until_signal
+
+    return await run_until_signal("mirror", lambda stopping: run_mirror(settings, clusters, http, stopping))

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from isthmus_copying.core.lag_tracker import LagTracker
 from isthmus_model.clocks import MonotonicMs
-from isthmus_model.freshness import REPORT_INTERVAL_MS, is_stale
+from isthmus_model.freshness import REPORT_INTERVAL_MS
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
 
@@ -131,12 +132,9 @@ class PartitionCopy:
     high_watermark: int = UNKNOWN
     """The source's, as last heard."""
     source_epoch: int = UNKNOWN
-    heard_ms: int = UNKNOWN
-    """When the source was last heard of."""
+    lag: LagTracker = field(default_factory=LagTracker)
     needs_epoch_above: int = UNKNOWN
     """The destination refused batches until its leader epoch is above this one."""
-    caught_up_ms: int = UNKNOWN
-    """The last moment of the source of which the copy has everything."""
     counters: Counters = field(default_factory=Counters)
     _begin: int = UNKNOWN  # where an empty log begins; UNKNOWN as soon as it is not empty
     _position: int = UNKNOWN
@@ -149,7 +147,6 @@ class PartitionCopy:
     _told_ms: int = UNKNOWN
     _told_of_ms: int = UNKNOWN  # when that was heard which was told
     _told_watermark: int = UNKNOWN
-    _mark: tuple[int, int] | None = None  # a high watermark that the copy has not reached, and when it was heard
     _failures: int = 0
     _retry_ms: int = 0
 
@@ -187,7 +184,7 @@ class PartitionCopy:
         chunk = self._chunks[0] if self._chunks else None
         if chunk is None and not self._owes_telling(now_ms):
             return None
-        self._told_ms, self._told_of_ms, self._told_watermark = now_ms, self.heard_ms, self.high_watermark
+        self._told_ms, self._told_of_ms, self._told_watermark = now_ms, self.lag.heard_ms, self.high_watermark
         start = self._begin if self._begin > 0 else UNKNOWN
         # What retention took is nothing that the destination still waits for.
         owed_to = self.end if self.has_all else self.high_watermark
@@ -195,7 +192,7 @@ class PartitionCopy:
         return self._appending
 
     def _owes_telling(self, now_ms: MonotonicMs) -> bool:
-        if self.heard_ms == self._told_of_ms:
+        if self.lag.heard_ms == self._told_of_ms:
             return False  # nothing new was heard: the destination shall not believe otherwise
         return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + REPORT_INTERVAL_MS
 
@@ -359,17 +356,12 @@ class PartitionCopy:
         self.no_news(now_ms)
 
     def no_news(self, now_ms: MonotonicMs) -> None:
-        """The source has told that it is as it was."""
-        self.heard_ms = now_ms
-        if self.high_watermark > self.reached and self._mark is None:
-            self._mark = (self.high_watermark, now_ms)
+        """The source reports that nothing has changed."""
+        self.lag.record_source_end(self.high_watermark, self.reached, now_ms)
         self._caught_up()
 
     def _caught_up(self) -> None:
-        if self._mark is not None and self.reached >= self._mark[0]:
-            self.caught_up_ms, self._mark = max(self.caught_up_ms, self._mark[1]), None
-        if self.has_all:
-            self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)
+        self.lag.record_progress(self.reached, has_all=self.has_all)
 
     def fetch_refused(self, asked: FetchAt, code: ErrorCode, leader_epoch: int, now_ms: MonotonicMs) -> None:
         """The source, in the epoch that the fetch named, did not answer with records."""
@@ -414,6 +406,4 @@ class PartitionCopy:
 
     def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
-        if self.has_all and not is_stale(now_ms - self.heard_ms):
-            return 0
-        return UNKNOWN if self.caught_up_ms == UNKNOWN else now_ms - self.caught_up_ms
+        return self.lag.lag_ms(now_ms, has_all=self.has_all)

@@ -19,7 +19,8 @@ from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
-from isthmus_client.metadata import Broker, TopicPartition
+from isthmus_client.metadata import TopicPartition
+from isthmus_copying.edge.leaders import Leaders, leaders_of
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 
@@ -81,8 +82,8 @@ class LinkCopier:
         self._budget = budget
         self._reachability = reachability
         self._settings: LinkSettings | None = None
-        self._leads_source: dict[TopicPartition, int] = {}
-        self._leads_destination: dict[TopicPartition, int] = {}
+        self._leads_source: Leaders = {}
+        self._leads_destination: Leaders = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
         self._failing: set[int] = set()  # of the destination's brokers; the first failure is worth a warning
@@ -139,27 +140,15 @@ class LinkCopier:
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
             self._destination.suspect(RequestTimedOut("an append is not answered"))
         self._leads_source, self._leads_destination = await asyncio.gather(
-            self._leaders(self._source, sources, self._leads_source, "source"),
-            self._leaders(self._destination, list(self.targets), self._leads_destination, "destination"),
+            leaders_of(self._source, sources, self._leads_source, f"link {self._name}, source"),
+            leaders_of(
+                self._destination, list(self.targets), self._leads_destination, f"link {self._name}, destination"
+            ),
         )
         for partition, leader in led_before.items():
             target = self.targets.get(partition)
             if target is not None and self._leads_destination.get(partition) != leader:
                 target.copy.leader_moved(monotonic_ms())
-
-    async def _leaders(
-        self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int], side: str
-    ) -> dict[TopicPartition, int]:
-        """Those known already, when nobody tells now: most of them lead still, though one that was asked may hang."""
-        try:
-            found = await client.leaders(partitions)
-        except ClientError as error:
-            logger.debug("link %s: leaders of the %s are not known: %s", self._name, side, error)
-            return known
-        for refused in found.values():
-            if isinstance(refused, Refused):
-                client.suspect(refused)
-        return {partition: leader.node_id for partition, leader in found.items() if isinstance(leader, Broker)}
 
     def _start_loops(self, group: asyncio.TaskGroup) -> None:
         for broker in sorted(set(self._leads_source.values()) - self._fetching):

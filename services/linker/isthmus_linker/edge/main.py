@@ -1,4 +1,4 @@
-"""What runs a worker: a process of its own, with metrics and health, or a node."""
+"""Run a worker: as a process of its own with metrics and health, or inside a node."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,7 @@ from typing import Final
 
 from isthmus_model.addresses import Address
 from isthmus_model.endpoints import Endpoint
-from isthmus_service.http import observed
-from prometheus_client import CollectorRegistry
+from isthmus_service.serving import serve
 
 from isthmus_linker.edge.observe import LinkCollector
 from isthmus_linker.edge.worker import Worker
@@ -20,27 +19,13 @@ _RESTART_SECONDS: Final = 5.0
 
 
 async def run_linker(destination: Sequence[Endpoint], http: Address | None, stopping: asyncio.Event) -> None:
-    """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
+    """Run a worker as a process of its own until `stopping` is set. Raises OSError when the HTTP address is taken."""
     worker = Worker(destination)
-    registry = CollectorRegistry()
-    registry.register(LinkCollector(lambda: worker.runners))
-    async with contextlib.AsyncExitStack() as stack:
-        told = "ready"
-        if http is not None:
-            port = await stack.enter_async_context(observed(http, registry, worker.not_ready))
-            told = f"ready http://{http[0]}:{port}"
-        work = asyncio.get_running_loop().create_task(worker.run())
-        print(told, flush=True)
-        stop = asyncio.get_running_loop().create_task(stopping.wait())
-        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
+    await serve(worker.run(), LinkCollector(lambda: worker.runners), http, worker.not_ready, stopping)
 
 
 class LinkerRole:
-    """A worker inside a node. A fault of it is told and survived: the node has clients of its own to serve."""
+    """A worker inside a node. Its faults are logged, and it restarts: the node has its own clients to serve."""
 
     def __init__(self, destination: Endpoint) -> None:
         self._destination = destination
@@ -54,11 +39,11 @@ class LinkerRole:
             try:
                 await self._worker.run()
             except Exception:
-                logger.exception("the linker of this node stopped by a fault and begins anew")
+                logger.exception("the linker of this node failed and restarts")
             await asyncio.sleep(_RESTART_SECONDS)
 
     async def stop(self) -> None:
-        """Let others have its share."""
+        """Give its share to the other workers."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from isthmus_copying.core.lag_tracker import LagTracker
 from isthmus_model.clocks import MonotonicMs
-from isthmus_model.freshness import is_stale
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
@@ -107,9 +107,7 @@ class PartitionCopy:
     failure: str = ""
     map: OffsetMap = field(default_factory=OffsetMap)
     source_end: int = UNKNOWN
-    heard_ms: int = UNKNOWN
-    caught_up_ms: int = UNKNOWN
-    """The last moment of the source of which the copy has everything."""
+    lag: LagTracker = field(default_factory=LagTracker)
     counters: Counters = field(default_factory=Counters)
     last: tuple[int, int, int] | None = None
     """Offsets of the last record that was copied, at the source and in the copy, and its batch's greatest timestamp."""
@@ -120,7 +118,6 @@ class PartitionCopy:
     _checking: Stretch | None = None
     _waits_ms: int = 0  # since when it waits for an answer of the target, if it does
     _end_crc: int = _NO_BATCH  # of the copy's last batch
-    _mark: tuple[int, int] | None = None  # an end of the source that the copy has not reached, and when it was heard
     _failures: int = 0
     _retry_ms: int = 0
 
@@ -372,17 +369,12 @@ class PartitionCopy:
         )  # fmt: skip
 
     def no_news(self, now_ms: MonotonicMs) -> None:
-        """The source has told that it is as it was."""
-        self.heard_ms = now_ms
-        if self.source_end > self.reached and self._mark is None:
-            self._mark = (self.source_end, now_ms)
+        """The source reports that nothing has changed."""
+        self.lag.record_source_end(self.source_end, self.reached, now_ms)
         self._caught_up()
 
     def _caught_up(self) -> None:
-        if self._mark is not None and self.reached >= self._mark[0]:
-            self.caught_up_ms, self._mark = max(self.caught_up_ms, self._mark[1]), None
-        if self.has_all:
-            self.caught_up_ms = max(self.caught_up_ms, self.heard_ms)
+        self.lag.record_progress(self.reached, has_all=self.has_all)
 
     def fetch_refused(self, asked: int, code: ErrorCode, now_ms: MonotonicMs) -> None:
         """The source did not answer with records."""
@@ -420,6 +412,4 @@ class PartitionCopy:
 
     def lag_ms(self, now_ms: MonotonicMs) -> int:
         """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
-        if self.has_all and not is_stale(now_ms - self.heard_ms):
-            return 0
-        return UNKNOWN if self.caught_up_ms == UNKNOWN else now_ms - self.caught_up_ms
+        return self.lag.lag_ms(now_ms, has_all=self.has_all)

@@ -15,7 +15,8 @@ from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
-from isthmus_client.metadata import Broker, TopicPartition
+from isthmus_client.metadata import TopicPartition
+from isthmus_copying.edge.leaders import Leaders, leaders_of
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 from isthmus_wire.errors import ErrorCode
@@ -62,8 +63,8 @@ class FlowCopier:
         self._target = target
         self._log = log
         self._read_committed = read_committed
-        self._leads_source: dict[TopicPartition, int] = {}
-        self._leads_target: dict[TopicPartition, int] = {}
+        self._leads_source: Leaders = {}
+        self._leads_target: Leaders = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
         self._failing: set[int] = set()  # of the target's brokers; the first failure is worth a warning
@@ -128,26 +129,12 @@ class FlowCopier:
             self._target.suspect(RequestTimedOut("an append is not answered"))
         copies = {target.wanted.target: target.copy for target in self.targets.values()}
         self._leads_source, self._leads_target = await asyncio.gather(
-            self._leaders(self._source, list(self.targets), self._leads_source),
-            self._leaders(self._target, list(copies), self._leads_target),
+            leaders_of(self._source, list(self.targets), self._leads_source, self._name),
+            leaders_of(self._target, list(copies), self._leads_target, self._name),
         )
         for partition, leader in self._leads_target.items():
             if leader != led_before.get(partition, leader) and partition in copies:
                 copies[partition].leader_moved(monotonic_ms())
-
-    async def _leaders(
-        self, client: Client, partitions: list[TopicPartition], known: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """Those known already, when nobody tells now: most of them lead still, though one that was asked may hang."""
-        try:
-            found = await client.leaders(partitions)
-        except ClientError as error:
-            logger.debug("%s: leaders are not known: %s", self._name, error)
-            return known
-        for refused in found.values():
-            if isinstance(refused, Refused):
-                client.suspect(refused)
-        return {partition: leader.node_id for partition, leader in found.items() if isinstance(leader, Broker)}
 
     def _start_loops(self, group: asyncio.TaskGroup) -> None:
         for broker in sorted(set(self._leads_source.values()) - self._fetching):

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError
-from isthmus_client.metadata import TopicPartition
+from isthmus_copying.edge.leaders import Leaders
 
 from isthmus_mirror.core.limits import LOOK_SECONDS
 from isthmus_mirror.core.partition import Placed, SourceRange, Stage, Tail
@@ -20,7 +20,6 @@ from isthmus_mirror.edge.targets import Target, is_same_source
 logger = logging.getLogger(__name__)
 
 _LOOKS_AT_ONCE: Final = 16
-Leaders = Mapping[TopicPartition, int]
 
 
 class Questions:

@@ -1,14 +1,12 @@
-"""What runs a mirror: a process of its own, with metrics and health."""
+"""Run a mirror as a process of its own, with metrics and health."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Collection
 from typing import Final
 
 from isthmus_model.addresses import Address
-from isthmus_service.http import observed
-from prometheus_client import CollectorRegistry
+from isthmus_service.serving import serve
 
 from isthmus_mirror.core.settings import FlowSettings, MirrorSettings
 from isthmus_mirror.edge.flow import FlowRunner
@@ -20,7 +18,7 @@ _RESTART_SECONDS: Final = 5.0
 
 
 class Mirror:
-    """All flows of a file whose target is one of `clusters`; all without them. A fault of one is told, and the flow begins anew."""
+    """All flows of a file whose target is one of `clusters`; all without them. A flow that fails is logged and restarts."""
 
     def __init__(self, settings: MirrorSettings, clusters: Collection[str]) -> None:
         self.runners: dict[str, FlowRunner] = {}
@@ -44,29 +42,16 @@ class Mirror:
             try:
                 await runner.run()
             except Exception:
-                logger.exception("%s stopped by a fault and begins anew", flow.name)
+                logger.exception("%s failed and restarts", flow.name)
             await asyncio.sleep(_RESTART_SECONDS)
 
 
 async def run_mirror(
     settings: MirrorSettings, clusters: Collection[str], http: Address | None, stopping: asyncio.Event
 ) -> None:
-    """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
+    """Run the flows until `stopping` is set. Raises OSError when the HTTP address is taken."""
     for warning in settings.warnings:
         logger.warning("%s", warning)
     mirror = Mirror(settings, clusters)
-    registry = CollectorRegistry()
-    registry.register(MirrorCollector(lambda: list(mirror.runners.values())))
-    async with contextlib.AsyncExitStack() as stack:
-        told = "ready"
-        if http is not None:
-            port = await stack.enter_async_context(observed(http, registry, mirror.not_ready))
-            told = f"ready http://{http[0]}:{port}"
-        work = asyncio.get_running_loop().create_task(mirror.run())
-        print(told, flush=True)
-        stop = asyncio.get_running_loop().create_task(stopping.wait())
-        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
+    collector = MirrorCollector(lambda: list(mirror.runners.values()))
+    await serve(mirror.run(), collector, http, mirror.not_ready, stopping)

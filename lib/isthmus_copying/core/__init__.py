@@ -1,0 +1,1 @@
+"""Decisions about one copied partition, without I/O."""

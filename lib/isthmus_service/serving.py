@@ -1,0 +1,38 @@
+"""Serve a service's work until it is told to stop."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from isthmus_model.addresses import Address
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from isthmus_service.http import observed
+
+
+async def serve(
+    work: Coroutine[Any, Any, None],
+    collector: Collector,
+    http: Address | None,
+    not_ready: Callable[[], str],
+    stopping: asyncio.Event,
+) -> None:
+    """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(work.close)  # nothing runs it when the address is taken
+        ready = "ready"
+        if http is not None:
+            port = await stack.enter_async_context(observed(http, registry, not_ready))
+            ready = f"ready http://{http.host}:{port}"
+        loop = asyncio.get_running_loop()
+        running, stop = loop.create_task(work), loop.create_task(stopping.wait())
+        print(ready, flush=True)
+        await asyncio.wait((running, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
