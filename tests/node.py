@@ -17,6 +17,7 @@ from isthmus_broker.core.config.node_config import resolve_node
 from isthmus_broker.core.raft.types import VoterSet
 from isthmus_broker.edge.assembly.format import directories_of, format_directories, write_first_voters
 from isthmus_broker.edge.controller.metadata_quorum import local_voter
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import read_meta
 
 ISTHMUS = Path(sys.executable).with_name("isthmus")
@@ -224,13 +225,13 @@ class Cluster:
         configs = {number: resolve_node(BrokerLayers(node.settings)) for number, node in self.nodes.items()}
         directories: dict[int, UUID] = {}
         for number, config in configs.items():
-            format_directories(directories_of(config), number, self.cluster_id)
-            directories[number] = read_meta(Path(config.metadata_log_dir)).directory_id
+            format_directories(SYSTEM, directories_of(config), number, self.cluster_id)
+            directories[number] = read_meta(SYSTEM, Path(config.metadata_log_dir)).directory_id
         if self.dynamic:
             chosen = self.controllers if voters is None else voters
             first = VoterSet(tuple(local_voter(configs[number], directories[number]) for number in chosen))
             for number in chosen:
-                write_first_voters(configs[number], first)
+                write_first_voters(SYSTEM, configs[number], first)
 
     def start(self, *numbers: int) -> None:
         """Start these nodes, by default all, and wait until they serve."""

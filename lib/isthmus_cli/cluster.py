@@ -148,6 +148,7 @@ def add_voter_command(
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.assembly.format import metadata_directory
+    from isthmus_broker.edge.storage.filesystem import SYSTEM
     from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
     from isthmus_client.admin.quorum import Endpoint, add_voter
 
@@ -156,7 +157,7 @@ def add_voter_command(
 
     try:
         resolved = resolve_node(node_layers(config, settings or []))
-        meta = read_meta(metadata_directory(resolved))
+        meta = read_meta(SYSTEM, metadata_directory(resolved))
     except (ConfigRefused, Inconsistent, NotFormatted) as problem:
         fail(str(problem))
     endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in resolved.listeners.advertised_to_controllers)

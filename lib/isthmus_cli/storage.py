@@ -42,26 +42,27 @@ def format_storage(
         random_uuid,
         write_first_voters,
     )
-    from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
+    from isthmus_broker.edge.storage.filesystem import SYSTEM
+    from isthmus_broker.edge.storage.log_dir import Inconsistent, read_meta
 
     from isthmus_cli.first_voters import first_voters
 
     resolved = _resolved(config, settings)
     directories, metadata = directories_of(resolved), metadata_directory(resolved)
     try:
-        formatted_before = [path for path in directories if _is_formatted(path, read_meta, NotFormatted)]
+        formatted_before = [path for path in directories if _is_formatted(path)]
         if formatted_before and not ignore_formatted:
             raise Inconsistent(
                 f"{formatted_before[0]} is formatted already. Use --ignore-formatted to format the directories that are not."
             )
-        own = read_meta(metadata).directory_id if metadata in formatted_before else random_uuid()
+        own = read_meta(SYSTEM, metadata).directory_id if metadata in formatted_before else random_uuid()
         voters = first_voters(resolved, own, initial_controllers, standalone=standalone, none=no_initial_controllers)
         mine = None if voters is None else voters.find(resolved.node_id)
         if mine is not None and mine.key.directory_id is not None and metadata not in formatted_before:
             own = mine.key.directory_id
-        done = format_directories(directories, resolved.node_id, cluster_id, {metadata: own})
+        done = format_directories(SYSTEM, directories, resolved.node_id, cluster_id, {metadata: own})
         if voters is not None and metadata in done.written:
-            write_first_voters(resolved, voters)
+            write_first_voters(SYSTEM, resolved, voters)
     except (ConfigRefused, Inconsistent) as problem:
         typer.echo(f"isthmus storage format: {problem}", err=True)
         raise typer.Exit(_OPERATING_ERROR) from problem
@@ -83,13 +84,14 @@ def info(
 ) -> None:
     """Tell what the log directories of a node are."""
     from isthmus_broker.edge.assembly.format import directories_of
+    from isthmus_broker.edge.storage.filesystem import SYSTEM
     from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
     from isthmus_model.uuid_text import uuid_text
 
     problems = 0
     for path in directories_of(_resolved(config, settings)):
         try:
-            meta = read_meta(path)
+            meta = read_meta(SYSTEM, path)
         except (NotFormatted, Inconsistent) as problem:
             problems += 1
             typer.echo(f"isthmus storage info: {problem}", err=True)
@@ -128,10 +130,13 @@ def _resolved(config: Path | None, settings: list[str] | None) -> Any:
         raise typer.Exit(_OPERATING_ERROR) from refusal
 
 
-def _is_formatted(path: Path, read: Any, not_formatted: type[Exception]) -> bool:
+def _is_formatted(path: Path) -> bool:
+    from isthmus_broker.edge.storage.filesystem import SYSTEM
+    from isthmus_broker.edge.storage.log_dir import NotFormatted, read_meta
+
     try:
-        read(path)
-    except not_formatted:
+        read_meta(SYSTEM, path)
+    except NotFormatted:
         return False
     return True
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from isthmus_broker.edge.assembly.format import format_directories
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.admin.topics import NewTopic, create, list_topics
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
@@ -87,7 +88,7 @@ def _format(site: Site) -> None:
         for node in (*formatted, *nodes):
             directory = Path(node.settings["log.dirs"])
             directory.mkdir(parents=True, exist_ok=True)
-            cluster_id = format_directories([directory], node.node_id, cluster_id).cluster_id
+            cluster_id = format_directories(SYSTEM, [directory], node.node_id, cluster_id).cluster_id
 
 
 async def _furnish(site: Site, cluster: Cluster) -> None:

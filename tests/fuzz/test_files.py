@@ -29,6 +29,7 @@ from isthmus_broker.edge.storage.checkpoints import (
     write_topic_id,
 )
 from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import (
     Inconsistent,
     LogDir,
@@ -100,33 +101,33 @@ def _each(read: Callable[[], object], path: Path, allowed: tuple[type[Exception]
 
 
 def test_damaged_checkpoints_count_as_missing(tmp_path: Path) -> None:
-    write_offsets(tmp_path / RECOVERY_POINTS, {("t", 0): 5, ("u", 3): 77})
-    _each(lambda: read_offsets(tmp_path / RECOVERY_POINTS), tmp_path / RECOVERY_POINTS, ())
+    write_offsets(SYSTEM, tmp_path / RECOVERY_POINTS, {("t", 0): 5, ("u", 3): 77})
+    _each(lambda: read_offsets(SYSTEM, tmp_path / RECOVERY_POINTS), tmp_path / RECOVERY_POINTS, ())
 
 
 def test_a_damaged_epoch_history_is_refused(tmp_path: Path) -> None:
     (tmp_path / LEADER_EPOCHS).write_text("0\n3\n0 0\n4 17\n5 90\n")
-    _each(lambda: read_epochs(tmp_path), tmp_path / LEADER_EPOCHS, (DiskFailure,))
+    _each(lambda: read_epochs(SYSTEM, tmp_path), tmp_path / LEADER_EPOCHS, (DiskFailure,))
 
 
 def test_a_damaged_quorum_state_is_refused(tmp_path: Path) -> None:
-    write_quorum_state(tmp_path, QuorumState(5, 1, None), None)
-    _each(lambda: read_quorum_state(tmp_path), tmp_path / "quorum-state", (DamagedQuorumState,))
+    write_quorum_state(SYSTEM, tmp_path, QuorumState(5, 1, None), None)
+    _each(lambda: read_quorum_state(SYSTEM, tmp_path), tmp_path / "quorum-state", (DamagedQuorumState,))
 
 
 def test_damaged_meta_properties_are_refused(tmp_path: Path) -> None:
-    write_meta(tmp_path, MetaProperties("aXN0aG11cy1vcmFjbGUtMA", 1, UUID(int=2**100)))
-    _each(lambda: read_meta(tmp_path), tmp_path / "meta.properties", (Inconsistent, NotFormatted))
+    write_meta(SYSTEM, tmp_path, MetaProperties("aXN0aG11cy1vcmFjbGUtMA", 1, UUID(int=2**100)))
+    _each(lambda: read_meta(SYSTEM, tmp_path), tmp_path / "meta.properties", (Inconsistent, NotFormatted))
 
 
 def test_a_damaged_topic_id_is_refused(tmp_path: Path) -> None:
-    write_topic_id(tmp_path, UUID(int=2**100))
-    _each(lambda: read_topic_id(tmp_path), tmp_path / "partition.metadata", (DiskFailure,))
+    write_topic_id(SYSTEM, tmp_path, UUID(int=2**100))
+    _each(lambda: read_topic_id(SYSTEM, tmp_path), tmp_path / "partition.metadata", (DiskFailure,))
 
 
 def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
     """Kafka too looks for the file first, and only then for what is in it."""
-    directory = LogDir(tmp_path)
+    directory = LogDir(SYSTEM, tmp_path)
     directory.leave_clean_marker(7)
 
     def read() -> None:
@@ -138,7 +139,7 @@ def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
 
 
 def test_damaged_snapshots_of_the_metadata_are_refused(tmp_path: Path) -> None:
-    files, snapshot = SnapshotFiles(tmp_path), SnapshotId(10, 2)
+    files, snapshot = SnapshotFiles(SYSTEM, tmp_path), SnapshotId(10, 2)
     records = RaftRecords(lambda: WallMs(0))
     topics = [TopicRecord(name=f"topic-{number}", topic_id=UUID(int=number + 1)) for number in range(20)]
     files.write(snapshot, records.snapshot_header(0, None), [batch_of(topics, WallMs(0))], records.snapshot_footer())

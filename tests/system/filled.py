@@ -13,6 +13,7 @@ from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import resolve_topic
 from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_client.clock import CLOCKS, monotonic_ms, wall_ms
@@ -39,10 +40,10 @@ def fill(node: Node, topic: str, partitions: int, partition_bytes: int, segment_
 async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: int) -> int:
     defaults = resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))).topic_defaults
     config = replace(resolve_topic({}, defaults), segment_bytes=segment_bytes, retention_ms=-1)
-    directory = LogDir(path)
+    directory = LogDir(SYSTEM, path)
     directory.acquire()
     directory.take_clean_marker()
-    logs = LogManager([directory], FilePool(), lambda _topic: config, NoFailures(), CLOCKS)
+    logs = LogManager([directory], FilePool(SYSTEM), lambda _topic: config, NoFailures(), CLOCKS)
     logs.load()
     batch = _batch()
     for (name, _), log in logs.logs.items():

@@ -12,6 +12,7 @@ from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, wit
 from isthmus_broker.edge.assembly.format import format_directories, new_cluster_id
 from isthmus_broker.edge.assembly.node import Node
 from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_model.clocks import Clocks, WallMs
 
@@ -51,7 +52,7 @@ def configs(directory: Path) -> list[NodeConfig]:
     for node_id, port in ((1, first), (2, second)):
         own = f",CONTROLLER://127.0.0.1:{controller}" if node_id == 1 else ""
         data = directory / str(node_id)
-        format_directories([data], node_id, cluster_id)
+        format_directories(SYSTEM, [data], node_id, cluster_id)
         settings = {
             "node.id": str(node_id),
             "process.roles": "broker,controller" if node_id == 1 else "broker",

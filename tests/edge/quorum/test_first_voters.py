@@ -11,6 +11,7 @@ from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_cli.first_voters import first_voters
 from isthmus_model.clocks import WallMs
 from isthmus_model.uuid_text import parse_uuid
@@ -30,7 +31,7 @@ OTHER: Final = "AAAAAAAAAAAAAAAAAAAAZQ"
 
 def test_the_bootstrap_snapshot_is_that_of_kafka(tmp_path: Path) -> None:
     times = iter((HEADER_MS, FOOTER_MS))
-    records, files = RaftRecords(lambda: WallMs(next(times))), SnapshotFiles(tmp_path)
+    records, files = RaftRecords(lambda: WallMs(next(times))), SnapshotFiles(SYSTEM, tmp_path)
     voters = VoterSet((Voter(ReplicaKey(1, DIRECTORY), (VoterEndpoint("CONTROLLER", "127.0.0.1", 23093),)),))
     header = records.snapshot_header(LAST_MS, voters)
     files.write(SnapshotId(0, 0), header, (), records.snapshot_footer())

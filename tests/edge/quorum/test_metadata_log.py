@@ -9,6 +9,7 @@ from isthmus_broker.core.raft.types import SnapshotId
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.clock import CLOCKS
 from isthmus_wire.records import NewRecord, build_batch
 
@@ -17,7 +18,7 @@ CONFIG = metadata_log_config(resolve_node(BrokerLayers(with_embedded_defaults({}
 
 def filled(directory: Path) -> MetadataLogStore:
     """Ten batches of epoch 1, two of epoch 2, and no more need of the first seven."""
-    store = MetadataLogStore(FilePool(), directory, CONFIG, CLOCKS)
+    store = MetadataLogStore(FilePool(SYSTEM), directory, CONFIG, CLOCKS)
     for offset in range(12):
         epoch = 1 if offset < 10 else 2
         store.append([build_batch([NewRecord(None, b"record")], base_offset=offset, leader_epoch=epoch)])
@@ -28,13 +29,13 @@ def filled(directory: Path) -> MetadataLogStore:
 
 def test_a_start_inside_a_segment_is_found_again_by_the_snapshot_that_covers_what_lies_before(tmp_path: Path) -> None:
     filled(tmp_path)
-    SnapshotFiles(tmp_path / DIRECTORY).path(SnapshotId(7, 1)).touch()
-    again = MetadataLogStore(FilePool(), tmp_path, CONFIG, CLOCKS)
+    SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(7, 1)).touch()
+    again = MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)
     assert (again.start_offset, again.end_offset, again.epoch_boundaries()) == (7, 12, ((1, 7), (2, 10)))
 
 
 def test_a_history_that_begins_where_no_snapshot_ends_is_damaged(tmp_path: Path) -> None:
     filled(tmp_path)
-    SnapshotFiles(tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
+    SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
     with pytest.raises(DiskFailure, match="the history of epochs lacks its beginning"):
-        MetadataLogStore(FilePool(), tmp_path, CONFIG, CLOCKS)
+        MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)

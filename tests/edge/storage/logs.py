@@ -11,6 +11,7 @@ from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.log.placement import place
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_manager import NoDirectoryLeft
 from isthmus_broker.edge.storage.recovery import Recovered, create_log, open_log
@@ -38,14 +39,14 @@ def config(**overrides: Any) -> TopicConfig:
 
 def new_log(directory: Path, **overrides: Any) -> Log:
     """An empty log of `t-0`."""
-    return create_log(FilePool(), directory / "t-0", "t", 0, config(**overrides), None, now_ms=MonotonicMs(NOW))
+    return create_log(FilePool(SYSTEM), directory / "t-0", "t", 0, config(**overrides), None, now_ms=MonotonicMs(NOW))
 
 
 def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> tuple[Log, Recovered]:
     """What a new process finds in the directory."""
     log.pool.close_all()
     return open_log(
-        FilePool(),
+        FilePool(SYSTEM),
         log.directory,
         log.topic,
         log.partition,

@@ -9,6 +9,7 @@ import pytest
 from isthmus_broker.core.log.compaction import CleaningRules, NewestOffsets, clean_batch
 from isthmus_broker.edge.storage.cleaner import Cleaner
 from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem, SystemFiles
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
@@ -35,12 +36,12 @@ def survivors(
     return [entry for entry in records if entry[0] >= end or newest[entry[1]] == entry[0]]
 
 
-def filled(directory: Path) -> tuple[LogManager, Log]:
+def filled(directory: Path, files: FileSystem = SYSTEM) -> tuple[LogManager, Log]:
     settings = config(
         cleanup_policy=("compact",), segment_bytes=900, min_cleanable_dirty_ratio=0.0, index_interval_bytes=200
     )
-    home = LogDir(directory)
-    manager = LogManager([home], FilePool(), lambda _topic: settings, NoFailures(), CLOCKS)
+    home = LogDir(files, directory)
+    manager = LogManager([home], FilePool(files), lambda _topic: settings, NoFailures(), CLOCKS)
     log = manager.create("t", 0, UUID(int=9))
     rng = random.Random(5)
     for number in range(120):
@@ -82,28 +83,32 @@ def test_the_newest_of_every_key_stays_at_its_offset(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+class Killed(Exception):
+    pass
+
+
+class KilledWithinRenames(SystemFiles):
+    """Renames as often as `left` says; then the process is killed."""
+
+    left: int | None = None
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.left == 0:
+            raise Killed
+        if self.left is not None:
+            self.left -= 1
+        super().rename(source, target)
+
+
 @pytest.mark.parametrize("steps", range(5))
-def test_a_kill_within_the_swap_loses_nothing(tmp_path: Path, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(Exception):
-        pass
-
+def test_a_kill_within_the_swap_loses_nothing(tmp_path: Path, steps: int) -> None:
     async def run() -> None:
-        manager, log = filled(tmp_path)
+        files = KilledWithinRenames()
+        manager, log = filled(tmp_path, files)
         before, end = content(log), log.active.base_offset
-        left = steps
-        rename = Path.rename
-
-        def counted(path: Path, target: Path) -> Path:
-            nonlocal left
-            if left == 0:
-                raise Killed
-            left -= 1
-            return rename(path, target)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Path, "rename", counted)
-            with pytest.raises(Killed):
-                await one_round(manager)
+        files.left = steps
+        with pytest.raises(Killed):
+            await one_round(manager)
         again, _ = reopened(log, clean=False, recovery_point=end)
         after = content(again)
         assert survivors(after, end) == survivors(before, end)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_client.clock import CLOCKS
@@ -17,7 +18,9 @@ KEY = ("t", 0)
 
 def opened(directory: Path) -> LogManager:
     settings: TopicConfig = config()
-    manager = LogManager([LogDir(directory)], FilePool(100), lambda _topic: settings, NoFailures(), CLOCKS)
+    manager = LogManager(
+        [LogDir(SYSTEM, directory)], FilePool(SYSTEM, 100), lambda _topic: settings, NoFailures(), CLOCKS
+    )
     manager.load()
     return manager
 
@@ -31,7 +34,7 @@ async def written(directory: Path, name: str, present: bool) -> None:
 
 
 def test_a_log_made_anew_does_not_inherit_the_offsets_of_the_one_before(tmp_path: Path) -> None:
-    write_meta(tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
+    write_meta(SYSTEM, tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
     names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 
     async def test() -> None:

@@ -14,6 +14,7 @@ from isthmus_broker.edge.quorum.quorum_state import (
 )
 from isthmus_broker.edge.quorum.raft_records import RaftRecords, entries, placed
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import NewRecord, build_batch
@@ -67,7 +68,7 @@ def test_a_snapshot_of_nothing_is_what_formatting_makes(tmp_path: Path) -> None:
     footer_at = 166
     header = RaftRecords(lambda: WallMs(timestamp(FORMATTED))).snapshot_header(1795002160589, DYNAMIC)
     footer = RaftRecords(lambda: WallMs(timestamp(FORMATTED[footer_at:]))).snapshot_footer()
-    files = SnapshotFiles(tmp_path)
+    files = SnapshotFiles(SYSTEM, tmp_path)
     files.write(SnapshotId(0, 0), header, (), footer)
     assert files.path(SnapshotId(0, 0)).name == "00000000000000000000-0000000000.checkpoint"
     assert files.path(SnapshotId(0, 0)).read_bytes() == FORMATTED
@@ -99,20 +100,20 @@ def test_a_snapshot_of_nothing_is_what_formatting_makes(tmp_path: Path) -> None:
     ],
 )
 def test_the_quorum_state_file(tmp_path: Path, state: QuorumState, voters: VoterSet | None, text: str) -> None:
-    write_quorum_state(tmp_path, state, voters)
+    write_quorum_state(SYSTEM, tmp_path, state, voters)
     assert (tmp_path / QUORUM_STATE).read_text() == text
-    assert read_quorum_state(tmp_path) == state
+    assert read_quorum_state(SYSTEM, tmp_path) == state
 
 
 def test_no_quorum_state_file_is_the_beginning(tmp_path: Path) -> None:
-    assert read_quorum_state(tmp_path) == QuorumState()
+    assert read_quorum_state(SYSTEM, tmp_path) == QuorumState()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"data_version":2}', '{"data_version":1,"leaderId":0}'])
 def test_a_damaged_quorum_state_file_is_not_taken_for_the_beginning(tmp_path: Path, text: str) -> None:
     (tmp_path / QUORUM_STATE).write_text(text)
     with pytest.raises(DamagedQuorumState):
-        read_quorum_state(tmp_path)
+        read_quorum_state(SYSTEM, tmp_path)
 
 
 def batch(value: bytes) -> bytes:
@@ -126,7 +127,7 @@ def snapshot(files: SnapshotFiles, which: SnapshotId) -> bytes:
 
 
 def test_a_snapshot_numbers_its_records_and_gives_back_its_data(tmp_path: Path) -> None:
-    files = SnapshotFiles(tmp_path)
+    files = SnapshotFiles(SYSTEM, tmp_path)
     content = snapshot(files, SnapshotId(8, 2))
     assert [(each.base_offset, each.last_offset, each.epoch) for each in entries(content)] == [
         (0, 2, 2),
@@ -142,8 +143,8 @@ def test_a_fetched_snapshot_counts_only_when_it_is_whole(tmp_path: Path) -> None
     which = SnapshotId(8, 2)
     source = tmp_path / "source"
     source.mkdir()
-    content = snapshot(SnapshotFiles(source), which)
-    files = SnapshotFiles(tmp_path)
+    content = snapshot(SnapshotFiles(SYSTEM, source), which)
+    files = SnapshotFiles(SYSTEM, tmp_path)
     for cut in (len(content) - 1, len(content) - 75, 10):
         files.write_part(which, 0, content[:cut])
         with pytest.raises(CorruptBatch):
@@ -156,11 +157,11 @@ def test_a_fetched_snapshot_counts_only_when_it_is_whole(tmp_path: Path) -> None
 
 
 def test_a_start_removes_what_was_being_written(tmp_path: Path) -> None:
-    files = SnapshotFiles(tmp_path)
+    files = SnapshotFiles(SYSTEM, tmp_path)
     snapshot(files, SnapshotId(8, 2))
     snapshot(files, SnapshotId(9, 2))
     files.write_part(SnapshotId(10, 2), 0, b"half")
-    files = SnapshotFiles(tmp_path)
+    files = SnapshotFiles(SYSTEM, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "00000000000000000008-0000000002.checkpoint",
         "00000000000000000009-0000000002.checkpoint",

@@ -14,6 +14,7 @@ from isthmus_broker.edge.quorum.quorum_state import QUORUM_STATE
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused, RaftSetting, RaftStopped
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.clock import monotonic_ms
 from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import ErrorCode
@@ -118,6 +119,7 @@ class Node:
         self.driver = RaftDriver(
             RaftSetting(
                 config=config,
+                files=SYSTEM,
                 directory=directory,
                 log=self.log,
                 state_machine=self.machine,
@@ -147,7 +149,9 @@ def format_directory(directory: Path, voters: VoterSet) -> None:
     """What `kafka-storage format` leaves for a voter of a dynamic quorum."""
     directory.mkdir(exist_ok=True)
     records = RaftRecords(lambda: WallMs(5))
-    SnapshotFiles(directory).write(SnapshotId(0, 0), records.snapshot_header(5, voters), (), records.snapshot_footer())
+    SnapshotFiles(SYSTEM, directory).write(
+        SnapshotId(0, 0), records.snapshot_header(5, voters), (), records.snapshot_footer()
+    )
 
 
 @pytest.fixture(params=["inline", "threaded"])
@@ -211,7 +215,7 @@ def test_a_snapshot_takes_the_place_of_the_log_before_it(tmp_path: Path, executo
             await node.driver.append(batch(f"value {number}"), 1)
         await until(node.changed, lambda: node.log.start_offset > 0)
         await node.stop()
-        taken = SnapshotFiles(tmp_path).complete()[-1]
+        taken = SnapshotFiles(SYSTEM, tmp_path).complete()[-1]
         assert taken.end_offset > 3
         assert node.log.start_offset > 0
 

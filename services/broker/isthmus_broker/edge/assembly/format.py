@@ -13,6 +13,7 @@ from isthmus_model.uuid_text import uuid_text
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.raft.types import SnapshotId, VoterSet
 from isthmus_broker.edge.storage.files import DiskFailure
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log_dir import Inconsistent, MetaProperties, NotFormatted, read_meta, write_meta
 
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
@@ -51,27 +52,31 @@ def metadata_directory(config: NodeConfig) -> Path:
     return Path(os.path.abspath(config.metadata_log_dir))
 
 
-def identify(config: NodeConfig, directories: Sequence[Path]) -> Formatted:
-    """What a node that starts is. One that is a cluster of its own formats itself; any other must have been told which cluster is its."""
+def identify(files: FileSystem, config: NodeConfig, directories: Sequence[Path]) -> Formatted:
+    """The identity of a starting node. A cluster of one node formats itself; any other must have been formatted with its id."""
     alone = config.is_broker and [voter.node_id for voter in config.voters] == [config.node_id]
-    if not alone and not any(_is_formatted(directory) for directory in directories):
+    if not alone and not any(_is_formatted(files, directory) for directory in directories):
         raise Inconsistent(
-            f"{directories[0]} is not formatted, and this node is no cluster of its own. "
+            f"{directories[0]} is not formatted, and this node is not the only one of its cluster. "
             "Format every node of the cluster by `isthmus storage format` with the same --cluster-id."
         )
-    return format_directories(directories, config.node_id, None)
+    return format_directories(files, directories, config.node_id, None)
 
 
-def _is_formatted(directory: Path) -> bool:
+def _is_formatted(files: FileSystem, directory: Path) -> bool:
     try:
-        read_meta(directory)
+        read_meta(files, directory)
     except (NotFormatted, DiskFailure):
         return False
     return True
 
 
 def format_directories(
-    directories: Sequence[Path], node_id: int, cluster_id: str | None, ids: Mapping[Path, UUID] = NO_IDS
+    files: FileSystem,
+    directories: Sequence[Path],
+    node_id: int,
+    cluster_id: str | None,
+    ids: Mapping[Path, UUID] = NO_IDS,
 ) -> Formatted:
     """Format those that are not formatted; they must all belong to the same cluster and to this node.
 
@@ -81,11 +86,11 @@ def format_directories(
     unformatted: list[Path] = []
     for directory in directories:
         try:
-            known[directory] = read_meta(directory)
+            known[directory] = read_meta(files, directory)
         except NotFormatted:
             unformatted.append(directory)
         except DiskFailure:
-            continue  # a directory that does not work takes no part; the node goes on with the others
+            continue  # a failed directory is left out; the node continues with the others
     for directory, meta in known.items():
         cluster_id = cluster_id or meta.cluster_id
         if meta.cluster_id != cluster_id:
@@ -96,7 +101,7 @@ def format_directories(
     written = []
     for directory in unformatted:
         try:
-            write_meta(directory, MetaProperties(cluster_id, node_id, ids.get(directory) or random_uuid()))
+            write_meta(files, directory, MetaProperties(cluster_id, node_id, ids.get(directory) or random_uuid()))
             written.append(directory)
         except DiskFailure:
             continue
@@ -105,12 +110,12 @@ def format_directories(
     return Formatted(cluster_id, tuple(written), tuple(known))
 
 
-def write_first_voters(config: NodeConfig, voters: VoterSet) -> None:
+def write_first_voters(files: FileSystem, config: NodeConfig, voters: VoterSet) -> None:
     """The bootstrap snapshot of a quorum whose voters the log tells (KIP-853): each of them is formatted with the same."""
     from isthmus_broker.edge.quorum.raft_records import RaftRecords
     from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 
     directory = metadata_directory(config) / f"{METADATA_TOPIC}-0"
-    directory.mkdir(exist_ok=True)
-    records, files = RaftRecords(wall_ms), SnapshotFiles(directory)
-    files.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(wall_ms(), voters), (), records.snapshot_footer())
+    files.make_directory(directory, exist_ok=True)
+    records, snapshots = RaftRecords(wall_ms), SnapshotFiles(files, directory)
+    snapshots.write(BOOTSTRAP_SNAPSHOT, records.snapshot_header(wall_ms(), voters), (), records.snapshot_footer())

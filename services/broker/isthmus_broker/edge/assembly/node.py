@@ -27,6 +27,7 @@ from isthmus_broker.edge.requests.dispatch import Dispatcher
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.requests.table import Side, operation_of
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem
 from isthmus_broker.edge.storage.log_dir import Inconsistent, LogDir, NotFormatted, read_meta
 from isthmus_broker.edge.storage.log_manager import raise_file_limit
 from isthmus_broker.edge.transport.admission import Admission, connection_limits
@@ -45,16 +46,16 @@ ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 class Node:
     """A broker, a controller, or both, in one process. Made inside a running event loop."""
 
-    def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS) -> None:
+    def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS, files: FileSystem = SYSTEM) -> None:
         check_protocols(config)
         directories = directories_of(config)
-        identity = identify(config, directories)
+        identity = identify(files, config, directories)
         for path in identity.written:
             logger.info("formatted %s for node %d of cluster %s", path, config.node_id, identity.cluster_id)
         self._config = config
         self._clocks = clocks
-        self._pool = FilePool(raise_file_limit())
-        self._directories = open_directories(directories)
+        self._pool = FilePool(files, raise_file_limit())
+        self._directories = open_directories(files, directories)
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._listeners: list[Listener] = []
         self._admissions: list[Admission] = []
@@ -247,13 +248,13 @@ def check_protocols(config: NodeConfig) -> None:
             )
 
 
-def open_directories(paths: list[Path]) -> list[LogDir]:
+def open_directories(files: FileSystem, paths: list[Path]) -> list[LogDir]:
     """Lock the directories that work; one that does not is offline from the start."""
     directories = []
     for path in paths:
-        directory = LogDir(path)
+        directory = LogDir(files, path)
         try:
-            directory.directory_id = read_meta(path).directory_id
+            directory.directory_id = read_meta(files, path).directory_id
             directory.acquire()
             directory.take_clean_marker()
         except (DiskFailure, NotFormatted) as failure:

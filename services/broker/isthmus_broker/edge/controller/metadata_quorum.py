@@ -80,6 +80,7 @@ class Quorum:
         self._store = MetadataLogStore(pool, directory, metadata_log_config(config), self._clocks)
         setting = RaftSetting(
             config=self.raft_config,
+            files=pool.files,
             directory=directory / DIRECTORY,
             log=self._store,
             state_machine=self.controller,

@@ -13,7 +13,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present, sync_path
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_broker.edge.storage.segment import Segment
@@ -45,7 +45,7 @@ class MetadataLogStore:
         """Open the log, or make it; what the last run wrote last may be torn, and is checked."""
         self._clocks = clocks
         path = directory / DIRECTORY
-        if path.exists():
+        if pool.files.exists(path):
             self.log, _ = open_log(
                 pool,
                 path,
@@ -95,7 +95,7 @@ class MetadataLogStore:
         end = self.log.end_offset
         newest = self.log.segments[-1].base_offset
         if newest != self._directory_synced_for:
-            sync_path(self.log.directory)
+            sync_path(self.log.pool.files, self.log.directory)
             self._directory_synced_for = newest
         for segment in list(self.log.segments):
             if segment.next_offset > self.log.recovery_point or segment.base_offset >= self.log.recovery_point:
@@ -104,7 +104,7 @@ class MetadataLogStore:
 
     def _sync(self, segment: Segment) -> None:
         try:
-            sync_path(segment.path)
+            sync_path(self.log.pool.files, segment.path)
         except FileNotFoundError:
             if segment in self.log.segments:  # else it has been dropped while this thread was on its way
                 raise
@@ -126,7 +126,7 @@ class MetadataLogStore:
         self.log.high_watermark = self.log.end_offset
         marked, _ = self.log.delete_expired(self._clocks.now())
         for path in marked:
-            path.unlink(missing_ok=True)
+            remove_if_present(self.log.pool.files, path)
         self.log.raise_start(offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
@@ -147,7 +147,7 @@ def _raise_start(log: Log) -> None:
     The history of epochs is where that is written down.
     """
     begin = log.epochs.entries[0][1] if log.epochs.entries else log.log_start_offset
-    if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.directory).complete()):
+    if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.pool.files, log.directory).complete()):
         log.raise_start(begin)
 
 

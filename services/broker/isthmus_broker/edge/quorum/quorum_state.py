@@ -12,6 +12,7 @@ from isthmus_model.uuid_text import parse_uuid, uuid_text
 
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey, VoterSet
 from isthmus_broker.edge.storage.files import replace_file
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log_dir import Inconsistent
 
 QUORUM_STATE: Final = "quorum-state"
@@ -23,11 +24,11 @@ class DamagedQuorumState(Inconsistent):
     """The file does not say what was voted. A node that went on without it could vote twice."""
 
 
-def read_quorum_state(directory: Path) -> QuorumState:
+def read_quorum_state(files: FileSystem, directory: Path) -> QuorumState:
     """What the node remembers; the initial state where there is no file yet."""
     path = directory / QUORUM_STATE
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(files.read_file(path))
     except FileNotFoundError:
         return QuorumState()
     except ValueError as error:
@@ -50,7 +51,7 @@ def _parse(data: dict[str, Any]) -> QuorumState:
     )
 
 
-def write_quorum_state(directory: Path, state: QuorumState, static_voters: VoterSet | None) -> None:
+def write_quorum_state(files: FileSystem, directory: Path, state: QuorumState, static_voters: VoterSet | None) -> None:
     """Replace the file; it is durable when this returns."""
     leader_id = _NOBODY if state.leader_id is None else state.leader_id
     voted_id = _NOBODY if state.voted is None else state.voted.node_id
@@ -74,4 +75,4 @@ def write_quorum_state(directory: Path, state: QuorumState, static_voters: Voter
             "votedDirectoryId": uuid_text(voted_directory or _NO_DIRECTORY),
             "data_version": 1,
         }
-    replace_file(directory / QUORUM_STATE, json.dumps(data, separators=(",", ":")).encode())
+    replace_file(files, directory / QUORUM_STATE, json.dumps(data, separators=(",", ":")).encode())

@@ -50,6 +50,7 @@ from isthmus_broker.core.raft.types import Entry, QuorumInfo, ReplicaKey, Snapsh
 from isthmus_broker.edge.quorum.driver import Driver
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_storage import LogStore, RaftStorage
+from isthmus_broker.edge.storage.filesystem import FileSystem
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class RaftSetting:
     """What a raft replica is put into."""
 
     config: RaftConfig
+    files: FileSystem
     directory: Path
     log: LogStore
     state_machine: StateMachine
@@ -114,7 +116,7 @@ class RaftDriver:
     def __init__(self, setting: RaftSetting) -> None:
         self._setting = setting
         self._records = RaftRecords(setting.wall_clock)
-        self._storage = RaftStorage(setting.directory, setting.log, setting.config.static_voters)
+        self._storage = RaftStorage(setting.files, setting.directory, setting.log, setting.config.static_voters)
         self._core: Raft | None = None
         self._driver: Driver[Event, Write, Send, Reply, Note] | None = None
         self._waiting: dict[int, asyncio.Future[int]] = {}

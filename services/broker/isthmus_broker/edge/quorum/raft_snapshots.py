@@ -3,9 +3,8 @@
 A file gets its final name only when it is whole and durable; what was being written in a crash is removed at the next start.
 """
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,8 @@ from isthmus_wire.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, checksum_matc
 
 from isthmus_broker.core.raft.types import Entry, SnapshotId, VoterSet
 from isthmus_broker.edge.quorum.raft_records import entries, is_snapshot_footer, placed, snapshot_timestamp, voters_in
-from isthmus_broker.edge.storage.files import DiskFailure, sync_path
+from isthmus_broker.edge.storage.files import DiskFailure, remove_if_present, sync_path, write_all
+from isthmus_broker.edge.storage.filesystem import FileSystem
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".checkpoint.part"
@@ -25,10 +25,12 @@ _EPOCH_DIGITS: Final = 10
 class SnapshotFiles:
     """The snapshots in the directory of the metadata log."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, files: FileSystem, directory: Path) -> None:
+        self._files = files
         self._directory = directory
-        for part in sorted(directory.glob(f"*{PART_SUFFIX}")):
-            part.unlink()
+        for path in files.list(directory):
+            if path.name.endswith(PART_SUFFIX):
+                files.remove(path)
 
     def path(self, snapshot: SnapshotId) -> Path:
         name = f"{snapshot.end_offset:0{_OFFSET_DIGITS}d}-{snapshot.epoch:0{_EPOCH_DIGITS}d}{SUFFIX}"
@@ -37,7 +39,9 @@ class SnapshotFiles:
     def complete(self) -> tuple[SnapshotId, ...]:
         """Whole snapshots, oldest first."""
         found = []
-        for path in self._directory.glob(f"*{SUFFIX}"):
+        for path in self._files.list(self._directory):
+            if not path.name.endswith(SUFFIX):
+                continue
             end_offset, _, epoch = path.name.removesuffix(SUFFIX).partition("-")
             if end_offset.isdecimal() and epoch.isdecimal():
                 found.append(SnapshotId(int(end_offset), int(epoch)))
@@ -45,19 +49,21 @@ class SnapshotFiles:
 
     def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int]:
         """A part of the file, and the file's size."""
-        with self.path(snapshot).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return os.pread(file.fileno(), max_bytes, position), size
+        path = self.path(snapshot)
+        with self._opened(path) as file:
+            return self._files.read(file, max_bytes, position), self._files.size(path)
 
     def write(self, snapshot: SnapshotId, header: bytes, data: Iterable[bytes], footer: bytes) -> None:
         """Write a whole snapshot of the state machine's batches, durably. May run in a worker thread."""
         part = self._part(snapshot)
-        offset = 0
+        offset = position = 0
         try:
-            with part.open("wb") as file:
+            with self._opened(part, create=True) as file:
+                self._files.truncate(file, 0)
                 for batch in (header, *data, footer):
                     last = offset + header_at(batch).last_offset_delta
-                    file.write(placed(Entry(offset, last, snapshot.epoch, batch)))
+                    whole = placed(Entry(offset, last, snapshot.epoch, batch))
+                    position += write_all(self._files, file, [whole], position)
                     offset = last + 1
             self._finish(snapshot)
         except OSError as error:
@@ -67,9 +73,10 @@ class SnapshotFiles:
         """Add to a snapshot that is being fetched; position 0 begins it anew."""
         part = self._part(snapshot)
         try:
-            with part.open("wb" if position == 0 else "r+b") as file:
-                file.seek(position)
-                file.write(data)
+            with self._opened(part, create=position == 0) as file:
+                if position == 0:
+                    self._files.truncate(file, 0)
+                write_all(self._files, file, [data], position)
         except OSError as error:
             raise DiskFailure(part, error) from error
 
@@ -82,7 +89,7 @@ class SnapshotFiles:
         return voters
 
     def discard_part(self, snapshot: SnapshotId) -> None:
-        self._part(snapshot).unlink(missing_ok=True)
+        remove_if_present(self._files, self._part(snapshot))
 
     def voters(self, snapshot: SnapshotId) -> VoterSet | None:
         """The voter set in a snapshot's header."""
@@ -103,8 +110,7 @@ class SnapshotFiles:
     def delete_before(self, snapshot: SnapshotId) -> None:
         for each in self.complete():
             if each < snapshot:
-                with suppress(FileNotFoundError):
-                    self.path(each).unlink()
+                remove_if_present(self._files, self.path(each))
 
     def _whole(self, path: Path) -> Iterator[Entry]:
         """All batches, each following on the last, and the footer at the end: checksums alone do not show a batch that is gone."""
@@ -121,16 +127,18 @@ class SnapshotFiles:
 
     def _entries(self, path: Path) -> Iterator[Entry]:
         """Batch by batch, so that a large snapshot need not fit in memory."""
-        with path.open("rb") as file:
-            while head := file.read(HEADER_SIZE):
+        position, end = 0, self._files.size(path)
+        with self._opened(path) as file:
+            while head := self._files.read(file, HEADER_SIZE, position):
                 if len(head) < HEADER_SIZE:
                     raise CorruptBatch(f"{path} ends within a batch")
                 size = header_at(head).size
-                if size < HEADER_SIZE or size > os.fstat(file.fileno()).st_size:
+                if size < HEADER_SIZE or size > end:
                     raise CorruptBatch(f"{path} has a batch of {size} bytes")
-                whole = head + file.read(size - HEADER_SIZE)
+                whole = self._files.read(file, size, position)
                 if len(whole) < size:
                     raise CorruptBatch(f"{path} ends within a batch")
+                position += size
                 header = header_at(whole)
                 if header.magic != MAGIC or not checksum_matches(whole, header):
                     raise CorruptBatch(f"{path} is damaged at offset {header.base_offset}")
@@ -141,6 +149,14 @@ class SnapshotFiles:
 
     def _finish(self, snapshot: SnapshotId) -> None:
         part = self._part(snapshot)
-        sync_path(part)
-        part.rename(self.path(snapshot))
-        sync_path(self._directory)
+        sync_path(self._files, part)
+        self._files.rename(part, self.path(snapshot))
+        sync_path(self._files, self._directory)
+
+    @contextmanager
+    def _opened(self, path: Path, *, create: bool = False) -> Iterator[int]:
+        file = self._files.open(str(path), create=create)
+        try:
+            yield file
+        finally:
+            self._files.close(file)

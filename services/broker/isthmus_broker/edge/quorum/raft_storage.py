@@ -19,6 +19,7 @@ from isthmus_broker.core.raft.types import Entry, QuorumState, Recovered, Snapsh
 from isthmus_broker.edge.quorum.quorum_state import read_quorum_state, write_quorum_state
 from isthmus_broker.edge.quorum.raft_records import entries, placed
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.filesystem import FileSystem
 
 READ_BYTES: Final = 1024 * 1024
 """How much of the log is read at a time; a larger batch is read alone."""
@@ -59,12 +60,13 @@ class LogStore(Protocol):
 class RaftStorage:
     """The directory of one raft log."""
 
-    def __init__(self, directory: Path, log: LogStore, static_voters: VoterSet | None) -> None:
+    def __init__(self, files: FileSystem, directory: Path, log: LogStore, static_voters: VoterSet | None) -> None:
         self.log = log
-        self.snapshots = SnapshotFiles(directory)
+        self.snapshots = SnapshotFiles(files, directory)
         self.received: SnapshotId | None = None
         """A fetched snapshot that has just become whole, with the voters it tells."""
         self.received_voters: VoterSet | None = None
+        self._files = files
         self._directory = directory
         self._static_voters = static_voters
         self._state: QuorumState | None = None  # assigned by write
@@ -83,7 +85,7 @@ class RaftStorage:
             size += len(entry.payload)
             if entry.voters is not None:
                 voters.append((entry.last_offset, entry.voters))
-        quorum = read_quorum_state(self._directory)
+        quorum = read_quorum_state(self._files, self._directory)
         epochs = _within(log.epoch_boundaries(), log.start_offset, log.end_offset)
         return Recovered(quorum, log.start_offset, log.end_offset, epochs, snapshots, tuple(voters), size)
 
@@ -123,7 +125,7 @@ class RaftStorage:
         """Make the quorum state and the log durable. In this order no entry outlives the epoch it was written in."""
         state = self._state
         if state is not None and state != self._saved_state:
-            write_quorum_state(self._directory, state, self._static_voters)
+            write_quorum_state(self._files, self._directory, state, self._static_voters)
             self._saved_state = state
         self.log.flush()
 

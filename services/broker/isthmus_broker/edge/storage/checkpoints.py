@@ -12,6 +12,7 @@ from isthmus_model.uuid_text import parse_uuid, uuid_text
 
 from isthmus_broker.core.log.producer_state import Producer, RecentBatch
 from isthmus_broker.edge.storage.files import DiskFailure, replace_file
+from isthmus_broker.edge.storage.filesystem import FileSystem
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
@@ -28,18 +29,18 @@ NO_TRANSACTION: Final = -1
 TopicPartition = tuple[str, int]
 
 
-def _read(path: Path) -> bytes | None:
+def _read(files: FileSystem, path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return files.read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DiskFailure(path, error) from error
 
 
-def _rows(path: Path) -> list[str]:
+def _rows(files: FileSystem, path: Path) -> list[str]:
     """The lines after version and count, none for a missing file; raises ValueError for one that is not whole."""
-    data = _read(path)
+    data = _read(files, path)
     lines = data.decode().splitlines() if data else ["0", "0"]
     if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
         raise ValueError(f"{path} is not whole")
@@ -50,42 +51,42 @@ def _damaged(path: Path) -> DiskFailure:
     return DiskFailure(path, OSError(errno.EIO, "damaged content"))
 
 
-def read_offsets(path: Path) -> dict[TopicPartition, int]:
+def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
     """Offsets by partition; a file that is not whole counts as missing, which only costs time at recovery."""
     try:
-        rows = [line.split(" ") for line in _rows(path)]
+        rows = [line.split(" ") for line in _rows(files, path)]
         return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
     except ValueError:
         return {}
 
 
-def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Version, count, then a line for each partition."""
     lines = ["0", str(len(offsets))]
     lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-    replace_file(path, ("\n".join(lines) + "\n").encode())
+    replace_file(files, path, ("\n".join(lines) + "\n").encode())
 
 
-def read_epochs(directory: Path) -> list[tuple[int, int]]:
+def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
     """(epoch, start offset), oldest first; a file that is not whole fails its directory, as nothing else knows the epochs."""
     path = directory / LEADER_EPOCHS
     try:
-        return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(path))]
+        return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(files, path))]
     except ValueError as error:
         raise _damaged(path) from error
 
 
-def write_epochs(directory: Path, entries: Sequence[tuple[int, int]]) -> None:
+def write_epochs(files: FileSystem, directory: Path, entries: Sequence[tuple[int, int]]) -> None:
     """Version, count, then a line for each epoch."""
     lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
-    replace_file(directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
+    replace_file(files, directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
 
 
-def read_topic_id(directory: Path) -> UUID | None:
+def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:
     """The topic id that a partition's directory belongs to."""
     path = directory / PARTITION_METADATA
     try:
-        for line in (_read(path) or b"").decode().splitlines():
+        for line in (_read(files, path) or b"").decode().splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "topic_id":
                 return parse_uuid(value.strip())
@@ -94,13 +95,13 @@ def read_topic_id(directory: Path) -> UUID | None:
     return None
 
 
-def write_topic_id(directory: Path, topic_id: UUID) -> None:
+def write_topic_id(files: FileSystem, directory: Path, topic_id: UUID) -> None:
     """So that a directory of a deleted topic is not taken for one of a new topic with the same name.
 
     Not synced by itself: a topic with many partitions is made at once, and the first sync of the log takes the directory along.
     """
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
-    replace_file(directory / PARTITION_METADATA, text.encode(), durable=False)
+    replace_file(files, directory / PARTITION_METADATA, text.encode(), durable=False)
 
 
 def encode_producers(producers: Iterable[Producer]) -> bytes:

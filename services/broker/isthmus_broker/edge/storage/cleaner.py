@@ -7,8 +7,8 @@ into one new one in a directory beside them. The new segment takes the old ones'
 
 import asyncio
 import logging
-import shutil
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from isthmus_model.clocks import WallMs
@@ -65,7 +65,8 @@ class Cleaner:
         try:
             cleaned_to = await self._clean(log, self._cleaned_to.get(key, 0))
         except (_Changed, SegmentGone):
-            shutil.rmtree(log.directory / CLEANED_DIRECTORY, ignore_errors=True)
+            with suppress(OSError):
+                log.pool.files.remove_directory(log.directory / CLEANED_DIRECTORY)
             return
         except DiskFailure as failure:
             self._logs.fail_log(key, failure)
@@ -126,7 +127,7 @@ class Cleaner:
 
     async def _rewrite(self, log: Log, old: Sequence[Segment], newest: NewestOffsets, rules: CleaningRules) -> None:
         directory = log.directory / CLEANED_DIRECTORY
-        directory.mkdir(exist_ok=True)
+        log.pool.files.make_directory(directory, exist_ok=True)
         fresh = Segment(log.pool, directory, old[0].base_offset, created_ms=old[0].created_ms)
         handled = 0
         for segment in old:
@@ -155,12 +156,12 @@ class Cleaner:
         known: dict[TopicPartition, int] = {}
         for directory in self._logs.directories:
             if directory.online:
-                known |= read_offsets(directory.path / CHECKPOINT)
+                known |= read_offsets(directory.files, directory.path / CHECKPOINT)
         return known
 
     def _write_checkpoint(self, directory: LogDir) -> None:
         here = {key: self._cleaned(key) for key in self._logs.keys_in(directory) if self._cleaned(key)}
-        write_offsets(directory.path / CHECKPOINT, here)
+        write_offsets(directory.files, directory.path / CHECKPOINT, here)
 
 
 def _clean_one(log: Log, header: BatchHeader, data: bytes, newest: NewestOffsets, rules: CleaningRules) -> Cleaned:

@@ -8,7 +8,6 @@ by `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for 
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -23,7 +22,8 @@ from isthmus_broker.core.log.fetched_check import check_fetched
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
 from isthmus_broker.edge.storage.checkpoints import decode_producers, encode_producers, write_epochs
-from isthmus_broker.edge.storage.files import FilePool, replace_file, sync_path
+from isthmus_broker.edge.storage.files import FilePool, remove_if_present, replace_file, sync_path
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
 
@@ -144,7 +144,7 @@ class Log:
     def begin_epoch(self, epoch: int) -> None:
         """A leader of this epoch appends from here on."""
         if epoch > self.epochs.latest_epoch and self.epochs.assign(epoch, self.end_offset):
-            write_epochs(self.directory, self.epochs.entries)
+            write_epochs(self.pool.files, self.directory, self.epochs.entries)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Log:
         if header.leader_epoch > self.epochs.latest_epoch and self.epochs.assign(
             header.leader_epoch, header.base_offset
         ):
-            write_epochs(self.directory, self.epochs.entries)
+            write_epochs(self.pool.files, self.directory, self.epochs.entries)
         if header.producer_id < 0:
             return
         if not header.is_control:
@@ -232,7 +232,7 @@ class Log:
             if segment.next_offset > self.recovery_point:
                 segment.make_durable()
         if self._directory_synced_for != self.active.base_offset:
-            sync_path(self.directory)
+            sync_path(self.pool.files, self.directory)
             self._directory_synced_for = self.active.base_offset
         self.recovery_point = self.end_offset
 
@@ -251,7 +251,7 @@ class Log:
     def snapshot_producers(self) -> None:
         """Write the producers as of the end, so that a start need not read the log for them."""
         path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
-        replace_file(path, encode_producers(self.producers.active()), durable=False)
+        replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
 
     def close(self, now_ms: MonotonicMs) -> None:
         """Leave the log so that opening it reads nothing but its indexes."""
@@ -343,7 +343,7 @@ class Log:
         if end_offset >= self.end_offset:
             # A leader that wrote nothing has noted its epoch at the very end, where the next leader's may begin.
             if self.epochs.truncate_from_end(self.end_offset):
-                write_epochs(self.directory, self.epochs.entries)
+                write_epochs(self.pool.files, self.directory, self.epochs.entries)
             return
         while len(self.segments) > 1 and self.active.base_offset >= end_offset:
             self._bases.pop()
@@ -358,7 +358,7 @@ class Log:
         # A start beyond the end would admit no reader at all.
         self.log_start_offset = min(self.log_start_offset, end_offset)
         if self.epochs.truncate_from_end(end_offset):
-            write_epochs(self.directory, self.epochs.entries)
+            write_epochs(self.pool.files, self.directory, self.epochs.entries)
         self.drop_producer_snapshots(above=end_offset)
         self.rebuild_producers()
 
@@ -370,7 +370,7 @@ class Log:
         self.add_segment(offset, now_ms)
         self.log_start_offset = self.recovery_point = self.high_watermark = offset
         self.epochs = EpochHistory()
-        write_epochs(self.directory, ())
+        write_epochs(self.pool.files, self.directory, ())
         self.producers = ProducerState()
         self.drop_producer_snapshots(above=-1)
 
@@ -378,9 +378,9 @@ class Log:
         """Know the producers as of the end: from the newest snapshot that is whole, and the batches after it."""
         self.producers = ProducerState()
         start = self.log_start_offset
-        for path in sorted(self.directory.glob("*" + PRODUCERS_SUFFIX), reverse=True):
+        for path in reversed(self._producer_snapshots()):
             offset = int(path.stem)
-            producers = decode_producers(path.read_bytes()) if offset <= self.end_offset else None
+            producers = decode_producers(self.pool.files.read_file(path)) if offset <= self.end_offset else None
             if producers is not None:
                 self.producers.restore(producers)
                 start = max(start, offset)
@@ -394,9 +394,12 @@ class Log:
 
     def drop_producer_snapshots(self, *, above: int) -> None:
         """Remove snapshots that tell of offsets that are gone."""
-        for path in self.directory.glob("*" + PRODUCERS_SUFFIX):
+        for path in self._producer_snapshots():
             if int(path.stem) > above:
-                path.unlink(missing_ok=True)
+                remove_if_present(self.pool.files, path)
+
+    def _producer_snapshots(self) -> list[Path]:
+        return [path for path in self.pool.files.list(self.directory) if path.suffix == PRODUCERS_SUFFIX]
 
     def raise_start(self, offset: int) -> None:
         """Records below `offset` are deleted; their segments go with the next retention run."""
@@ -404,7 +407,7 @@ class Log:
             return
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset):
-            write_epochs(self.directory, self.epochs.entries)
+            write_epochs(self.pool.files, self.directory, self.epochs.entries)
 
     def delete_expired(self, now: Now) -> tuple[list[Path], str]:
         """Mark the segments that retention lets go; returns the files to remove later and the reason."""
@@ -424,8 +427,7 @@ class Log:
         marked: list[Path] = []
         for segment in self.segments[:count]:
             marked += segment.mark_deleted()
-            with suppress(FileNotFoundError):
-                (self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX)).unlink()
+            remove_if_present(self.pool.files, self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX))
         self.adopt(self.segments[count:])
         self.raise_start(self.segments[0].base_offset)
         return marked, reason
@@ -440,23 +442,24 @@ class Log:
         assert list(self.segments[begin : begin + len(old)]) == list(old)
         end_offset = old[-1].next_offset
         cleaned.close()
-        swap = cleaned.directory.rename(self.directory / f"{SWAP_PREFIX}{end_offset}")
+        swap = self.directory / f"{SWAP_PREFIX}{end_offset}"
+        self.pool.files.rename(cleaned.directory, swap)
         marked = [path for segment in old for path in segment.mark_deleted()]
-        take_swapped(swap)
+        take_swapped(self.pool.files, swap)
         fresh = Segment(self.pool, self.directory, cleaned.base_offset, created_ms=cleaned.created_ms)
         fresh.next_offset = end_offset
         fresh.first_timestamp = old[0].first_timestamp
         self.adopt([*self.segments[:begin], fresh, *self.segments[begin + len(old) :]])
         for path in marked:
-            path.unlink(missing_ok=True)
+            remove_if_present(self.pool.files, path)
 
     def _remove_files(self, segment: Segment) -> None:
         for path in segment.mark_deleted():
-            path.unlink(missing_ok=True)
+            remove_if_present(self.pool.files, path)
 
 
-def take_swapped(swap: Path) -> None:
+def take_swapped(files: FileSystem, swap: Path) -> None:
     """Move a cleaned segment's files to their place, the log last: while it is in the swap directory, the move is not finished."""
-    for path in sorted(swap.iterdir(), key=lambda path: path.suffix == SUFFIXES[0]):
-        path.rename(swap.parent / path.name)
-    swap.rmdir()
+    for path in sorted(files.list(swap), key=lambda path: path.suffix == SUFFIXES[0]):
+        files.rename(path, swap.parent / path.name)
+    files.remove_directory(swap)

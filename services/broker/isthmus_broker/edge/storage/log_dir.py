@@ -1,8 +1,6 @@
 """A log directory: its lock, its identity, and what it says about how it was left."""
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +11,7 @@ from isthmus_model.properties import parse_properties
 from isthmus_model.uuid_text import parse_uuid, uuid_text
 
 from isthmus_broker.edge.storage.files import DiskFailure, replace_file, sync_path
+from isthmus_broker.edge.storage.filesystem import FileSystem
 
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -51,11 +50,11 @@ class PartitionDirectory(NamedTuple):
     suffix: str  # "", FUTURE_SUFFIX, DELETE_SUFFIX or STRAY_SUFFIX
 
 
-def read_meta(directory: Path) -> MetaProperties:
+def read_meta(files: FileSystem, directory: Path) -> MetaProperties:
     """The identity of a formatted directory; raises NotFormatted."""
     path = directory / META_PROPERTIES
     try:
-        values = {key: entry.value for key, entry in parse_properties(path.read_text()).items()}
+        values = {key: entry.value for key, entry in parse_properties(files.read_file(path).decode()).items()}
     except FileNotFoundError:
         raise NotFormatted(
             f"{directory} has no {META_PROPERTIES}: it was never formatted. Run 'isthmus storage format' for it."
@@ -70,23 +69,24 @@ def read_meta(directory: Path) -> MetaProperties:
         raise Inconsistent(f"{path} lacks {error}; it must hold cluster.id, node.id and directory.id") from error
 
 
-def write_meta(directory: Path, meta: MetaProperties) -> None:
+def write_meta(files: FileSystem, directory: Path, meta: MetaProperties) -> None:
     """Format a directory, in Kafka's version 1."""
     text = (
         f"#\nversion=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\n"
         f"directory.id={uuid_text(meta.directory_id)}\n"
     )
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        files.make_directory(directory, exist_ok=True)
     except OSError as error:
         raise DiskFailure(directory, error) from error
-    replace_file(directory / META_PROPERTIES, text.encode())
+    replace_file(files, directory / META_PROPERTIES, text.encode())
 
 
 class LogDir:
     """One directory of log.dirs, held by this process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, files: FileSystem, path: Path) -> None:
+        self.files = files
         self.path = path
         self.online = True
         self.was_clean = False
@@ -97,11 +97,8 @@ class LogDir:
     def acquire(self) -> None:
         """Lock it; a second node on the same directory must not start."""
         try:
-            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = self.files.lock(self.path / LOCK)
         except BlockingIOError as error:
-            os.close(self._lock)
-            self._lock = -1
             raise Locked(
                 f"{self.path} is used by another process. Stop that node, or give this one its own log.dirs."
             ) from error
@@ -112,7 +109,7 @@ class LogDir:
         """Learn whether the last user left in order, and remove the sign so that a crash from here on is seen."""
         marker = self.path / CLEAN_SHUTDOWN
         try:
-            self.last_broker_epoch = int(json.loads(marker.read_text())["brokerEpoch"])
+            self.last_broker_epoch = int(json.loads(self.files.read_file(marker))["brokerEpoch"])
             self.was_clean = True
         except FileNotFoundError:
             return
@@ -120,23 +117,24 @@ class LogDir:
             self.was_clean = True  # an older Kafka leaves an empty file
         except OSError as error:
             raise DiskFailure(marker, error) from error
-        marker.unlink()
-        sync_path(self.path)
+        self.files.remove(marker)
+        sync_path(self.files, self.path)
 
     def leave_clean_marker(self, broker_epoch: int) -> None:
         """Everything is on disk, as of the broker's registration with that epoch."""
-        replace_file(self.path / CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
+        data = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+        replace_file(self.files, self.path / CLEAN_SHUTDOWN, data)
 
     def release(self) -> None:
         """Unlock."""
         if self._lock >= 0:
-            os.close(self._lock)
+            self.files.close(self._lock)
             self._lock = -1
 
     def partitions(self) -> Iterator[PartitionDirectory]:
         """The partition directories in it, by name."""
         try:
-            entries = sorted(entry for entry in self.path.iterdir() if entry.is_dir())
+            entries = [entry for entry in self.files.list(self.path) if self.files.is_directory(entry)]
         except OSError as error:
             raise DiskFailure(self.path, error) from error
         for entry in entries:
@@ -147,10 +145,9 @@ class LogDir:
     def usable_bytes(self) -> tuple[int, int]:
         """Total and usable bytes of its file system."""
         try:
-            facts = os.statvfs(self.path)
+            return self.files.capacity(self.path)
         except OSError as error:
             raise DiskFailure(self.path, error) from error
-        return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
 
 
 def parse_name(path: Path) -> PartitionDirectory | None:

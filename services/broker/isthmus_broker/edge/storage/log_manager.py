@@ -7,7 +7,6 @@ files, goes to a worker thread; everything else happens on the loop and needs no
 import asyncio
 import logging
 import resource
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,7 +25,8 @@ from isthmus_broker.edge.storage.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present, sync_path
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir, PartitionDirectory
 from isthmus_broker.edge.storage.recovery import create_log, open_log
@@ -93,12 +93,12 @@ class LogManager:
         return any(directory.online for directory in self.directories)
 
     def _load_directory(self, directory: LogDir) -> None:
-        recovery_points = read_offsets(directory.path / RECOVERY_POINTS)
-        starts = read_offsets(directory.path / LOG_STARTS)
-        watermarks = read_offsets(directory.path / HIGH_WATERMARKS)
+        recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
+        starts = read_offsets(directory.files, directory.path / LOG_STARTS)
+        watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS)
         for found in directory.partitions():
             if found.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
-                shutil.rmtree(found.path)
+                directory.files.remove_directory(found.path)
                 if found.suffix == FUTURE_SUFFIX:
                     self.unfinished_moves.append(((found.topic, found.partition), directory))
             elif not found.suffix:
@@ -174,7 +174,8 @@ class LogManager:
         old = self.logs[key]
         copy.close(self.clocks.monotonic())
         self.delete(key)
-        path = copy.directory.rename(target.path / f"{key[0]}-{key[1]}")
+        path = target.path / f"{key[0]}-{key[1]}"
+        target.files.rename(copy.directory, path)
         log, _ = open_log(
             self._pool,
             path,
@@ -210,7 +211,7 @@ class LogManager:
             segment.close()
         topic, partition = key
         doomed = log.directory.with_name(f"{topic}-{partition}.{uuid4().hex}{DELETE_SUFFIX}")
-        log.directory.rename(doomed)
+        self._pool.files.rename(log.directory, doomed)
         self._remove_later([doomed], log.config.file_delete_delay_ms)
 
     def keys_in(self, directory: LogDir) -> list[TopicPartition]:
@@ -326,7 +327,7 @@ class LogManager:
         key = (log.topic, log.partition)
         offset, files = log.unsynced_files()
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._worker, _sync_files, files)
+        done = loop.run_in_executor(self._worker, _sync_files, self._pool.files, files)
 
         def finished(future: asyncio.Future[None]) -> None:
             error = future.exception()
@@ -341,26 +342,27 @@ class LogManager:
 
     def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(delay_ms / 1000, lambda: self._worker.submit(_remove, paths))
+        loop.call_later(delay_ms / 1000, lambda: self._worker.submit(_remove, self._pool.files, paths))
 
 
 def _write_checkpoints(directory: LogDir, files: dict[str, dict[TopicPartition, int]]) -> None:
     for name, offsets in files.items():
-        write_offsets(directory.path / name, offsets)
+        write_offsets(directory.files, directory.path / name, offsets)
 
 
-def _sync_files(files: list[Path]) -> None:
-    for path in files:
-        with suppress(FileNotFoundError):  # deleted by retention meanwhile
-            sync_path(path)
-
-
-def _remove(paths: list[Path]) -> None:
+def _sync_files(files: FileSystem, paths: list[Path]) -> None:
     for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # deleted by retention meanwhile
+            sync_path(files, path)
+
+
+def _remove(files: FileSystem, paths: list[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):  # what is left is removed at the next start
+            if files.is_directory(path):
+                files.remove_directory(path)
+            else:
+                remove_if_present(files, path)
 
 
 def raise_file_limit() -> int:

@@ -4,7 +4,6 @@ A batch that is torn, has a wrong checksum or an offset that does not rise ends 
 nothing after it can be believed.
 """
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,8 @@ from isthmus_broker.edge.storage.checkpoints import (
     write_epochs,
     write_topic_id,
 )
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, take_swapped
 from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
 
@@ -46,11 +46,11 @@ def create_log(
 ) -> Log:
     """A new, empty log."""
     try:
-        directory.mkdir(parents=True)
+        pool.files.make_directory(directory, exist_ok=False)
     except OSError as error:
         raise DiskFailure(directory, error) from error
     if topic_id is not None:
-        write_topic_id(directory, topic_id)
+        write_topic_id(pool.files, directory, topic_id)
     log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
     log.topic_id = topic_id
     log.pool.descriptor(str(log.add_segment(0, now_ms).path))
@@ -83,9 +83,9 @@ def open_log(
 
 def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int, start: int) -> Recovered:
     pool, directory = log.pool, log.directory
-    log.topic_id = read_topic_id(directory)
-    remove_leftovers(directory)
-    segments = [Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(directory)]
+    log.topic_id = read_topic_id(pool.files, directory)
+    remove_leftovers(pool.files, directory)
+    segments = [Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(pool.files, directory)]
     recovered = Recovered(0, 0)
     if segments:
         log.adopt(segments)
@@ -95,42 +95,42 @@ def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int, st
     log.log_start_offset = max(start, log.segments[0].base_offset)
     log.recovery_point = log.end_offset if clean else min(recovery_point, log.end_offset)
     log.high_watermark = log.log_start_offset
-    log.epochs = EpochHistory(read_epochs(directory))
+    log.epochs = EpochHistory(read_epochs(pool.files, directory))
     if log.epochs.truncate_from_end(log.end_offset):
-        write_epochs(directory, log.epochs.entries)
+        write_epochs(pool.files, directory, log.epochs.entries)
     log.count_markers()
     log.rebuild_producers()
     return recovered
 
 
-def segment_bases(directory: Path) -> list[int]:
+def segment_bases(files: FileSystem, directory: Path) -> list[int]:
     """Base offsets of the segments, ascending."""
-    return sorted(int(path.stem) for path in directory.glob("*" + SUFFIXES[0]))
+    return sorted(int(path.stem) for path in files.list(directory) if path.suffix == SUFFIXES[0])
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Finish what the last run was about to: deletions that were marked, and files that were being written."""
-    for pattern in ("*" + DELETED_SUFFIX, "*.tmp"):
-        for path in directory.glob(pattern):
-            path.unlink()
-    if (directory / CLEANED_DIRECTORY).exists():
-        shutil.rmtree(directory / CLEANED_DIRECTORY)
-    for swap in directory.glob(SWAP_PREFIX + "*"):
-        finish_replacement(directory, swap)
+def remove_leftovers(files: FileSystem, directory: Path) -> None:
+    """Finish what the last run had begun: deletions that were marked, and files that were being written."""
+    for path in files.list(directory):
+        if path.name == CLEANED_DIRECTORY:
+            files.remove_directory(path)
+        elif path.suffix in (DELETED_SUFFIX, ".tmp"):
+            files.remove(path)
+        elif path.name.startswith(SWAP_PREFIX):
+            finish_replacement(files, directory, path)
 
 
-def finish_replacement(directory: Path, swap: Path) -> None:
-    """A cleaned segment was about to take the place of its originals, which end where the swap directory's name says."""
-    cleaned = segment_bases(swap)
-    if not cleaned:  # the log itself has moved, so everything has
-        swap.rmdir()
+def finish_replacement(files: FileSystem, directory: Path, swap: Path) -> None:
+    """A cleaned segment was about to replace its originals, which end where the swap directory's name says."""
+    cleaned = segment_bases(files, swap)
+    if not cleaned:  # the log file is moved last, so everything was moved
+        files.remove_directory(swap)
         return
     end_offset = int(swap.name.removeprefix(SWAP_PREFIX))
-    for base in segment_bases(directory):
+    for base in segment_bases(files, directory):
         if cleaned[0] <= base < end_offset:
             for suffix in SUFFIXES:
-                (directory / file_name(base, suffix)).unlink(missing_ok=True)
-    take_swapped(swap)
+                remove_if_present(files, directory / file_name(base, suffix))
+    take_swapped(files, swap)
 
 
 def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
@@ -154,7 +154,7 @@ def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
             segment.size = good_size
             for later in segments[number + 1 :]:
                 for path in later.mark_deleted():
-                    path.unlink()
+                    log.pool.files.remove(path)
             log.adopt(segments[: number + 1])
             log.drop_producer_snapshots(above=segment.next_offset)
             break

@@ -12,6 +12,7 @@ from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, he
 
 from isthmus_broker.core.log.retention import SegmentFacts
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
 SCAN_MIN: Final = 1024
@@ -56,11 +57,11 @@ class Segment:
         self.path = directory / file_name(base_offset, ".log")
         self._file = str(self.path)
         self._pool = pool
-        self.size = _size_of(self.path)
+        self.size = _size_of(pool.files, self.path)
         self.offsets = OffsetIndex(pool, *self._index(".index"))
         self.times = TimeIndex(pool, *self._index(".timeindex"))
         transactions = directory / file_name(base_offset, ".txnindex")
-        self.aborted = TransactionIndex(pool, transactions, _size_of(transactions))
+        self.aborted = TransactionIndex(pool, transactions, _size_of(pool.files, transactions))
         self.next_offset = base_offset
         self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
         self.first_timestamp: int | None = None
@@ -70,7 +71,7 @@ class Segment:
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
         path = self.directory / file_name(self.base_offset, suffix)
-        return path, self.base_offset, _size_of(path)
+        return path, self.base_offset, _size_of(self._pool.files, path)
 
     def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
         """Add one batch, whose offsets are set; returns its position."""
@@ -114,7 +115,7 @@ class Segment:
 
     def _modified_ms(self) -> int:
         try:
-            return self.path.stat().st_mtime_ns // 1_000_000
+            return self._pool.files.modified_ms(self.path)
         except OSError as error:
             raise DiskFailure(self.path, error) from error
 
@@ -215,7 +216,7 @@ class Segment:
     def files(self) -> list[Path]:
         """The files that exist."""
         paths = [self.directory / file_name(self.base_offset, suffix) for suffix in SUFFIXES]
-        return [path for path in paths if path.exists()]
+        return [path for path in paths if self._pool.files.exists(path)]
 
     def learn_first_timestamp(self) -> None:
         """The first batch's time, from which the age of the segment counts."""
@@ -234,14 +235,16 @@ class Segment:
         marked = []
         for suffix in SUFFIXES:
             path = self.directory / file_name(self.base_offset, suffix)
+            deleted = path.with_name(path.name + DELETED_SUFFIX)
             with suppress(FileNotFoundError):
-                marked.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
+                self._pool.files.rename(path, deleted)
+                marked.append(deleted)
         return marked
 
 
-def _size_of(path: Path) -> int:
+def _size_of(files: FileSystem, path: Path) -> int:
     try:
-        return path.stat().st_size
+        return files.size(path)
     except FileNotFoundError:
         return 0
     except OSError as error:
