@@ -9,6 +9,7 @@ from isthmus_wire.fetch import FetchedPartition, FetchPartition
 
 from isthmus_broker.core.replica.fetch_position import NO_REPLICA, check_position, response
 from isthmus_broker.core.replica.replica import NO_EPOCH, Replica
+from isthmus_broker.core.replica.waiting import Watched
 
 READ_COMMITTED: Final = 1
 DEBUGGING: Final = -2
@@ -22,11 +23,14 @@ Find = Callable[[Topic, int], Any]
 
 
 class ReadLog(Protocol):
-    """Reads what a log has from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch."""
+    """Reads what a log has from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch.
+
+    What is not at hand is pending: the fetch watches it, and reads again when it is woken.
+    """
 
     def __call__(
         self, log: Any, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
-    ) -> FetchedPartition: ...
+    ) -> FetchedPartition | Watched: ...
 
 
 class ReadRules(NamedTuple):
@@ -55,6 +59,8 @@ class ReadResult(NamedTuple):
     """The response cannot wait, however few bytes there are."""
     behind: Sequence[Replica[Any]] = ()
     """Partitions whose high watermark a replica was not sent yet: they justify a response, but not one for each at once."""
+    pending: Sequence[Watched] = ()
+    """Records that are being fetched from elsewhere."""
 
 
 def read_partitions(
@@ -62,14 +68,18 @@ def read_partitions(
 ) -> ReadResult:
     """Read in order until the response is full; the first batch comes whole, whatever its size."""
     responses: Responses = []
+    pending: list[Watched] = []
     total = 0
     is_urgent = False
     for topic, part in partitions:
         replica = find(topic, part.partition)
         if isinstance(replica, ErrorCode):
-            fetched = FetchedPartition(part.partition, replica.value, aborted=())
+            fetched: FetchedPartition | Watched = FetchedPartition(part.partition, replica.value, aborted=())
         else:
             fetched = _read(replica, part, rules, rules.max_bytes - total, read, at_least_one=total == 0)
+        if not isinstance(fetched, FetchedPartition):
+            pending.append(fetched)
+            fetched = response(replica.log, part)
         is_urgent = (
             is_urgent
             or fetched.error_code != 0
@@ -78,12 +88,12 @@ def read_partitions(
         )
         total += sum(map(len, fetched.records or ()))
         responses.append((topic, fetched))
-    return ReadResult(responses, total, is_urgent)
+    return ReadResult(responses, total, is_urgent, pending=pending)
 
 
 def _read(
     replica: Replica[Any], part: FetchPartition, rules: ReadRules, room: int, read: ReadLog, *, at_least_one: bool
-) -> FetchedPartition:
+) -> FetchedPartition | Watched:
     error = replica.refuses(max(part.current_leader_epoch, NO_EPOCH), leader_only=rules.leader_only)
     log = replica.log
     if error is None and min(rules.max_bytes, part.max_bytes) < 0:

@@ -1,7 +1,8 @@
 """Records of a fetch response: a range of a segment's file, read when it is sent."""
 
 from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.segment import Segment, SegmentGone
+from isthmus_broker.edge.storage.segment import SegmentGone
+from isthmus_broker.edge.storage.segment_source import RangeReader
 from isthmus_broker.edge.transport.chunks import DeferredPart, PartUnavailable
 
 
@@ -10,7 +11,7 @@ class FileRange(DeferredPart):
 
     __slots__ = ("_position", "_segment", "_size")
 
-    def __init__(self, segment: Segment, position: int, size: int) -> None:
+    def __init__(self, segment: RangeReader, position: int, size: int) -> None:
         self._segment = segment
         self._position = position
         self._size = size

@@ -6,17 +6,19 @@ from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_broker.core.replica.fetch_position import response
 from isthmus_broker.edge.replication.file_range import FileRange
 from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.segment_source import PendingRead, SegmentSource, Slice
 
 
 def read_log(
-    log: Log, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
-) -> FetchedPartition:
-    """What the log has from the fetch's offset, which is in the log, up to `upper`."""
+    log: SegmentSource, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
+) -> FetchedPartition | PendingRead:
+    """What the log has from the fetch's offset, which is in the log, up to `upper`; or a read that is not finished yet."""
     try:
         found = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
     except DiskFailure:
         return FetchedPartition(part.partition, ErrorCode.kafka_storage_error.value)
+    if not isinstance(found, Slice):
+        return found
     records = (FileRange(found.segment, found.position, found.size),) if found.size else ()
     aborted = None
     if read_committed:

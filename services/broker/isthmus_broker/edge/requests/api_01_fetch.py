@@ -97,7 +97,7 @@ class _Fetch:
             return
         waiting = Waiting(
             asyncio.get_running_loop(),
-            self._watched(),
+            [*self._watched(), *result.pending],
             self._asked.max_wait_ms,
             self._read,
             self._is_enough,

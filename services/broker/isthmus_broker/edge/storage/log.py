@@ -9,7 +9,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs, Now
@@ -26,27 +26,11 @@ from isthmus_broker.edge.storage.files import FilePool, remove_if_present, repla
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
+from isthmus_broker.edge.storage.segment_source import Slice
 
 PRODUCERS_SUFFIX: Final = ".snapshot"
 CLEANED_DIRECTORY: Final = "cleaned"
 SWAP_PREFIX: Final = "swap-"
-
-
-class Slice(NamedTuple):
-    """What a read found: a stretch of a segment that begins with the batch of the wanted offset."""
-
-    segment: Segment
-    first: Placed | None
-    size: int
-
-    @property
-    def position(self) -> int:
-        """Where it begins in the segment."""
-        return 0 if self.first is None else self.first.position
-
-    def records(self) -> bytes:
-        """Its bytes, read now."""
-        return self.segment.read(self.position, self.size)
 
 
 class Log:
