@@ -4,8 +4,6 @@
 """
 
 import hashlib
-import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -13,15 +11,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from tests.node import CLUSTER_ID as CLUSTER_ID
 from tests.node import free_ports
+from tests.process import Process
 
 VERSION: Final = "4.3.1"
 HOME: Final = Path(__file__).parent.parent / ".tools" / f"apache-kafka-{VERSION}"
 START_SECONDS: Final = 120
-STOP_SECONDS: Final = 60
 
 _LOG4J: Final = "2.25.4"
 _COORDINATES: Final = (
@@ -125,10 +123,11 @@ def copy_jars(folder: Path, coordinates: Iterable[tuple[str, str, str]]) -> None
         subprocess.run(["mvn", "--quiet", "--batch-mode", "--file", project, *goal], check=True)
 
 
-class KafkaNode:
+class KafkaNode(Process):
     """One combined node of Apache Kafka in a process of its own, with the same defaults as an embedded Isthmus node."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        super().__init__(directory / "kafka.log")
         self.directory = directory
         free, controller = free_ports(2)
         self.port = port or free
@@ -148,35 +147,19 @@ class KafkaNode:
             "group.initial.rebalance.delay.ms": "0",
             **(settings or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log: IO[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def log_path(self) -> Path:
-        """Where its output goes."""
-        return self.directory / "kafka.log"
 
     def start(self) -> None:
         """Format the directory if that is still to be done, start, and wait until it accepts connections."""
-        assert self._process is None
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        self._log = self.log_path.open("ab")
         self._run("kafka-storage", "format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties))
-        self._process = subprocess.Popen(
-            [HOME / "bin" / "kafka-server-start.sh", properties], stdout=self._log, stderr=self._log
-        )
+        self._spawn([HOME / "bin" / "kafka-server-start.sh", properties], prints_ready=False)
         self._await_connection()
 
     def _run(self, command: str, *arguments: str) -> None:
-        subprocess.run([HOME / "bin" / f"{command}.sh", *arguments], check=True, stdout=self._log, stderr=self._log)
+        with self.log_path.open("ab") as log:
+            subprocess.run([HOME / "bin" / f"{command}.sh", *arguments], check=True, stdout=log, stderr=log)
 
     def _await_connection(self) -> None:
         assert self._process is not None
@@ -189,26 +172,6 @@ class KafkaNode:
             pause.wait(0.05)
         self.kill()
         raise TimeoutError(f"Apache Kafka does not answer on port {self.port}")
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM, and wait; returns the exit status."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        os.kill(process.pid, number)
-        try:
-            return process.wait(STOP_SECONDS)
-        finally:
-            process.kill()
-            if self._log is not None:
-                self._log.close()
 
 
 @contextmanager

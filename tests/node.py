@@ -3,13 +3,9 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
@@ -20,9 +16,7 @@ from isthmus_broker.edge.controller.metadata_quorum import local_voter
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import read_meta
 
-ISTHMUS = Path(sys.executable).with_name("isthmus")
-READY_SECONDS = 60
-STOP_SECONDS = 60
+from tests.process import ISTHMUS, Process
 
 
 def free_ports(count: int) -> list[int]:
@@ -37,11 +31,12 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-class Node:
+class Node(Process):
     """One process; `start` again after `kill` or `stop` to see what it makes of its files."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         """Without `process.roles` it is a cluster of its own."""
+        super().__init__(directory / "node.log")
         self.directory = directory
         self.port, self.controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -50,29 +45,11 @@ class Node:
             "log.dirs": str(directory / "data"),
             **(settings or {}),
         }
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[bytes] | None = None
-
-    @property
-    def log_path(self) -> Path:
-        """Where its standard error goes, over all its lives."""
-        return self.directory / "node.log"
 
     @property
     def metadata(self) -> Path:
         """The directory of its metadata log."""
         return Path(self.settings["log.dirs"].split(",")[0]) / "__cluster_metadata-0"
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started, and not ended by the test."""
-        return self._process is not None
 
     def start(self) -> str:
         """Start and wait until it serves; returns the line it prints then."""
@@ -81,61 +58,9 @@ class Node:
 
     def launch(self) -> None:
         """Start without waiting: a node of a cluster may need others to become ready."""
-        assert self._process is None
-        self.directory.mkdir(parents=True, exist_ok=True)
         arguments = [argument for key, value in self.settings.items() for argument in ("--set", f"{key}={value}")]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
-        self._log = self.log_path.open("ab")
-        self._process = subprocess.Popen(
-            [ISTHMUS, "node", *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
-        )
-
-    def await_ready(self) -> str:
-        """The line it prints when it serves; a node that does not come to that is ended."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        give_up = threading.Timer(READY_SECONDS, self._process.kill)
-        give_up.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            give_up.cancel()
-        if not line.startswith("ready "):
-            self.kill()
-            raise AssertionError(f"the node did not start:\n{self.log_path.read_text()[-4000:]}")
-        return line
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM, and wait; returns the exit status."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        try:
-            status = process.wait(STOP_SECONDS)
-        finally:
-            process.kill()
-            if process.stdout is not None:
-                process.stdout.close()
-            if self._log is not None:
-                self._log.close()
-        return status
-
-    def signal(self, number: int) -> None:
-        """Send a signal that does not end it, or whose end somebody else waits for."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def log(self) -> str:
-        """What it said on standard error."""
-        return self.log_path.read_text()
+        self._spawn([ISTHMUS, "node", *arguments], environment)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import json
 import subprocess
 from typing import Any
 
-from tests.node import ISTHMUS, Node
+from tests.node import Node
+from tests.process import ISTHMUS
 
 
 def isthmus(node: Node, *arguments: str, given: str = "", status: int = 0) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node import COMBINED, ISTHMUS, Cluster, running_cluster
+from tests.node import COMBINED, Cluster, running_cluster
+from tests.process import ISTHMUS
 
 DEADLINE_SECONDS = 60.0
 

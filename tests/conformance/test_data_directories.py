@@ -14,7 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 from tests.conformance.clients.java import run
 from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
 from tests.kafka import CLUSTER_ID, KafkaNode
-from tests.node import ISTHMUS, Node
+from tests.node import Node
+from tests.process import ISTHMUS
 
 TOPIC = "kept"
 RECORDS = 100

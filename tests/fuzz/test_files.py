@@ -43,7 +43,8 @@ from isthmus_wire.errors import WireError
 
 from tests.edge.storage.logs import append, new_log, reopened
 from tests.fuzz.mutate import damaged
-from tests.node import ISTHMUS, Node
+from tests.node import Node
+from tests.process import ISTHMUS
 from tests.system.ledger import wait_until
 
 SEED: Final = 20_430_003

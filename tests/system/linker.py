@@ -17,7 +17,7 @@ from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.extensions.mirrors import DescribedMirror
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.node import ISTHMUS
+from tests.process import ISTHMUS
 from tests.system.mirroring import log_of
 from tests.system.quorums import ask, wait_for
 from tests.system.worker import WorkerProcess

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from tests.node import ISTHMUS
+from tests.process import ISTHMUS
 from tests.system.stretched import free_base
 
 SECONDS: Final = 180

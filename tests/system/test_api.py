@@ -14,7 +14,8 @@ import pytest
 
 from tests.edge.api.postgres import running_postgres
 from tests.edge.api.server import Api, running_api
-from tests.node import COMBINED, ISTHMUS, STOP_SECONDS, Node, running_cluster, running_node
+from tests.node import COMBINED, Node, running_cluster, running_node
+from tests.process import ISTHMUS, STOP_SECONDS
 
 QUICKLY_SECONDS = 10
 

@@ -18,7 +18,8 @@ from isthmus_client.client import Client
 
 from tests.edge.api.server import running_api
 from tests.kafka import KafkaNode
-from tests.node import COMBINED, ISTHMUS, Cluster
+from tests.node import COMBINED, Cluster
+from tests.process import ISTHMUS
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.quorums import ask
 

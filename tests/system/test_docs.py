@@ -12,7 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.node import ISTHMUS, free_ports
+from tests.node import free_ports
+from tests.process import ISTHMUS
 from tests.system import site
 
 DOCS: Final = Path(__file__).parents[2] / "docs"

@@ -19,7 +19,8 @@ from isthmus_lag.session import spark_session
 from isthmus_lag.stream import StreamOptions, await_end, start_stream
 from isthmus_model.internal_topics import LAG_TOPIC
 
-from tests.node import ISTHMUS, running_node
+from tests.node import running_node
+from tests.process import ISTHMUS
 from tests.system.lag_samples import START_MS, records, sample, samples, write
 
 SUBMIT = Path(sys.executable).with_name("spark-submit")

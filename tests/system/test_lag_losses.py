@@ -16,7 +16,8 @@ from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tests.node import ISTHMUS, running_node
+from tests.node import running_node
+from tests.process import ISTHMUS
 from tests.system.lag_samples import records, samples, write
 
 SECONDS = 240

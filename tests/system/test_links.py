@@ -23,7 +23,8 @@ from isthmus_wire.extensions.mirrors import MirrorAction
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch
 
 from tests.conformance.clients.java import run as run_java
-from tests.node import COMBINED, ISTHMUS, Cluster, Node, running_node
+from tests.node import COMBINED, Cluster, Node, running_node
+from tests.process import ISTHMUS
 from tests.system.mirroring import connected, copy, log_of
 from tests.system.quorums import ask, await_fenced, await_in_sync
 from tests.system.test_quorum_tools import as_apache_kafka

@@ -16,7 +16,8 @@ from isthmus_model.internal_topics import LAG_TOPIC
 
 from tests.edge.api.server import Api, running_api
 from tests.kafka import KafkaNode, running_kafka
-from tests.node import COMBINED, ISTHMUS, STOP_SECONDS, Cluster
+from tests.node import COMBINED, Cluster
+from tests.process import ISTHMUS, STOP_SECONDS
 from tests.system.ledger import wait_until
 
 RECORDS: Final = 1_000

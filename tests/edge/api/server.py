@@ -3,8 +3,6 @@
 import base64
 import http.client
 import json
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.node import ISTHMUS, READY_SECONDS, STOP_SECONDS
+from tests.process import ISTHMUS, Process
 
 DEADLINE_SECONDS = 60
 
@@ -25,15 +23,15 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Api:
+class Api(Process):
     """One process; `start` again after `kill` or `stop` to see what it makes of its store."""
 
     def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
+        super().__init__(directory / "api.log")
         self.directory = directory
         self.output = ""
         self.port = 0
         self._options = options
-        self._process: subprocess.Popen[str] | None = None
 
     @property
     def key(self) -> str:
@@ -42,50 +40,9 @@ class Api:
 
     def start(self) -> None:
         """Start and wait until it serves."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        arguments = ["--listen", "127.0.0.1:0", "--data-dir", str(self.directory), *self._options]
-        with (self.directory / "api.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [ISTHMUS, "api", *arguments], stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        give_up = threading.Timer(READY_SECONDS, self._process.kill)
-        give_up.start()
-        try:
-            self.output = self._read_until_ready()
-        finally:
-            give_up.cancel()
-
-    def _read_until_ready(self) -> str:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        said = ""
-        for line in self._process.stdout:
-            said += line
-            if line.startswith("ready http://127.0.0.1:"):
-                self.port = int(line.rpartition(":")[2])
-                return said
-        self.kill()
-        raise AssertionError(f"the control plane did not start:\n{(self.directory / 'api.log').read_text()[-4000:]}")
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM, and wait; returns the exit status."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        try:
-            return process.wait(STOP_SECONDS)
-        finally:
-            process.kill()
-            if process.stdout is not None:
-                process.stdout.close()
+        self._spawn([ISTHMUS, "api", "--listen", "127.0.0.1:0", "--data-dir", self.directory, *self._options])
+        self.output = self.await_ready()
+        self.port = int(self.output.rpartition(":")[2])
 
     def send(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         """A request as it is, without the key."""
