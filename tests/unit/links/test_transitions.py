@@ -23,7 +23,7 @@ def test_nothing_brings_a_stopped_topic_back() -> None:
     assert {after(State.STOPPED, action) for action in Do} == {None, State.STOPPED}
     for action in (Do.PAUSE, Do.RESUME, Do.FAIL, Do.SOURCE_LOST, Do.SOURCE_FOUND):
         assert after(State.STOPPED, action) is None
-        assert "cannot be a copy again" in why_not(State.STOPPED, action)
+        assert "cannot become a mirror topic again" in why_not(State.STOPPED, action)
 
 
 def test_only_an_active_topic_is_promoted_and_only_a_worker_finishes_that() -> None:
@@ -45,7 +45,7 @@ def test_a_source_that_comes_and_goes_moves_active_topics_alone() -> None:
 
 
 def test_a_refusal_says_what_is_possible() -> None:
-    assert why_not(State.FAILED, Do.PAUSE) == "it is FAILED; what can be done now: failover, resume."
+    assert why_not(State.FAILED, Do.PAUSE) == "it is FAILED; possible actions: failover, resume."
 
 
 CAUGHT_UP = PartitionProgress(

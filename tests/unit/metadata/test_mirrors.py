@@ -177,7 +177,7 @@ def test_each_topic_is_altered_by_itself() -> None:
         (
             "b",
             ErrorCode.invalid_request,
-            "Mirror topic 'b' cannot promote: it is PAUSED; what can be done now: fail, failover, resume.",
+            "Mirror topic 'b' cannot promote: it is PAUSED; possible actions: fail, failover, resume.",
         ),
         ("plain", ErrorCode.invalid_request, "Topic 'plain' is no mirror topic."),
         ("none", ErrorCode.unknown_topic_or_partition, "There is no topic 'none'."),

@@ -1,4 +1,4 @@
-"""One raft core on the bench: fed by hand, its outboxes taken and confirmed by hand."""
+"""One raft core in a test: the test feeds events, takes outputs and confirms writes."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class NoRandom:
-    """Always the smallest."""
+    """Always returns the smallest value."""
 
     def randrange(self, stop: int, /) -> int:
         return 0
@@ -53,7 +53,7 @@ def voter_set(*node_ids: int) -> VoterSet:
 
 
 def formatted(*node_ids: int) -> Recovered:
-    """What a freshly formatted voter of a dynamic quorum finds."""
+    """The state of a freshly formatted voter of a dynamic quorum."""
     return Recovered(snapshots=(SnapshotId(0, 0),), voters=((-1, voter_set(*node_ids)),))
 
 
@@ -62,7 +62,7 @@ def entry(base_offset: int, epoch: int, count: int = 1, payload: bytes = b"x") -
 
 
 class Bench:
-    """A node at time 0. All writes are durable at once; a test that wants otherwise calls the core itself."""
+    """A node at time 0. All writes are durable at once; a test that needs otherwise calls the core directly."""
 
     def __init__(self, recovered: Recovered, node_id: int = 1, **settings: Any) -> None:
         self.now = MonotonicMs(0)
@@ -75,7 +75,7 @@ class Bench:
         return self.core.role
 
     def take(self) -> RaftReady:
-        """What is owed now, and after it has become durable."""
+        """The outputs now, and those after the writes have become durable."""
         taken = last = self.core.take()
         while last.persist:
             self.core.persisted(last.mark, self.now)
@@ -92,8 +92,8 @@ class Bench:
         self.core.tick(self.now)
         return self.take()
 
-    def ask(self, request: Request) -> Response:
-        """The answer to a request, which must come at once."""
+    def respond(self, request: Request) -> Response:
+        """The response to a request, which must be immediate."""
         ready = self.request(request)
         return only(responses(ready))
 
@@ -101,7 +101,7 @@ class Bench:
         self.tokens += 1
         return self.feed(RequestReceived(self.tokens, request))
 
-    def answer(self, send: SendRequest, response: Response) -> RaftReady:
+    def receive(self, send: SendRequest, response: Response) -> RaftReady:
         return self.feed(ResponseReceived(send.peer, send.request_id, response))
 
     def append(self, payload: bytes = b"x", count: int = 1) -> RaftReady:
@@ -126,7 +126,7 @@ class Bench:
         while not self.core.is_leader:
             send = sends.pop(0)
             granted = VoteResponse(error=ErrorCode.none, epoch=self.core.epoch, leader_id=None, granted=True)
-            sends = requests(self.answer(send, granted), VoteRequest) or sends
+            sends = requests(self.receive(send, granted), VoteRequest) or sends
 
 
 def _joined(a: RaftReady, b: RaftReady) -> RaftReady:

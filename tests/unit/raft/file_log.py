@@ -1,4 +1,4 @@
-"""The simplest log store on a real file: batches one after another, found again by their headers."""
+"""The simplest log store on a real file: batches one after another, located by their headers."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from isthmus_model.clocks import MonotonicMs
 
 
 class EchoCore:
-    """Writes, sends and replies with every event's name, and ticks when told to."""
+    """Writes, sends and replies with every event's name, and ticks when the test says so."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -134,7 +134,7 @@ def test_reads_come_before_writes_and_durable_sends_after_the_sync() -> None:
     ]
 
 
-def test_what_writes_nothing_waits_for_nothing() -> None:
+def test_outputs_without_writes_do_not_wait_for_the_disk() -> None:
     async def run() -> list[str]:
         rig = await inline()
         rig.driver.feed("volatile")
@@ -200,7 +200,7 @@ def test_the_timer_calls_tick_at_the_deadline_and_not_after_it_is_gone() -> None
     assert asyncio.run(run()) == ["write tick at 7"]
 
 
-def test_a_broken_core_is_told_once_and_never_called_again() -> None:
+def test_a_broken_core_is_reported_once_and_never_called_again() -> None:
     async def run() -> Rig:
         rig = await inline()
         rig.driver.feed("bug")

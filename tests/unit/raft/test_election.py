@@ -1,4 +1,4 @@
-"""Votes, pre-votes, epochs, and what a node does when it hears of another leader."""
+"""Votes, pre-votes, epochs, and what a node does when it learns of another leader."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_a_quorum_of_one_leads_a_new_epoch_after_every_start() -> None:
     assert bench.core.high_watermark == 12
 
 
-# Standing for election
+# Starting elections
 
 
 def test_pre_votes_come_before_the_epoch_is_raised() -> None:
@@ -87,18 +87,18 @@ def test_pre_votes_come_before_the_epoch_is_raised() -> None:
     assert [send.peer for send in sent] == [2, 3]
     assert sent[0].request == replace(vote(1, epoch=0, pre=True), voter=key(2))
 
-    ready = bench.answer(sent[0], granted(0))
+    ready = bench.receive(sent[0], granted(0))
     assert bench.role() is Candidate
     assert ready.persist == (SaveQuorumState(QuorumState(1, None, key(1))),)
     sent = requests(ready, VoteRequest)
     assert [send.request for send in sent] == [replace(vote(1), voter=key(peer)) for peer in (2, 3)]
 
-    bench.answer(sent[1], granted(1))
+    bench.receive(sent[1], granted(1))
     assert bench.role() is Leader
     assert bench.core.quorum_state == QuorumState(1, 1)
 
 
-def test_a_vote_is_asked_for_only_when_the_own_vote_is_durable() -> None:
+def test_votes_are_requested_only_when_the_own_vote_is_durable() -> None:
     bench = Bench(THREE)
     sent = requests(bench.wait(1_000), VoteRequest)
     bench.core.step(ResponseReceived(2, sent[0].request_id, granted(0)), bench.now)
@@ -110,7 +110,7 @@ def test_a_vote_is_asked_for_only_when_the_own_vote_is_durable() -> None:
 def test_lost_pre_votes_leave_the_epoch_alone() -> None:
     bench = Bench(THREE)
     for send in requests(bench.wait(1_000), VoteRequest):
-        bench.answer(send, rejected(0))
+        bench.receive(send, rejected(0))
     assert bench.role() is Unattached
     assert bench.core.epoch == 0
 
@@ -118,16 +118,16 @@ def test_lost_pre_votes_leave_the_epoch_alone() -> None:
 def test_a_prospective_that_loses_goes_back_to_the_leader_it_knew() -> None:
     bench = Bench(replace(THREE, quorum=QuorumState(3, 2)))
     for send in requests(bench.wait(2_000), VoteRequest):
-        bench.answer(send, rejected(3, 2))
+        bench.receive(send, rejected(3, 2))
     assert bench.role() is Follower
     assert bench.core.quorum_state == QuorumState(3, 2)
 
 
 def test_a_lost_election_is_repeated_after_a_pause_that_grows() -> None:
     bench = Bench(THREE)
-    bench.answer(requests(bench.wait(1_000), VoteRequest)[0], granted(0))
+    bench.receive(requests(bench.wait(1_000), VoteRequest)[0], granted(0))
     assert bench.role() is Candidate
-    # The requests of the candidacy were sent with the answer above; they are refused by timing out.
+    # The requests of the candidacy were sent with the response above; they time out.
     bench.wait(1_000)
     assert bench.role() is Prospective
     assert bench.core.epoch == 1
@@ -136,7 +136,7 @@ def test_a_lost_election_is_repeated_after_a_pause_that_grows() -> None:
 def test_a_leader_of_a_higher_epoch_is_followed() -> None:
     bench = Bench(THREE)
     send = requests(bench.wait(1_000), VoteRequest)[0]
-    ready = bench.answer(send, rejected(7, 3))
+    ready = bench.receive(send, rejected(7, 3))
     assert bench.role() is Follower
     assert bench.core.quorum_state == QuorumState(7, 3)
     assert only(requests(ready, FetchRequest)).peer == 3
@@ -147,10 +147,10 @@ def test_a_leader_of_a_higher_epoch_is_followed() -> None:
 
 def test_one_vote_per_epoch_and_the_same_again_to_the_same() -> None:
     bench = Bench(THREE)
-    assert bench.ask(vote(2)) == granted(1)
-    assert bench.ask(vote(3)) == rejected(1)
-    assert bench.ask(vote(2)) == granted(1)
-    assert bench.ask(vote(3, epoch=2)) == granted(2)
+    assert bench.respond(vote(2)) == granted(1)
+    assert bench.respond(vote(3)) == rejected(1)
+    assert bench.respond(vote(2)) == granted(1)
+    assert bench.respond(vote(3, epoch=2)) == granted(2)
 
 
 def test_a_vote_waits_until_it_is_durable_and_survives_a_restart() -> None:
@@ -165,50 +165,50 @@ def test_a_vote_waits_until_it_is_durable_and_survives_a_restart() -> None:
     assert ready.send_after_persist[0] == SendResponse(1, granted(1))
 
     again = Bench(replace(THREE, quorum=QuorumState(1, None, key(2))))
-    assert again.ask(vote(3)) == rejected(1)
+    assert again.respond(vote(3)) == rejected(1)
 
 
 @pytest.mark.parametrize(
     ("last_epoch", "end_offset", "is_granted"), [(3, 5, True), (3, 4, False), (4, 1, True), (2, 9, False)]
 )
-def test_only_a_log_that_is_as_far_gets_the_vote(last_epoch: int, end_offset: int, is_granted: bool) -> None:
+def test_only_a_log_that_is_as_complete_gets_the_vote(last_epoch: int, end_offset: int, is_granted: bool) -> None:
     bench = Bench(replace(THREE, quorum=QuorumState(3), log_end=5, epochs=((3, 0),)))
     request = vote(2, epoch=9, last_epoch=last_epoch, end_offset=end_offset)
-    assert bench.ask(request) == (granted(9) if is_granted else rejected(9))
+    assert bench.respond(request) == (granted(9) if is_granted else rejected(9))
 
 
 def test_a_stale_epoch_and_a_wrong_address_get_no_vote() -> None:
     bench = Bench(replace(THREE, quorum=QuorumState(5)))
     refused = VoteResponse(error=ErrorCode.fenced_leader_epoch, epoch=5, leader_id=None, granted=False)
-    assert bench.ask(vote(2, epoch=4)) == refused
+    assert bench.respond(vote(2, epoch=4)) == refused
     wrong = replace(vote(2, epoch=6), voter=key(3))
-    assert bench.ask(wrong) == replace(refused, error=ErrorCode.invalid_voter_key)
+    assert bench.respond(wrong) == replace(refused, error=ErrorCode.invalid_voter_key)
     assert bench.core.epoch == 5
 
 
 def test_a_follower_in_touch_with_its_leader_refuses_pre_votes() -> None:
     bench = Bench(THREE)
     fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
-    assert bench.ask(vote(3, pre=True)) == granted(1, 2)
-    bench.answer(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
-    assert bench.ask(vote(3, pre=True)) == rejected(1, 2)
+    assert bench.respond(vote(3, pre=True)) == granted(1, 2)
+    bench.receive(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert bench.respond(vote(3, pre=True)) == rejected(1, 2)
 
 
 def test_a_leader_refuses_pre_votes_and_votes_of_its_epoch() -> None:
     bench = Bench(THREE)
     bench.lead()
-    assert bench.ask(vote(2, epoch=1, last_epoch=9, end_offset=9, pre=True)) == rejected(1, 1)
-    assert bench.ask(vote(2, epoch=1, last_epoch=9, end_offset=9)) == rejected(1, 1)
+    assert bench.respond(vote(2, epoch=1, last_epoch=9, end_offset=9, pre=True)) == rejected(1, 1)
+    assert bench.respond(vote(2, epoch=1, last_epoch=9, end_offset=9)) == rejected(1, 1)
 
 
-# Leading and leaving
+# Becoming leader and resigning
 
 
 def test_a_new_leader_says_so_once_it_is_durable() -> None:
     bench = Bench(THREE)
     sent = requests(bench.wait(1_000), VoteRequest)
-    sent = requests(bench.answer(sent[0], granted(0)), VoteRequest)
-    ready = bench.answer(sent[0], granted(1))
+    sent = requests(bench.receive(sent[0], granted(0)), VoteRequest)
+    ready = bench.receive(sent[0], granted(1))
     begun = requests(ready, BeginQuorumEpochRequest)
     assert [(send.peer, send.request) for send in begun] == [
         (peer, BeginQuorumEpochRequest(epoch=1, leader_id=1, voter=key(peer))) for peer in (2, 3)
@@ -258,13 +258,13 @@ def test_the_first_successor_stands_for_election_at_once_and_the_next_a_little_l
         assert bench.role() is Prospective
 
 
-def test_a_leader_whose_process_is_gone_is_not_waited_for() -> None:
+def test_a_leader_whose_process_has_died_is_replaced_at_once() -> None:
     bench = Bench(THREE)
     fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
-    bench.answer(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
-    assert bench.ask(vote(3, pre=True)) == rejected(1, 2)
+    bench.receive(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert bench.respond(vote(3, pre=True)) == rejected(1, 2)
     bench.feed(RequestFailed(2, 0, is_gone=True))
-    assert bench.ask(vote(3, pre=True)) == granted(1, 2)
+    assert bench.respond(vote(3, pre=True)) == granted(1, 2)
     assert bench.role() is Follower
     bench.wait(20)
     assert bench.role() is Prospective
@@ -289,7 +289,7 @@ def test_nodes_that_start_without_a_leader_stand_for_election_soon() -> None:
 def test_a_former_leader_restarts_resigned() -> None:
     bench = Bench(replace(THREE, quorum=QuorumState(6, 1)))
     assert bench.role() is Resigned
-    assert bench.ask(vote(2, epoch=6)) == rejected(6, 1)
+    assert bench.respond(vote(2, epoch=6)) == rejected(6, 1)
 
 
 def test_an_observer_never_stands_for_election() -> None:
@@ -301,7 +301,7 @@ def test_an_observer_never_stands_for_election() -> None:
 
 
 def test_a_voter_being_removed_still_stands_until_that_is_committed() -> None:
-    """Only it may have a log long enough to win (dissertation, 4.2.2)."""
+    """It may be the only one with a log complete enough to win (dissertation, 4.2.2)."""
     log = Recovered(
         quorum=QuorumState(1), log_end=5, epochs=((1, 0),), voters=((2, voter_set(1, 2)), (4, voter_set(2)))
     )
@@ -311,15 +311,15 @@ def test_a_voter_being_removed_still_stands_until_that_is_committed() -> None:
 
 
 def test_a_static_vote_is_remembered_without_its_directory() -> None:
-    """The file of static voters has no place for it."""
+    """The file of static voters has no field for it."""
     state = QuorumState(1, None, ReplicaKey(2))
     bench = Bench(Recovered(quorum=state), static_voters=voter_set(1, 2, 3))
-    assert bench.ask(vote(3)) == rejected(1)
-    assert bench.ask(vote(2)) == granted(1)
+    assert bench.respond(vote(3)) == rejected(1)
+    assert bench.respond(vote(2)) == granted(1)
     assert bench.core.quorum_state == state
 
 
-def test_static_voters_are_known_without_a_directory() -> None:
+def test_static_voters_have_no_directory() -> None:
     bench = Bench(Recovered(), static_voters=voter_set(1, 2))
     assert bench.core.voters == voter_set(1, 2)
     assert not responses(bench.first)

@@ -1,4 +1,4 @@
-"""What the core knows of its log: epochs, divergence, durability."""
+"""The core's view of its log: epochs, divergence, durability."""
 
 from isthmus_broker.core.raft.log_view import LogView
 from isthmus_broker.core.raft.types import EpochEnd, Recovered, SnapshotId

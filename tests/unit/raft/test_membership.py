@@ -37,7 +37,7 @@ def refusal(bench: Bench, event: Event) -> ErrorCode:
     return reply.error
 
 
-def test_an_added_voter_counts_from_the_entry_on_and_is_answered_when_it_commits() -> None:
+def test_an_added_voter_counts_from_its_entry_on_and_the_response_follows_the_commit() -> None:
     bench = leader(1, observer=4)
     ready = bench.feed(AddVoter(9, voter(4)))
     assert ready.persist == (AppendEntry(replace(entry(3, 1, 1, b"voters (1, 4)"), voters=voter_set(1, 4))),)
@@ -58,7 +58,7 @@ def test_no_change_before_the_leaders_epoch_has_committed() -> None:
     assert refusal(bench, RemoveVoter(9, key(3))) == ErrorCode.request_timed_out
 
 
-def test_who_may_not_be_added() -> None:
+def test_replicas_that_may_not_be_added() -> None:
     bench = leader(1, 2, 3, observer=4)
     assert refusal(bench, AddVoter(1, voter(3))) == ErrorCode.duplicate_voter
     assert refusal(bench, AddVoter(2, voter(5))) == ErrorCode.request_timed_out
@@ -68,7 +68,7 @@ def test_who_may_not_be_added() -> None:
     assert refusal(bench, AddVoter(4, voter(4))) == ErrorCode.request_timed_out
 
 
-def test_who_may_not_be_removed() -> None:
+def test_replicas_that_may_not_be_removed() -> None:
     bench = leader(1, 2, 3)
     assert refusal(bench, RemoveVoter(1, key(4))) == ErrorCode.voter_not_found
     assert (
@@ -83,7 +83,7 @@ def test_static_voters_do_not_change() -> None:
     assert refusal(bench, RemoveVoter(1, key(1))) == ErrorCode.unsupported_version
 
 
-def test_a_change_that_does_not_commit_in_time_is_answered_but_stays() -> None:
+def test_a_change_that_does_not_commit_in_time_is_refused_but_stays() -> None:
     bench = leader(1, 2, 3)
     bench.feed(RemoveVoter(9, key(3)))
     assert bench.wait(2_000).replies == (ChangeRejected(9, ErrorCode.request_timed_out),)
@@ -102,28 +102,28 @@ def test_a_leader_that_is_voted_out_leads_until_that_is_committed_without_counti
     assert [send.peer for send in requests(ready, EndQuorumEpochRequest)] == [2, 3]
 
 
-def test_an_update_keeps_who_votes_and_replaces_the_endpoints() -> None:
+def test_an_update_keeps_the_voters_and_replaces_the_endpoints() -> None:
     bench = leader(1, 2, 3)
     moved = Voter(key(2), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     done = UpdateVoterResponse(error=ErrorCode.none, epoch=1, leader_id=1)
-    assert bench.ask(UpdateVoterRequest(epoch=1, voter=moved)) == done
+    assert bench.respond(UpdateVoterRequest(epoch=1, voter=moved)) == done
     assert bench.core.voters.find(2) == moved
     unknown = UpdateVoterRequest(epoch=1, voter=voter(7))
-    assert bench.ask(unknown) == replace(done, error=ErrorCode.request_timed_out)
+    assert bench.respond(unknown) == replace(done, error=ErrorCode.request_timed_out)
     bench.request(bench.fetch(2, 4, 1))
-    assert bench.ask(unknown) == replace(done, error=ErrorCode.voter_not_found)
+    assert bench.respond(unknown) == replace(done, error=ErrorCode.voter_not_found)
 
 
-def test_a_follower_whose_endpoints_have_changed_tells_the_leader() -> None:
+def test_a_follower_reports_changed_endpoints_to_the_leader() -> None:
     moved = Voter(key(1), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     bench = Bench(formatted(1, 2), local=moved)
     ready = bench.request(BeginQuorumEpochRequest(epoch=1, leader_id=2, voter=key(1)))
     answer = FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0)
-    ready = bench.answer(only(requests(ready, FetchRequest)), answer)
+    ready = bench.receive(only(requests(ready, FetchRequest)), answer)
     assert only(requests(ready, UpdateVoterRequest)).request == UpdateVoterRequest(epoch=1, voter=moved)
 
 
-def test_a_leader_whose_endpoints_have_changed_writes_that_down() -> None:
+def test_a_leader_appends_its_changed_endpoints() -> None:
     moved = Voter(key(1), (VoterEndpoint("CONTROLLER", "elsewhere", 9093),))
     bench = Bench(formatted(1), local=moved)
     assert bench.core.voters.find(1) == moved

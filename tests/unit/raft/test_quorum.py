@@ -1,4 +1,4 @@
-"""Majority arithmetic, against a slow twin that counts."""
+"""Majority arithmetic, against a slow reference that counts."""
 
 from itertools import combinations
 
@@ -24,7 +24,7 @@ def test_the_majority_offset_is_the_largest_that_enough_have_reached(ends: list[
     assert majority_offset(ends) == slow
 
 
-def test_a_ballot_counts_the_first_answer_of_each_voter() -> None:
+def test_a_ballot_counts_the_first_response_of_each_voter() -> None:
     ballot = Ballot((1, 2, 3))
     ballot.record(1, True)
     ballot.record(9, True)
@@ -32,7 +32,7 @@ def test_a_ballot_counts_the_first_answer_of_each_voter() -> None:
     ballot.record(2, True)
     assert not ballot.is_won()
     assert not ballot.is_lost()
-    assert ballot.unanswered() == (3,)
+    assert ballot.undecided() == (3,)
     ballot.record(3, True)
     assert ballot.is_won()
     assert ballot.granting() == (1, 3)

@@ -1,4 +1,4 @@
-"""Raft replicas on real files: a quorum of one, and three that talk to each other within the process."""
+"""Raft replicas on real files: a quorum of one, and three nodes connected within the process."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ def batch(*values: str) -> bytes:
 
 
 class Values:
-    """A state machine that remembers every value."""
+    """A state machine that records every value."""
 
     def __init__(self, changed: asyncio.Event) -> None:
         self.values: list[str] = []
@@ -63,7 +63,7 @@ class Values:
 
 
 class InProcess:
-    """Peers that are reached by a call; a node that is not there refuses."""
+    """Peers connected by calls; a node that does not exist refuses."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
@@ -88,17 +88,17 @@ class InProcessPeers:
         if other is None:
             own.driver.failed(peer, request_id)
             return
-        other.driver.handle(request).add_done_callback(lambda answer: self._answer(peer, request_id, answer))
+        other.driver.handle(request).add_done_callback(lambda response: self._respond(peer, request_id, response))
 
-    def _answer(self, peer: int, request_id: int, answer: "asyncio.Future[Response]") -> None:
+    def _respond(self, peer: int, request_id: int, response: "asyncio.Future[Response]") -> None:
         own = self._net.nodes.get(self._node_id)
-        error = answer.exception()
+        error = response.exception()
         if own is None:
             return
         if error is not None:
             own.driver.failed(peer, request_id)
         else:
-            own.driver.responded(peer, request_id, answer.result())
+            own.driver.responded(peer, request_id, response.result())
 
 
 async def until(changed: asyncio.Event, done: Callable[[], bool]) -> None:
@@ -137,7 +137,7 @@ class Node:
 
     @property
     def is_active(self) -> bool:
-        """Leads, and has seen all that was committed before."""
+        """Whether the node leads and has received everything committed before."""
         return self.driver.core.is_leader and self.machine.leaders[-1] == (self.driver.core.epoch, self.id)
 
     async def stop(self) -> None:
@@ -146,7 +146,7 @@ class Node:
 
 
 def format_directory(directory: Path, voters: VoterSet) -> None:
-    """What `kafka-storage format` leaves for a voter of a dynamic quorum."""
+    """The state that `kafka-storage format` writes for a voter of a dynamic quorum."""
     directory.mkdir(exist_ok=True)
     records = RaftRecords(lambda: WallMs(5))
     SnapshotFiles(SYSTEM, directory).write(
@@ -249,7 +249,7 @@ def test_a_failing_disk_ends_the_replica_and_nothing_is_acknowledged(tmp_path: P
 
 
 class Cluster:
-    """Nodes 1 to 3 vote. Times are short; every wait is for a condition."""
+    """Nodes 1 to 3 are voters. Times are short; every wait is for a condition."""
 
     def __init__(self, directory: Path, executor: Executor | None, **settings: Any) -> None:
         self._directory = directory
@@ -290,7 +290,7 @@ class Cluster:
         await until(self._net.changed, done)
 
     async def append(self, value: str) -> None:
-        """Append to whoever leads; a refusal for lost leadership is repeated, so that a value may come twice."""
+        """Append to the current leader. A refusal for lost leadership is retried, so that a value may be appended twice."""
         while True:
             try:
                 await (await self.leader()).driver.append(batch(value), 1)

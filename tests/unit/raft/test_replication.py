@@ -1,4 +1,4 @@
-"""Appending, fetching, committing, diverging: the leader's side and the follower's."""
+"""Appending, fetching, committing, diverging, on the leader and on followers."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,14 +32,14 @@ THREE = formatted(1, 2, 3)
 
 
 def leader() -> Bench:
-    """Node 1 leads epoch 1 of three; its log holds the three records of the epoch's first batch."""
+    """Node 1 leads epoch 1 of three voters; its log contains the three records of the epoch's first batch."""
     bench = Bench(THREE)
     bench.lead()
     return bench
 
 
 def fetched(**fields: Any) -> FetchResponse:
-    """What a leader of epoch 1 answers."""
+    """A response from a leader of epoch 1."""
     return replace(FetchResponse(error=ErrorCode.none, epoch=1, leader_id=1, high_watermark=0, log_start=0), **fields)
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_served_or_counted_before_it_is_durable_here() -> None:
     assert bench.core.high_watermark == 3
 
 
-def test_a_fetch_with_nothing_to_return_waits_for_news_or_for_its_time() -> None:
+def test_a_fetch_with_nothing_to_return_waits_for_new_entries_or_its_timeout() -> None:
     bench = leader()
     bench.request(bench.fetch(2, 3, 1))
     assert responses(bench.request(bench.fetch(2, 3, 1, max_wait_ms=400))) == []
@@ -90,10 +90,10 @@ def test_a_fetch_with_nothing_to_return_waits_for_news_or_for_its_time() -> None
     assert responses(bench.wait(1)) == [fetched(high_watermark=4)]
 
 
-def test_a_fetch_that_lacks_the_high_watermark_does_not_wait() -> None:
+def test_a_fetch_with_an_old_high_watermark_does_not_wait() -> None:
     bench = leader()
     bench.request(bench.fetch(2, 3, 1))
-    assert bench.ask(bench.fetch(3, 3, 1, max_wait_ms=400, high_watermark=0)) == fetched(high_watermark=3)
+    assert bench.respond(bench.fetch(3, 3, 1, max_wait_ms=400, high_watermark=0)) == fetched(high_watermark=3)
 
 
 def test_a_second_fetch_of_a_replica_releases_the_first() -> None:
@@ -104,10 +104,10 @@ def test_a_second_fetch_of_a_replica_releases_the_first() -> None:
     assert ready.send_now == (SendResponse(2, fetched(high_watermark=3)),)
 
 
-def test_a_diverging_replica_is_told_where_its_epoch_ends() -> None:
+def test_a_diverging_replica_receives_the_end_of_its_epoch() -> None:
     bench = Bench(replace(THREE, log_end=6, epochs=((1, 0), (3, 4))))
     bench.lead()
-    answer = bench.ask(bench.fetch(2, 8, 2))
+    answer = bench.respond(bench.fetch(2, 8, 2))
     assert isinstance(answer, FetchResponse)
     assert answer.diverging == EpochEnd(1, 4)
     assert bench.core.high_watermark == 0
@@ -116,13 +116,13 @@ def test_a_diverging_replica_is_told_where_its_epoch_ends() -> None:
 @pytest.mark.parametrize(("epoch", "error"), [(0, ErrorCode.fenced_leader_epoch), (2, ErrorCode.unknown_leader_epoch)])
 def test_a_fetch_of_another_epoch_is_refused(epoch: int, error: ErrorCode) -> None:
     bench = leader()
-    assert bench.ask(bench.fetch(2, 3, 1, epoch=epoch)) == FetchResponse(error=error, epoch=1, leader_id=1)
+    assert bench.respond(bench.fetch(2, 3, 1, epoch=epoch)) == FetchResponse(error=error, epoch=1, leader_id=1)
 
 
-def test_only_a_leader_answers_fetches_and_appends() -> None:
+def test_only_a_leader_serves_fetches_and_appends() -> None:
     bench = Bench(THREE)
     refused = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=0, leader_id=None)
-    assert bench.ask(bench.fetch(2, 0, 0)) == refused
+    assert bench.respond(bench.fetch(2, 0, 0)) == refused
     assert bench.append().replies == (ChangeRejected(2, ErrorCode.not_leader_or_follower),)
 
 
@@ -161,7 +161,7 @@ def test_observers_are_described_and_never_counted() -> None:
     assert later.observers == ()
 
 
-def test_a_replica_is_caught_up_as_of_the_fetch_when_it_reached_the_end_seen_then() -> None:
+def test_a_replica_was_caught_up_at_the_earlier_fetch_whose_log_end_it_reaches() -> None:
     bench = leader()
     bench.request(bench.fetch(2, 0, 0))
     bench.append()
@@ -186,7 +186,7 @@ def of_leader(**fields: Any) -> FetchResponse:
     return replace(FetchResponse(error=ErrorCode.none, epoch=5, leader_id=2, high_watermark=0, log_start=0), **fields)
 
 
-def test_a_follower_appends_what_continues_its_log_and_says_so_when_it_is_durable() -> None:
+def test_a_follower_appends_what_continues_its_log_and_acknowledges_it_when_durable() -> None:
     bench, sent = follower()
     batch = entry(0, 5, 3)
     bench.core.step(ResponseReceived(2, sent.request_id, of_leader(entries=(batch,), high_watermark=9)), bench.now)
@@ -204,20 +204,20 @@ def test_a_follower_appends_what_continues_its_log_and_says_so_when_it_is_durabl
 @pytest.mark.parametrize("batch", [entry(1, 5), entry(0, 6), replace(entry(0, 5), last_offset=-1)])
 def test_a_batch_that_does_not_follow_is_dropped(batch: Entry) -> None:
     bench, sent = follower()
-    ready = bench.answer(sent, of_leader(entries=(batch,), high_watermark=9))
+    ready = bench.receive(sent, of_leader(entries=(batch,), high_watermark=9))
     assert ready.persist == ()
     assert bench.core.log_end == 0
     assert requests(ready, FetchRequest) == []
     assert only(requests(bench.wait(20), FetchRequest)).peer == 2
 
 
-def test_a_diverging_log_is_cut_where_both_may_agree() -> None:
+def test_a_diverging_log_is_truncated_where_both_may_agree() -> None:
     bench, sent = follower(replace(THREE, quorum=QuorumState(4), log_end=10, epochs=((1, 0), (2, 4), (4, 8))))
-    ready = bench.answer(sent, of_leader(diverging=EpochEnd(3, 20)))
+    ready = bench.receive(sent, of_leader(diverging=EpochEnd(3, 20)))
     assert ready.persist == (TruncateTo(8),)
     assert ready.notes == (LogTruncated(8, 10),)
     sent = only(requests(ready, FetchRequest))
-    ready = bench.answer(sent, of_leader(diverging=EpochEnd(2, 6)))
+    ready = bench.receive(sent, of_leader(diverging=EpochEnd(2, 6)))
     assert ready.persist == (TruncateTo(6),)
     fetch = only(requests(ready, FetchRequest)).request
     assert isinstance(fetch, FetchRequest)
@@ -228,26 +228,26 @@ def test_truncation_brings_back_the_voters_from_before() -> None:
     voters = ((-1, voter_set(1, 2)), (7, voter_set(1, 2, 3)))
     bench, sent = follower(replace(THREE, quorum=QuorumState(4), log_end=9, epochs=((1, 0), (4, 6)), voters=voters))
     assert bench.core.voters == voter_set(1, 2, 3)
-    bench.answer(sent, of_leader(diverging=EpochEnd(1, 6)))
+    bench.receive(sent, of_leader(diverging=EpochEnd(1, 6)))
     assert bench.core.voters == voter_set(1, 2)
 
 
-def test_cutting_committed_entries_is_a_crash() -> None:
+def test_truncating_committed_entries_is_a_crash() -> None:
     bench, sent = follower()
-    sent = only(requests(bench.answer(sent, of_leader(entries=(entry(0, 5, 3),), high_watermark=3)), FetchRequest))
+    sent = only(requests(bench.receive(sent, of_leader(entries=(entry(0, 5, 3),), high_watermark=3)), FetchRequest))
     with pytest.raises(AssertionError, match="committed entries from 0 on"):
-        bench.answer(sent, of_leader(diverging=EpochEnd(2, 0)))
+        bench.receive(sent, of_leader(diverging=EpochEnd(2, 0)))
 
 
-def test_an_answer_counts_once_and_only_from_the_request_under_way() -> None:
+def test_a_response_counts_once_and_only_for_the_request_in_flight() -> None:
     bench, sent = follower()
     answer = of_leader(entries=(entry(0, 5),), high_watermark=1)
-    bench.answer(sent, answer)
-    assert not bench.answer(sent, answer)
+    bench.receive(sent, answer)
+    assert not bench.receive(sent, answer)
     assert bench.core.log_end == 1
 
 
-def test_a_voter_that_cannot_fetch_stands_for_election_and_an_observer_asks_around() -> None:
+def test_a_voter_that_cannot_fetch_starts_an_election_and_an_observer_queries_other_nodes() -> None:
     bench, _ = follower()
     bench.wait(2_000)
     assert bench.role() is Prospective
@@ -265,11 +265,11 @@ def test_a_failed_request_is_repeated_after_a_pause() -> None:
     assert only(requests(bench.wait(1), FetchRequest)).request == sent.request
 
 
-def test_a_node_without_a_leader_learns_of_it_by_asking() -> None:
+def test_a_node_without_a_leader_learns_of_it_from_a_response() -> None:
     bench = Bench(formatted(2, 3))
     asked = only(requests(bench.first, FetchRequest))
     assert (bench.role(), asked.peer) == (Unattached, 2)
     refusal = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=4, leader_id=3)
-    ready = bench.answer(asked, refusal)
+    ready = bench.receive(asked, refusal)
     assert only(requests(ready, FetchRequest)).peer == 3
     assert bench.core.quorum_state == QuorumState(4, 3)

@@ -1,4 +1,4 @@
-"""Snapshots: when one is taken, how a leader hands it out, how a follower puts it together."""
+"""Snapshots: when one is taken, how a leader serves it, how a follower assembles it."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ from tests.unit.raft.bench import Bench, formatted, key, only, requests, respons
 TAKEN = SnapshotId(40, 3)
 
 
-def test_a_snapshot_is_asked_for_after_enough_bytes_and_exactly_at_what_is_applied() -> None:
+def test_a_snapshot_is_requested_after_enough_bytes_and_at_the_last_applied_offset() -> None:
     bench = Bench(formatted(1), snapshot_after_bytes=40)
     assert bench.append(b"x" * 10).replies[0] == Committed(3, 4)
     replies = bench.append(b"x" * 10).replies
@@ -44,7 +44,7 @@ def test_a_snapshot_is_asked_for_after_enough_bytes_and_exactly_at_what_is_appli
     assert TakeSnapshot(SnapshotId(7, 1), voter_set(1)) in bench.append(b"x").replies
 
 
-def test_a_snapshot_is_asked_for_after_enough_time_if_anything_was_applied() -> None:
+def test_a_snapshot_is_requested_after_enough_time_if_anything_was_applied() -> None:
     bench = Bench(formatted(1), snapshot_after_ms=1_000)
     assert bench.core.deadline() == 1_000
     assert bench.wait(1_000).replies == (TakeSnapshot(SnapshotId(3, 1), voter_set(1)),)
@@ -72,12 +72,12 @@ def leader() -> Bench:
     return bench
 
 
-def test_a_replica_whose_place_is_gone_is_offered_the_snapshot() -> None:
+def test_a_replica_below_the_log_start_is_offered_the_snapshot() -> None:
     bench = leader()
-    answer = bench.ask(bench.fetch(2, 10, 1))
+    answer = bench.respond(bench.fetch(2, 10, 1))
     assert isinstance(answer, FetchResponse)
     assert answer.snapshot == TAKEN
-    assert isinstance(again := bench.ask(bench.fetch(2, 40, 3)), FetchResponse)
+    assert isinstance(again := bench.respond(bench.fetch(2, 40, 3)), FetchResponse)
     assert again.snapshot is None
 
 
@@ -101,11 +101,11 @@ def test_a_leader_serves_parts_of_the_snapshots_it_has() -> None:
 
 
 def follower() -> tuple[Bench, SendRequest]:
-    """Node 1 follows node 2 and has been told to fetch the snapshot 40-3; its first request for it."""
+    """Node 1 follows node 2, which has responded with the snapshot 40-3; its first request for it."""
     bench = Bench(replace(formatted(1, 2), log_end=5, epochs=((1, 0),)))
     ready = bench.request(BeginQuorumEpochRequest(epoch=5, leader_id=2, voter=key(1)))
     offer = FetchResponse(error=ErrorCode.none, epoch=5, leader_id=2, high_watermark=60, snapshot=TAKEN)
-    ready = bench.answer(only(requests(ready, FetchRequest)), offer)
+    ready = bench.receive(only(requests(ready, FetchRequest)), offer)
     return bench, only(requests(ready, FetchSnapshotRequest))
 
 
@@ -115,14 +115,14 @@ def chunk(position: int, data: bytes, size: int = 8) -> FetchSnapshotResponse:
     )
 
 
-def test_a_follower_puts_a_snapshot_together_and_goes_on_from_its_end() -> None:
+def test_a_follower_assembles_a_snapshot_and_continues_from_its_end() -> None:
     bench, sent = follower()
-    ready = bench.answer(sent, chunk(0, b"first"))
+    ready = bench.receive(sent, chunk(0, b"first"))
     assert ready.persist == (WriteSnapshotChunk(TAKEN, 0, b"first", last=False),)
     sent = only(requests(ready, FetchSnapshotRequest))
     assert isinstance(sent.request, FetchSnapshotRequest)
     assert sent.request.position == 5
-    ready = bench.answer(sent, chunk(5, b"end"))
+    ready = bench.receive(sent, chunk(5, b"end"))
     assert ready.persist == (WriteSnapshotChunk(TAKEN, 5, b"end", last=True),)
     assert ready.send_after_persist == ()
 
@@ -139,12 +139,12 @@ def test_a_follower_puts_a_snapshot_together_and_goes_on_from_its_end() -> None:
 def test_a_part_that_does_not_fit_ends_the_attempt() -> None:
     for wrong in (chunk(1, b"first"), chunk(0, b""), chunk(0, b"much too long")):
         bench, sent = follower()
-        ready = bench.answer(sent, wrong)
+        ready = bench.receive(sent, wrong)
         assert ready.persist == ()
         assert only(requests(bench.wait(20), FetchRequest)).peer == 2
 
 
-def test_a_snapshot_nobody_waits_for_is_not_installed() -> None:
+def test_an_unexpected_snapshot_is_not_installed() -> None:
     bench, _ = follower()
     ready = bench.feed(SnapshotReceived(TAKEN, None))
     assert ready.persist == ()

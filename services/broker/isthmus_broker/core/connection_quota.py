@@ -1,7 +1,7 @@
-"""Which connections there is room for: counts and rates over all listeners of a node, and who gives way when there are too many.
+"""Connection limits over all listeners of a node: counts, rates, and which connections are closed when there are too many.
 
-As in Kafka, `max.connections` and the rate of new connections hold whoever wants to connect in line, `max.connections.per.ip` turns them
-away. The listener that brokers use among themselves, where it is not the only one, is never held up by the others: they give way.
+As in Kafka, new connections wait for `max.connections` and for the creation rate, and are closed beyond `max.connections.per.ip`. The
+inter-broker listener, if it is not the only one, never waits: idle connections of other listeners are closed in its favour.
 """
 
 from collections import Counter
@@ -13,11 +13,11 @@ from isthmus_model.clocks import MonotonicMs
 
 UNLIMITED: Final = 2**31 - 1
 BURST_SECONDS: Final = 10
-"""Connections may come faster than their rate for as long as Kafka's quota windows average it."""
+"""Connections may exceed the rate briefly, for as long as Kafka's quota windows average it."""
 
 
 class ListenerLimits(NamedTuple):
-    """What one listener allows."""
+    """The limits of one listener."""
 
     connections_max: int = UNLIMITED
     rate_max: int = UNLIMITED
@@ -25,7 +25,7 @@ class ListenerLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What the node allows; `rate_max` counts new connections a second."""
+    """The limits of the node; `rate_max` counts new connections per second."""
 
     connections_max: int = UNLIMITED
     rate_max: int = UNLIMITED
@@ -34,19 +34,19 @@ class ConnectionLimits:
     listeners: Mapping[str, ListenerLimits] = field(default_factory=dict)
 
     def of(self, listener: str) -> ListenerLimits:
-        """What that listener allows beyond the node."""
+        """The limits of that listener, in addition to the node's."""
         return self.listeners.get(listener, ListenerLimits())
 
 
 class _Rate:
-    """A bucket that fills at the allowed rate, and holds no more than a burst."""
+    """A token bucket: it fills at the allowed rate up to a burst."""
 
     def __init__(self) -> None:
         self._spent = 0.0
         self._at_ms = 0
 
     def wait_ms(self, rate: int, now_ms: MonotonicMs) -> int | None:
-        """Until the next one may come; None for never at this rate."""
+        """Milliseconds until the next connection; None for never at this rate."""
         if rate == 0:
             return None
         if rate == UNLIMITED:
@@ -62,7 +62,7 @@ class _Rate:
 
 
 class ConnectionQuota:
-    """The connections of a node by listener and by address. `protected` is the listener that is never held up, if there is one."""
+    """The connections of a node by listener and by address. Connections to the `protected` listener, if any, never wait."""
 
     def __init__(self, limits: ConnectionLimits, protected: str | None = None) -> None:
         self.limits = limits
@@ -74,17 +74,17 @@ class ConnectionQuota:
 
     @property
     def total(self) -> int:
-        """Connections there are."""
+        """The number of open connections."""
         return self._by_listener.total()
 
     @property
     def excess(self) -> int:
-        """How many connections of other listeners than the protected one have to go."""
+        """The number of connections of unprotected listeners to close."""
         others = self.total - self._by_listener[self.protected or ""]
         return max(0, min(self.total - self.limits.connections_max, others))
 
     def wait_ms(self, listener: str, now_ms: MonotonicMs) -> int | None:
-        """How long somebody who connects to this listener is held up; None: until a connection ends or limits change."""
+        """How long a new connection to this listener waits; None: until a connection ends or limits change."""
         limits = self.limits
         own = limits.of(listener)
         if self._by_listener[listener] >= own.connections_max:
@@ -97,7 +97,7 @@ class ConnectionQuota:
         return None if None in waits else max(wait for wait in waits if wait is not None)
 
     def opened(self, listener: str, address: str, now_ms: MonotonicMs) -> bool:
-        """Count a connection, unless there are too many from its address."""
+        """Count a connection. Return False if there are too many from its address."""
         limits = self.limits
         self._rate.take(limits.rate_max, now_ms)
         self._rates.setdefault(listener, _Rate()).take(limits.of(listener).rate_max, now_ms)
@@ -108,7 +108,7 @@ class ConnectionQuota:
         return True
 
     def closed(self, listener: str, address: str) -> None:
-        """A connection that was counted is gone."""
+        """Stop counting a closed connection."""
         for counter, key in ((self._by_listener, listener), (self._by_address, address)):
             counter[key] -= 1
             assert counter[key] >= 0

@@ -1,23 +1,24 @@
-"""The one contract between a deciding core and whatever drives it (asyncio, or the simulated world).
+"""The contract between a deciding core and its driver (asyncio, or the simulation).
 
-A core is a plain synchronous object. The driver feeds it events, tells it the time, and takes from it what is owed to the
-outside; nothing else passes between the two:
+A core is a plain synchronous object. The driver feeds it events, passes it the time, and takes its outputs; nothing else passes between the
+two:
 
-    step(event) / tick() / persisted(mark)  ->  take() -> Ready  ->  write, send, reply, remember when to call tick() again
+ step(event) / tick() / persisted(mark) -> take() -> Ready -> write, send, reply, remember when to call tick() again
 
 The rules that make a core replayable from a seed:
 
 - Time is an integer of milliseconds on a clock that never runs backwards, always an argument, never read.
 - Randomness is an injected object; identifiers come from the driver; no set is iterated into an output unsorted.
-- A core never raises for what a remote party sent: it answers with Kafka's error code. An assertion that fails is a bug, and
-  the driver ends the process.
+- A core never raises for input from a remote party: it responds with Kafka's error code. An assertion that fails is a bug, and
+ the driver ends the process.
 
-The rules that the driver keeps:
+The rules for the driver:
 
 - It calls `take` after every call into the core and handles the Ready values in the order it took them.
-- Whatever a Ready asks to be read from storage (a fetch answer, a committed range) is read before that Ready's own writes.
-- It writes every `persist` in order, so that a crash leaves a prefix of them, and reports durability by `persisted(mark)`.
-- It lets `send_after_persist` go only when this Ready and every earlier one are durable. `send_now` and `replies` wait for nothing.
+- Storage that a Ready reads (for a fetch response, a committed range) is read before that Ready's own writes.
+- It writes every `persist` in order, so that a crash preserves a prefix of them, and reports durability by `persisted(mark)`.
+- It sends `send_after_persist` only when this Ready and every earlier one are durable. `send_now` and `replies` wait for nothing.
+
 """
 
 from dataclasses import dataclass
@@ -34,10 +35,10 @@ Note = TypeVar("Note", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(Generic[Write, Send, Reply, Note]):
-    """What a core owes to the outside since the last `take`.
+    """The outputs of a core since the last `take`.
 
-    Two outboxes for messages put "durable before it is said" into the type: a vote or an acknowledgement that depends on a
-    write can only be found in `send_after_persist`.
+    Two outboxes for messages express "durable before it is sent" in the type: a vote or an acknowledgement that depends on a write is only
+    in `send_after_persist`.
     """
 
     mark: int
@@ -55,19 +56,19 @@ class Ready(Generic[Write, Send, Reply, Note]):
 
 
 class Core(Protocol[Event, Write, Send, Reply, Note]):
-    """What every core offers to its driver."""
+    """The interface of a core."""
 
     def step(self, event: Event, now_ms: MonotonicMs) -> None:
-        """Take in one event: a message, a client request, the result of something the core asked for."""
+        """Process one event: a message, a client request, the result of an output."""
 
     def tick(self, now_ms: MonotonicMs) -> None:
-        """Let time pass. Calling it early, late or twice is harmless."""
+        """Act on timeouts. Calling it early, late or twice is harmless."""
 
     def deadline(self) -> int | None:
         """When `tick` is next worth calling; None when only an event can change anything."""
 
     def take(self) -> Ready[Write, Send, Reply, Note]:
-        """Hand over, and forget, what is owed to the outside. A Ready without writes needs no `persisted`."""
+        """Return the outputs and clear them. A Ready without writes needs no `persisted`."""
 
     def persisted(self, mark: int, now_ms: MonotonicMs) -> None:
         """Every write of the Ready values up to and including `mark` is durable."""
@@ -77,4 +78,4 @@ class RandomSource(Protocol):
     """The only randomness a core may use; `random.Random` and the simulation's own stream both fit."""
 
     def randrange(self, stop: int, /) -> int:
-        """An integer from 0 to stop - 1, each as likely as the others."""
+        """An integer from 0 to stop - 1, uniformly distributed."""

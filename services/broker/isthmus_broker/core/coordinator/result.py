@@ -49,9 +49,9 @@ def _encode(entity: Entity) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """Of the request's header and connection.
+    """Parts of the request's header and connection.
 
-    `client_id` is empty where the header has null. `client_host` is as Kafka writes an address: a slash, then the number.
+    `client_id` is empty where the header has null. `client_host` has Kafka's form of an address: a slash, then the number.
     """
 
     api_version: int
@@ -74,7 +74,7 @@ class Result:
     # Ends a transaction, in place of records.
     marker: Marker | None = None
     response: object | None = None
-    # Takes the place of replaying `records`, where memory already holds, or holds more than, what they say.
+    # Called instead of replaying `records`, where memory already contains their effect, or more.
     apply: Callable[[], None] | None = None
     # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended.
     then: Callable[[ErrorCode, Now], None] | None = None
@@ -94,7 +94,7 @@ class Note:
 
 @dataclass(slots=True)
 class Outbox:
-    """Responses and notes to be handed out at once."""
+    """Responses and notes to be sent at once."""
 
     replies: list[tuple[int, object]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -1,18 +1,19 @@
-"""The life of one shard: a partition of an internal topic and the state machine in it.
+"""The lifecycle of one shard: a partition of an internal topic and the state machine in it.
 
-The edge drives it so, from one thread:
+The edge calls it from one thread:
 
-    load_begin(epoch), load(...) and load_marker(...), load_end(now)   this broker became the partition's leader
-    submit(token, request, context, now), tick(now), metadata(view, now)
-    take() -> Ready                                                    after every call: appends to make, replies to send
-    appended(seq, last_offset, now) or append_failed(seq, error, now)  the outcome of an append
-    committed(high_watermark, now)                                     every record below the high watermark is committed
-    unload(now)                                                        leadership ended
+ load_begin(epoch), load(...) and load_marker(...), load_end(now) this broker became the partition's leader
+ submit(token, request, context, now), tick(now), metadata(view, now)
+ take() -> Ready after every call: appends to make, replies to send
+ appended(seq, last_offset, now) or append_failed(seq, error, now) the outcome of an append
+ committed(high_watermark, now) every record below the high watermark is committed
+ unload(now) leadership ended
 
-One append is under way at a time. Operations that arrive meanwhile wait in order, so each sees all that was appended before it, and an
-append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
-timeline of snapshots; with an append that is a write to the page cache, waiting for it costs less than the timeline.) A response leaves
+One append is in flight at a time. Operations that arrive meanwhile wait in order, so that each one sees the effect of all earlier appends.
+An append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
+timeline of snapshots. Here an append is a write to the page cache; waiting for it costs less than the timeline.) A response is sent
 once everything it may reflect is committed.
+
 """
 
 from collections import deque
@@ -27,7 +28,7 @@ from isthmus_wire.markers import Marker, ProducerId
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timer, Timers
 
-# Pending requests of one shard: waiting for the append under way, or decided and waiting for the commit. Beyond, they are refused
+# Pending requests of one shard: waiting for the append in flight, or processed and waiting for the commit. Further requests are refused
 # with COORDINATOR_NOT_AVAILABLE, which every client retries.
 PENDING_REQUESTS_MAX: Final = 20_000
 
@@ -36,10 +37,10 @@ Refuse = Callable[[object, RequestContext, ErrorCode], object]
 
 
 class Shard(Protocol[V]):
-    """What a state machine offers. It is made with a `Timers` and an `Outbox` of its own runtime."""
+    """The interface of a state machine. It is created with the `Timers` and the `Outbox` of its runtime."""
 
     def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
-        """Decide on a request."""
+        """Process a request."""
         ...
 
     def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
@@ -54,15 +55,15 @@ class Shard(Protocol[V]):
         ...
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
-        """The record in these bytes; None for a type this software does not know."""
+        """Decode a record; None for a type that this release does not know."""
         ...
 
     def loaded(self, view: V, now: Now) -> None:
-        """The log was replayed to its end: start the clocks."""
+        """The log was replayed to its end: start the timers."""
         ...
 
     def unloaded(self) -> None:
-        """Another broker takes over: respond to parked requests."""
+        """Another broker becomes the coordinator: respond to parked requests."""
         ...
 
     def metadata(self, view: V, now: Now) -> Result:
@@ -72,7 +73,8 @@ class Shard(Protocol[V]):
 
 @dataclass(frozen=True, slots=True)
 class BatchAppend:
-    """Records to append as one batch, all or none, in `producer`'s transaction if it is set, or a marker; `seq` names it in the report."""
+    """Records to append as one batch, atomically, in `producer`'s transaction if it is set, or a marker. The report of the outcome repeats
+    `seq`."""
 
     seq: int
     records: tuple[tuple[bytes, bytes | None], ...] = ()
@@ -82,7 +84,7 @@ class BatchAppend:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the edge owes to the log and to the clients."""
+    """Outputs for the log and the clients."""
 
     appends: tuple[BatchAppend, ...]
     replies: tuple[tuple[int, object], ...]
@@ -94,7 +96,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class _PendingRequest:
-    """Who pending_request for an operation, so that it can be refused."""
+    """The request behind an operation, so that it can be refused."""
 
     token: int
     request: object
@@ -103,7 +105,7 @@ class _PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """Something to run: a request's handler, a timer's operation, a metadata change."""
+    """Work to run: a request's handler, a timer's operation, a metadata change."""
 
     run: Callable[[Now], Result]
     pending_request: _PendingRequest | None = None
@@ -112,7 +114,7 @@ class _Operation:
 
 @dataclass(frozen=True, slots=True)
 class _PendingResult:
-    """An operation's result whose records are under way to the log, or to the commit when `offset` is set."""
+    """An operation's result whose records wait for the append or, once `offset` is set, for the commit."""
 
     operation: _Operation
     result: Result
@@ -120,7 +122,7 @@ class _PendingResult:
 
 
 class Runtime(Generic[V]):
-    """One shard and its outstanding work. `refuse` makes the error response of any request."""
+    """One shard and its outstanding work. `refuse` makes the error response to any request."""
 
     def __init__(self, new_shard: Callable[[Timers, Outbox], Shard[V]], refuse: Refuse, view: V) -> None:
         self._new_shard = new_shard
@@ -147,7 +149,7 @@ class Runtime(Generic[V]):
         return self._shard is not None and not self._loading
 
     def submit(self, token: int, request: object, context: RequestContext, now: Now) -> None:
-        """Serve a request, now or after the append under way."""
+        """Serve a request, now or after the append in flight."""
         pending_request = _PendingRequest(token, request, context)
         shard = self._shard
         if shard is None:
@@ -165,11 +167,11 @@ class Runtime(Generic[V]):
         self._pump(now)
 
     def deadline(self) -> int | None:
-        """When `tick` is next worth calling; None while an append is under way, since its report goes on from there."""
+        """When `tick` is next worth calling; None while an append is in flight, because its report resumes the work."""
         return None if self._in_flight is not None or not self.active else self._timers.deadline()
 
     def take(self) -> Ready:
-        """Hand over what is owed to the outside, and forget it."""
+        """Return the outputs and clear them."""
         ready = Ready(tuple(self._appends), tuple(self._outbox.replies), tuple(self._outbox.notes))
         self._appends.clear()
         self._outbox.replies.clear()
@@ -198,7 +200,7 @@ class Runtime(Generic[V]):
         self._pump(now)
 
     def append_failed(self, seq: int, error: ErrorCode, now: Now) -> None:
-        """The records of append `seq` are not in the log and never will be."""
+        """The records of append `seq` are not in the log and will not be appended later."""
         pending = self._reported(seq)
         operation, result = pending.operation, pending.result
         response_error = coordinator_error(error)
@@ -228,7 +230,7 @@ class Runtime(Generic[V]):
     # Loading and unloading.
 
     def load_begin(self, epoch: int) -> None:
-        """This broker leads the partition at `epoch`: the log's records follow."""
+        """Begin loading: this broker is the partition's leader at `epoch`, and the log's records follow."""
         assert self._shard is None, "unload first"
         assert epoch > self.epoch, "epochs only grow"
         self.epoch = epoch
@@ -258,7 +260,7 @@ class Runtime(Generic[V]):
         return shard
 
     def load_end(self, now: Now) -> None:
-        """The log was read to its end: serve."""
+        """The log was loaded to its end: serve requests."""
         assert self._shard is not None
         assert self._loading
         self._loading = False
@@ -291,13 +293,13 @@ class Runtime(Generic[V]):
 
     def _reported(self, seq: int) -> _PendingResult:
         pending = self._in_flight
-        assert pending is not None, "a report of no append"
-        assert seq == self._seq, "a report of another append"
+        assert pending is not None, "no append is in flight"
+        assert seq == self._seq, "the report is of another append"
         self._in_flight = None
         return pending
 
     def _pump(self, now: Now) -> None:
-        """Run what is due and what waits, until records must be appended first."""
+        """Run due timers and waiting work, until records must be appended first."""
         while self.active and self._in_flight is None:
             operation = self._next(now)
             if operation is None:
@@ -347,5 +349,5 @@ _COORDINATOR_ERRORS: Final = {
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """The error that a coordinator responds with when the log refused an append with `error`."""
+    """The error of a coordinator's response when the log refused an append with `error`."""
     return _COORDINATOR_ERRORS.get(error, error)

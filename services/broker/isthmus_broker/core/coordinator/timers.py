@@ -18,7 +18,7 @@ Operation = Callable[[Now], Result]
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """What to do at a time. When its records could not be appended it runs again `retry_ms` later, or never when that is None."""
+    """What to do at a time. If its records cannot be appended it runs again `retry_ms` later, or never if that is None."""
 
     key: Key
     due_ms: int
@@ -27,7 +27,7 @@ class Timer:
 
 
 class Timers:
-    """Timers of one shard, in order of their time and then of their making."""
+    """Timers of one shard, ordered by time and then by creation."""
 
     def __init__(self) -> None:
         self._timers: dict[Key, Timer] = {}
@@ -54,11 +54,11 @@ class Timers:
             self.schedule(key, due_ms, operation, retry_ms)
 
     def cancel(self, key: Key) -> None:
-        """Forget the timer of `key`, if any."""
+        """Remove the timer of `key`, if any."""
         self._timers.pop(key, None)
 
     def pop_due(self, now: MonotonicMs) -> Timer | None:
-        """Take out the first timer whose time has come."""
+        """Remove and return the first timer that is due."""
         self._settle()
         if not self._heap or self._heap[0][0] > now:
             return None
@@ -77,7 +77,7 @@ class Timers:
         heapq.heappush(self._heap, (due_ms, self._made, key))
 
     def _settle(self) -> None:
-        """Make the top of the heap a timer that is set, at its own time."""
+        """Ensure that the top of the heap is a timer that is set, at its own time."""
         while self._heap:
             queued_ms, _, key = self._heap[0]
             timer = self._timers.get(key)
@@ -85,7 +85,7 @@ class Timers:
                 return
             heapq.heappop(self._heap)
             if self._queued.get(key) != queued_ms:
-                continue  # an earlier entry of the same key took its place
+                continue  # superseded by an earlier entry of the same key
             del self._queued[key]
             if timer is not None:
                 self._push(key, timer.due_ms)

@@ -1,1 +1,1 @@
-"""Links by themselves: their settings, and what may become of a mirror topic. Pure, and without any cluster's metadata."""
+"""Links: their settings and the state transitions of mirror topics. Pure, and independent of any cluster's metadata."""

@@ -9,7 +9,7 @@ from isthmus_broker.core.config.values import ConfigRefused, Value
 
 @dataclass(frozen=True, slots=True)
 class FiltersText:
-    """A setting that holds filters under this key of a JSON object, or is empty."""
+    """A setting whose value is a JSON object with filters under this key, or empty."""
 
     key: str
 
@@ -19,7 +19,7 @@ class FiltersText:
         return form_of(self.key)
 
     def check(self, name: str, value: Value) -> None:
-        """Raises ConfigRefused for any other JSON."""
+        """Raise ConfigRefused for any other JSON."""
         assert isinstance(value, str)
         try:
             parse_filters(value, self.key)

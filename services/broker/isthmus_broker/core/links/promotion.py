@@ -1,4 +1,4 @@
-"""Whether a mirror topic may be promoted: it lacks no record that the source has committed, by information that is not stale."""
+"""Checks whether a mirror topic may be promoted: it has every record that the source has committed, and this information is not stale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from isthmus_model.lag import known, mirror_lag, partition_lag
 from isthmus_wire.extensions.mirrors import PartitionLag, PartitionProgress
 
 TopicProgress = Mapping[int, PartitionProgress | None]
-"""By partition; None where no leader responded."""
+"""By partition; None where the leader did not respond."""
 
 
 def lags_of(progress: TopicProgress) -> tuple[PartitionLag, ...]:
@@ -18,7 +18,7 @@ def lags_of(progress: TopicProgress) -> tuple[PartitionLag, ...]:
 
 
 def why_not_caught_up(progress: TopicProgress) -> str | None:
-    """What keeps the topic from being promoted; None when it has caught up with its source."""
+    """Return what prevents the promotion; None if the topic has caught up with its source."""
     for index, of_partition in sorted(progress.items()):
         if of_partition is None:
             return f"the leader of partition {index} does not respond"

@@ -1,6 +1,6 @@
 """The settings of a link, with Confluent's names and defaults.
 
-A setting that is known there and has no effect here yet is refused in plain words: one that were taken and ignored would be a trap.
+A setting of Confluent's that has no effect here yet is refused rather than accepted and ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AUTO_CREATE: Final = "auto.create.mirror.topics.enable"
 AUTO_CREATE_FILTERS: Final = "auto.create.mirror.topics.filters"
 PREFIX_LENGTH_MAX: Final = 12
 VALUE_LENGTH_MAX: Final = 32_767
-"""Characters of one value; a longer one is refused, as Kafka does it for its own settings."""
+"""Maximum number of characters of a value, as for Kafka's own settings."""
 _PREFIX_TEXT: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 
@@ -39,7 +39,7 @@ class _Servers:
     text: str = "host:port,..."
 
     def check(self, name: str, value: Value) -> None:
-        """Raises ConfigRefused for what is none."""
+        """Raise ConfigRefused for an empty or malformed list."""
         assert isinstance(value, tuple)
         if not value or any("://" in entry or split_host_and_port(entry) is None for entry in value):
             raise refused(name, value, "it must name brokers of the source as host:port,host:port")
@@ -47,24 +47,24 @@ class _Servers:
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """What the names of mirror topics may begin with."""
+    """A prefix for the names of mirror topics."""
 
     text: str = f"at most {PREFIX_LENGTH_MAX} characters of a topic's name"
 
     def check(self, name: str, value: Value) -> None:
-        """Raises ConfigRefused for what no topic's name begins with."""
+        """Raise ConfigRefused for a prefix that no topic name may have."""
         if value is not None and (len(str(value)) > PREFIX_LENGTH_MAX or not _PREFIX_TEXT.fullmatch(str(value))):
             raise refused(name, value, f"it must be {self.text}")
 
 
 @dataclass(frozen=True, slots=True)
 class _StartOffset:
-    """Where the copy of a topic begins."""
+    """The offset at which the copy of a topic begins."""
 
     text: str = "earliest, latest, or a time as 2026-01-31T12:00:00Z"
 
     def check(self, name: str, value: Value) -> None:
-        """Raises ConfigRefused for anything else."""
+        """Raise ConfigRefused for any other text."""
         if value not in ("earliest", "latest") and not _TIME.fullmatch(str(value)):
             raise refused(name, value, f"it must be {self.text}")
 
@@ -110,20 +110,20 @@ _NOT_THERE_YET: Final = {
     "connection.mode": ("INBOUND",),
     "security.protocol": ("SSL", "SASL_PLAINTEXT", "SASL_SSL"),
 }
-"""Values that links know elsewhere."""
+"""Values that Confluent's links accept and this release does not."""
 _UNKNOWN_YET: Final = re.compile(
     r"(acl\.(sync\.enable|sync\.ms|filters)|(local\.)?(ssl|sasl)\..+|local\.security\.protocol|num\.cluster\.link\.fetchers"
     r"|connections\.max\.idle\.ms|metadata\.max\.age\.ms|retry\.backoff\.ms|request\.timeout\.ms"
     r"|reverse\.connection\.setup\.timeout\.ms)"
 )
-"""Settings that links know elsewhere."""
-_LATER: Final = "which links of this release do not have yet"
+"""Settings that Confluent's links have and this release does not."""
+_LATER: Final = "which links do not support in this release"
 
 
 def altered(current: Mapping[str, str], changes: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings after changes, of which a null goes back to the default; raises ConfigRefused when they cannot stand.
+    """Return the settings after changes, where null restores a default; raises ConfigRefused for an invalid combination.
 
-    Values are kept in one spelling, which is what workers read.
+    Values are normalised to one spelling, which is what workers read.
     """
     settings = dict(current)
     for name, value in changes:
@@ -132,18 +132,18 @@ def altered(current: Mapping[str, str], changes: Iterable[tuple[str, str | None]
         else:
             settings[name] = value
     if settings.get(AUTO_CREATE, "").strip().lower() != "true":
-        settings.pop(AUTO_CREATE_FILTERS, None)  # as Confluent does it: switched off, it forgets what it was for
+        settings.pop(AUTO_CREATE_FILTERS, None)  # as in Confluent's: switching it off clears its filters
     check(settings)
     return {name: _spelt(LINK_CONFIGS[name], value) for name, value in settings.items()}
 
 
 def _spelt(definition: Definition, text: str) -> str:
-    assert not definition.sensitive, "a secret would be lost here"
+    assert not definition.sensitive, "secrets are not supported"
     return render(definition.parse(text), definition.type) or ""
 
 
 def check(settings: Mapping[str, str]) -> None:
-    """Raises ConfigRefused for settings that a link cannot have."""
+    """Raise ConfigRefused for settings that a link cannot have."""
     for name, value in sorted(settings.items()):
         if len(value) > VALUE_LENGTH_MAX:
             raise ConfigRefused(f"The value of {name} is longer than {VALUE_LENGTH_MAX} characters.")
@@ -156,12 +156,12 @@ def check(settings: Mapping[str, str]) -> None:
 
 
 def values_of(settings: Mapping[str, str]) -> Mapping[str, Value]:
-    """Every setting of a link, typed; they were checked when they were set."""
+    """Every setting of a link, typed. The values were validated when they were set."""
     return LINK_CONFIGS.parse(settings)
 
 
 def servers_of(settings: Mapping[str, str]) -> str:
-    """The addresses of the source."""
+    """The addresses of the source cluster."""
     servers = values_of(settings)[BOOTSTRAP_SERVERS]
     assert isinstance(servers, tuple), "a list, by its definition"
     return ",".join(servers)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """How many partitions the topic had then, and the leader epoch from which on its records are clients' writes."""
+    """The topic's number of partitions at that time, and the first leader epoch in which clients wrote its records."""
 
     partitions: int
     leader_epoch: int

@@ -1,16 +1,17 @@
-"""What may become of a mirror topic: one table, from its state and what is asked to the state it has then.
+"""The states of a mirror topic: one table from a state and an action to the next state.
 
-| state              | pause  | resume | promote         | failover | finish-promotion | fail   | source-lost        | source-found |
+| state | pause | resume | promote | failover | finish-promotion | fail | source-lost | source-found |
 |--------------------|--------|--------|-----------------|----------|------------------|--------|--------------------|--------------|
-| ACTIVE             | PAUSED | same   | PENDING_STOPPED | STOPPED  | -                | FAILED | SOURCE_UNAVAILABLE | same         |
-| PAUSED             | same   | ACTIVE | -               | STOPPED  | -                | FAILED | same               | same         |
-| SOURCE_UNAVAILABLE | PAUSED | -      | -               | STOPPED  | -                | FAILED | same               | ACTIVE       |
-| FAILED             | -      | ACTIVE | -               | STOPPED  | -                | same   | same               | same         |
-| PENDING_STOPPED    | -      | -      | same            | STOPPED  | STOPPED          | FAILED | same               | same         |
-| STOPPED            | -      | -      | same            | same     | same             | -      | -                  | -            |
+| ACTIVE | PAUSED | same | PENDING_STOPPED | STOPPED | - | FAILED | SOURCE_UNAVAILABLE | same |
+| PAUSED | same | ACTIVE | - | STOPPED | - | FAILED | same | same |
+| SOURCE_UNAVAILABLE | PAUSED | - | - | STOPPED | - | FAILED | same | ACTIVE |
+| FAILED | - | ACTIVE | - | STOPPED | - | same | same | same |
+| PENDING_STOPPED | - | - | same | STOPPED | STOPPED | FAILED | same | same |
+| STOPPED | - | - | same | same | same | - | - | - |
 
-A failed topic that is resumed is tried again. What a worker reports of a source changes nothing where an operator has the word.
-LINK_PAUSED and LINK_FAILED are no states of their own: an active topic is told so while its link is.
+A failed topic that is resumed is tried again. A worker's report about a source never overrides an operator's decision.
+LINK_PAUSED and LINK_FAILED are not states of their own: an active topic is described so while its link is.
+
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _STOPPED: Final = MirrorState.STOPPED
 
 
 def _row(state: MirrorState, **named: MirrorState) -> _Row:
-    """The source comes and goes unnoticed unless the row says otherwise."""
+    """A loss or return of the source changes nothing unless the row says otherwise."""
     noted = {MirrorAction.SOURCE_LOST: state, MirrorAction.SOURCE_FOUND: state}
     return {**noted, **{MirrorAction[name.upper()]: after for name, after in named.items()}}
 
@@ -52,13 +53,13 @@ _TABLE: Final[Mapping[MirrorState, _Row]] = {
 
 
 def after(state: MirrorState, action: MirrorAction) -> MirrorState | None:
-    """The state a mirror topic has after an action; None when the action makes no sense in its state."""
+    """The state of a mirror topic after an action; None if the action is not possible in its state."""
     return _TABLE[state].get(action)
 
 
 def why_not(state: MirrorState, action: MirrorAction) -> str:
-    """What to say of an action that `after` does not know."""
+    """Explain why `after` returned None."""
     if state is _STOPPED:
-        return "it is stopped: it takes clients' writes, and cannot be a copy again."
+        return "it is stopped: clients can write to it, and it cannot become a mirror topic again."
     possible = sorted(known for known in _TABLE[state] if _TABLE[state][known] is not state)
-    return f"it is {state}; what can be done now: {', '.join(possible)}."
+    return f"it is {state}; possible actions: {', '.join(possible)}."

@@ -1,1 +1,1 @@
-"""One partition's log as facts about offsets: what may be appended, who produced it, which epochs it has, what may go."""
+"""One partition's log as facts about offsets: what may be appended, producers, leader epochs, retention, compaction."""

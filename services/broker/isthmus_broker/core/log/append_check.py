@@ -1,8 +1,7 @@
-"""What a leader requires of a client's batch, from its header alone.
+"""Validation of a client's batch, from its header alone.
 
-The records inside are never read here: a broker that opened every batch would pay for it on each produce, and a record that does
-not parse harms only the consumer that asked for it. What Kafka's broker checks inside a batch beyond this is listed in
-tests/conformance as a difference.
+The records inside are never read here: opening every batch would cost time on each produce, and a malformed record harms only the consumer
+that fetches it. What Kafka's broker validates inside a batch beyond this is listed in tests/conformance as a difference.
 """
 
 from typing import Final, NamedTuple
@@ -33,27 +32,27 @@ ZSTD_SINCE: Final = 7
 
 MAGIC_AT: Final = 16
 _OLDEST_OVERHEAD: Final = 14
-"""Bytes of the smallest record of magic 0: nothing valid is shorter."""
+"""Bytes of the smallest record of magic 0: shorter ones are invalid."""
 
 _ERRORS_SHOWN: Final = 3
 _OUT_OF_RANGE: Final = "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
 
 
 class AppendRules(NamedTuple):
-    """The topic's settings that an append obeys."""
+    """The topic's settings that apply to an append."""
 
     max_message_bytes: int
     segment_bytes: int
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     append_time: bool
-    compression: int | None  # None keeps what the producer chose
+    compression: int | None  # None keeps the producer's compression
     keys_required: bool
     batch_bytes_max: int  # the lesser of the first two
 
 
 def append_rules(config: TopicConfig) -> AppendRules:
-    """What the topic's settings require of clients' batches."""
+    """The requirements on clients' batches from the topic's settings."""
     unchanged = config.compression_type in ("producer", "uncompressed")
     codec = None if unchanged else Compression[config.compression_type.upper()].value
     if config.compression_type == "uncompressed":
@@ -71,7 +70,7 @@ def append_rules(config: TopicConfig) -> AppendRules:
 
 
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
-    """Exactly one whole batch of magic 2, as Produce requires since version 3; an incomplete one after it is ignored, as Kafka does."""
+    """Return the one batch of magic 2 that Produce requires since version 3. An incomplete batch after it is ignored, as in Kafka."""
     if records is None:
         return Refusal(ErrorCode.invalid_record)
     sent = len(records)
@@ -96,7 +95,7 @@ def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
 
 
 def _next_batch(records: Bytes, position: int) -> int | Refusal:
-    """Bytes of the batch at `position`, 0 when none is there in whole."""
+    """Size of the batch at `position`, 0 if it is incomplete."""
     left = len(records) - position
     if left < LENGTH_END:
         return 0
@@ -113,7 +112,7 @@ def _next_batch(records: Bytes, position: int) -> int | Refusal:
 
 
 def check_batch(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
-    """Size, checksum, counts, producer fields and timestamps of a client's batch.
+    """Check size, checksum, counts, producer fields and timestamps of a client's batch.
 
     An ordinary batch passes one condition; only one that does not is checked rule by rule, in Kafka's order.
     """
@@ -152,7 +151,7 @@ def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_
 
 
 def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
-    """Only a batch that is refused is opened, to say which of its records are out of range."""
+    """Find the records with timestamps out of range. Only a refused batch is opened."""
     if rules.append_time or header.uses_append_time or header.max_timestamp < 0:
         return None
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
@@ -174,7 +173,7 @@ def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, n
 
 
 def check_keys(batch: Bytes, rules: AppendRules, topic: str, index: int) -> Refusal | None:
-    """Records of a compacted topic need keys: the one case in which a valid batch is opened."""
+    """Require keys in a compacted topic: the one case in which a valid batch is opened."""
     if not rules.keys_required:
         return None
     try:

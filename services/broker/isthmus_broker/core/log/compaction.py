@@ -1,8 +1,8 @@
-"""Which records of a compacted log survive: the newest of every key, and a tombstone for as long as delete.retention.ms.
+"""Which records of a compacted log survive: the newest of every key, and a tombstone for delete.retention.ms.
 
-A tombstone's time runs from the first cleaning that met it: its batch then gets a delete horizon, written in the place of its base
-timestamp. Offsets never change, so a cleaned log has gaps. A batch that loses all its records stays, empty, while it is the newest of
-its producer: its sequence number is still needed.
+A tombstone's time starts at its first cleaning: its batch then gets a delete horizon, written in the place of its base timestamp. Offsets
+never change, so a cleaned log has gaps. A batch that loses all its records is retained, empty, while it is the newest of its producer: its
+sequence number is still needed.
 """
 
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ from isthmus_wire.records import DELETE_HORIZON_BIT, BatchHeader, KeptRecord, re
 
 
 class CleaningRules(NamedTuple):
-    """The topic's settings, and now."""
+    """The topic's settings, and the current time."""
 
     delete_retention_ms: int
     now_ms: WallMs
 
 
 class Cleaned(NamedTuple):
-    """What became of a batch: its bytes, None when nothing of it is left, and how many records it holds."""
+    """The result of cleaning a batch: its bytes, None if it was removed, and the number of its records."""
 
     batch: bytes | None
     records: int
 
 
 class NewestOffsets:
-    """The newest offset of every key of the part of the log that is being cleaned. Bounded: what does not fit waits for another round."""
+    """The newest offset of every key in the part of the log that is being cleaned. Bounded: what does not fit waits for another round."""
 
     def __init__(self, keys_max: int) -> None:
         self._keys_max = keys_max
@@ -41,11 +41,11 @@ class NewestOffsets:
         return len(self._offsets) >= self._keys_max
 
     def learn(self, key: bytes, offset: int) -> None:
-        """A record of the dirty part."""
+        """Add a record of the dirty part."""
         self._offsets[key] = offset
 
     def is_superseded(self, key: bytes, offset: int) -> bool:
-        """Whether a newer record of the key is known."""
+        """Whether there is a newer record of the key."""
         return self._offsets.get(key, -1) > offset
 
 

@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets: the history that lets replicas and consumers find where two logs part."""
+"""The leader epoch cache of a log: the first offset of each epoch, from which replicas and consumers find where two logs diverge."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class EpochHistory:
         return self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`, unless it has begun already; returns whether anything changed."""
+        """Record that `epoch` begins at `start_offset`, unless it has begun already; returns whether anything changed."""
         if self._entries and epoch == self._entries[-1][0]:
             return False
         while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start_offset):
@@ -43,7 +43,7 @@ class EpochHistory:
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch not above `epoch`, and the offset after its last record.
 
-        An epoch above all known ones has no end here; one below all of them answers with the start of the first known epoch.
+        An epoch above all known ones has no end here; one below all of them results in the start of the first known epoch.
         """
         if epoch == UNDEFINED_EPOCH or not self._entries or epoch > self._entries[-1][0]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -55,14 +55,14 @@ class EpochHistory:
         return self._entries[position - 1][0], self._entries[position][1]
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`."""
+        """Remove epochs that begin at or after `end_offset`."""
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= end_offset:
             self._entries.pop()
         return len(self._entries) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget epochs that end at or before `start_offset`; the one that spans it begins there now."""
+        """Remove epochs that end at or before `start_offset`; the one that spans it begins there now."""
         position = bisect_right(self._entries, start_offset, key=lambda entry: entry[1])
         if position == 0:
             return False

@@ -1,11 +1,11 @@
-"""Which of the batches that a leader sent a follower appends."""
+"""Which of a leader's batches a follower appends."""
 
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import BatchHeader, batches, checksum_matches
 
 
 def check_fetched(data: memoryview, end_offset: int, leader_epoch: int) -> list[tuple[int, BatchHeader]]:
-    """Position and header of the batches to append, in order; raises CorruptBatch when any of them is damaged.
+    """Position and header of the batches to append, in order; raises CorruptBatch if any of them is damaged.
 
     A batch of a later epoch ends them: the leader lost its leadership while it responded, and its log may have been truncated since.
     """

@@ -1,6 +1,6 @@
-"""What a leader demands of batches that a link brings from the source: they are whole, undamaged, and go on where the log ends.
+"""Validation of batches that a link copies from the source: complete, undamaged, and contiguous with the log.
 
-Nothing else of them is the destination's business: sizes, timestamps, compression and producers were the source's to judge.
+Nothing else is checked at the destination: sizes, timestamps, compression and producers were validated by the source.
 """
 
 from typing import Final
@@ -24,10 +24,10 @@ _TORN: Final = Refusal(ErrorCode.corrupt_message, "The batches end in the middle
 
 
 def check_mirrored(data: Bytes, first_offset: int, latest_epoch: int, epoch_max: int) -> Refusal | None:
-    """Why the batches are not appended, if they are not; all are, or none.
+    """Why the batches are not appended; None if they are. All are appended, or none.
 
-    Offsets may leave gaps, as compaction at the source does, and never go back below `first_offset`; nor do epochs below the log's latest.
-    An epoch above `epoch_max`, the partition's own, would let the log run ahead of what the partition's elections can give.
+    Offsets may have gaps, as after compaction at the source, and never decrease below `first_offset`; nor do epochs below the log's latest.
+    An epoch above `epoch_max`, the partition's own, would let the log run ahead of the partition's elections.
     """
     position, expected, epoch = 0, first_offset, latest_epoch
     while position < len(data):
@@ -51,7 +51,7 @@ def check_mirrored(data: Bytes, first_offset: int, latest_epoch: int, epoch_max:
 
 
 def _is_readable(data: Bytes, position: int) -> bool:
-    """A marker is opened by every log that takes it."""
+    """Check a transaction marker: every log that appends one decodes it."""
     try:
         list(iterate_records(data, position))
     except CorruptBatch:

@@ -1,8 +1,8 @@
 """Idempotence and open transactions of one partition, derived from its log.
 
-The last five batches of every producer id are kept: a repeat of one of them gets its old offset as the response, a gap in the sequence is
-refused. An unknown producer may begin anywhere, because its records may have been deleted. Transactions open
-with a producer's first transactional batch and end with a marker; the first open one bounds the last stable offset.
+The last five batches of every producer id are kept: the response to a repeated one has its original offset, and a gap in the sequence is
+refused. An unknown producer may begin with any sequence number, because its records may have been deleted. A transaction opens with a
+producer's first transactional batch and ends with a marker; the first open one bounds the last stable offset.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def duplicate_of(self, header: BatchHeader) -> RecentBatch | None:
-        """The earlier batch that this one repeats."""
+        """The earlier batch that this one repeats, if any."""
         if header.producer_epoch != self.epoch:
             return None
         last = header.last_sequence
@@ -57,12 +57,12 @@ class Producer:
 
 
 class Refusal(NamedTuple):
-    """Why a batch is not appended."""
+    """Why a batch is refused."""
 
     error: ErrorCode
-    message: str | None = None  # where Kafka's response has one
+    message: str | None = None  # set where Kafka's response has it
     record_errors: tuple[tuple[int, str], ...] = ()
-    with_log_start: bool = False  # the response has the log start offset, as Kafka's has once the log was read
+    with_log_start: bool = False  # the response has the log start offset, as in Kafka once the log was read
 
 
 class AbortedTransaction(NamedTuple):
@@ -82,7 +82,7 @@ class ProducerState:
         self._open: dict[int, int] = {}  # producer id -> first offset, in the order of first offsets
 
     def check(self, header: BatchHeader) -> RecentBatch | Refusal | None:
-        """Whether a client's batch continues its producer's sequence: None if so, the earlier batch if it is a repeat."""
+        """Check whether a client's batch continues its producer's sequence: None if so, the earlier batch if it is a repeat."""
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return self._check_epoch(NO_EPOCH, header)
@@ -104,7 +104,7 @@ class ProducerState:
         if header.producer_epoch != producer.epoch:
             begins = header.base_sequence == 0 or producer.epoch == NO_EPOCH
         else:
-            # After a marker that raised its epoch a producer has no batches; it must begin with 0 then.
+            # After a marker that raised its epoch a producer has no batches; it must begin with 0.
             begins = header.base_sequence == next_sequence(producer.last_sequence, 1)
         return None if begins else Refusal(ErrorCode.out_of_order_sequence_number, with_log_start=True)
 
@@ -127,7 +127,7 @@ class ProducerState:
             self._open[header.producer_id] = header.base_offset
 
     def ended(self, header: BatchHeader, *, committed: bool, coordinator_epoch: int) -> AbortedTransaction | None:
-        """A transaction marker is in the log; an abort yields the row that readers need to skip its records."""
+        """Record a transaction marker; an abort returns the row that readers need to skip its records."""
         producer = self._producer(header.producer_id)
         if header.producer_epoch > producer.epoch:
             producer.epoch = header.producer_epoch
@@ -151,15 +151,15 @@ class ProducerState:
         return producer
 
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """First offset of the oldest open transaction."""
         return min(self._open.values(), default=None)
 
     def opened_before(self, offset: int) -> list[Producer]:
-        """Producers whose open transactions begin below that offset, by id."""
+        """Ids of producers whose open transactions begin below that offset."""
         return [producer for producer in self.active() if self._open.get(producer.producer_id, offset) < offset]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers without an open transaction that wrote nothing for that long."""
+        """Remove producers without an open transaction whose last write is older than that."""
         gone = [
             producer.producer_id
             for producer in self.producers.values()

@@ -1,4 +1,4 @@
-"""Which old segments may go: a pure function of their sizes, ages and the topic's limits."""
+"""Which old segments to delete: a pure function of their sizes, ages and the topic's limits."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from isthmus_model.clocks import WallMs
 
 
 class SegmentFacts(NamedTuple):
-    """What retention asks of a segment."""
+    """The properties of a segment that retention needs."""
 
     base_offset: int
     next_offset: int
@@ -24,10 +24,10 @@ def expired(
     log_start_offset: int,
     high_watermark: int,
 ) -> tuple[int, str]:
-    """How many segments to delete from the start, and the rule that asked for it; limits below zero mean unlimited.
+    """The number of segments to delete from the start, and the rule that applies; limits below zero mean unlimited.
 
-    A segment goes only when all of it is below the high watermark. The last segment may go as well when it holds records that are
-    all too old: the log then goes on in an empty one.
+    A segment is deleted only if all of it is below the high watermark. The last segment may be deleted as well if all its records are too
+    old: the log then continues with an empty one.
     """
     excess = sum(segment.size for segment in segments) - retention_bytes if retention_bytes >= 0 else -1
     count = 0

@@ -32,7 +32,7 @@ from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
 
 
 def start(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Take the role that the durable state allows. A former leader has to stay out of the epoch it may have led."""
+    """Take the role that the durable state allows. A former leader must not act in an epoch it may have led."""
     latest_epoch = max(state.epoch, state.log.last_epoch)
     if latest_epoch > state.epoch:
         _save(state, QuorumState(latest_epoch))
@@ -41,20 +41,20 @@ def start(state: RaftState, now_ms: MonotonicMs) -> None:
     elif state.leader_id is not None and state.leader_id != state.node_id:
         state.role = _follower(state, state.leader_id, now_ms)
     else:
-        # Nobody is known to lead. Where somebody does, pre-votes will be refused; where all have just started, nothing is to wait for.
+        # The leader is unknown. If there is one, pre-votes will be refused; if all nodes have just started, there is no reason to wait.
         state.role = Unattached(now_ms + state.random_backoff(_START_STEPS))
     state.outbox.note(_role_note(state))
 
 
 _START_STEPS: Final = 3
-"""A little longer than the first pause after a lost election, so that nodes that start together do not all stand at once."""
+"""Slightly longer than the first pause after a lost election, so that nodes that start together do not all start elections at once."""
 
 
 # Changes of role
 
 
 def become_unattached(state: RaftState, epoch: int, now_ms: MonotonicMs, voted: ReplicaKey | None = None) -> None:
-    """Enter a higher epoch, or give a vote in this one, or stop asking for votes in it."""
+    """Enter a higher epoch, vote in this one, or stop requesting votes in it."""
     quorum = QuorumState(epoch, None, voted) if epoch > state.epoch or voted is not None else state.quorum
     _become(state, Unattached(now_ms + state.random_election_timeout()), quorum, now_ms)
 
@@ -85,7 +85,7 @@ def become_leader(state: RaftState, now_ms: MonotonicMs) -> None:
 
 
 def become_resigned(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Give up leading. The voters that have most of the log are proposed as successors, best first."""
+    """Resign. The voters are proposed as successors, those with the highest log end offsets first."""
     leader = state.leader
     assert leader is not None
     others = [voter.key for voter in state.voters.current.voters if voter.key.node_id != state.node_id]
@@ -108,7 +108,7 @@ def _become(state: RaftState, role: Role, quorum: QuorumState, now_ms: Monotonic
 
 
 def _save(state: RaftState, quorum: QuorumState) -> None:
-    """Remember an epoch, a vote or a leader for good, each of which may only be added to within one epoch."""
+    """Persist an epoch, a vote or a leader. Within one epoch each may be set but not changed."""
     old = state.quorum
     if quorum.epoch == old.epoch:
         assert old.leader_id is None, f"epoch {old.epoch} already has leader {old.leader_id}"
@@ -136,8 +136,10 @@ def _own_ballot(state: RaftState) -> Ballot:
 
 
 def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: MonotonicMs) -> None:
-    """Learn of an epoch and its leader from any message. A node that hears itself called the leader of an epoch it does not
-    know has lost its disk: it follows nobody, and waits for the next election."""
+    """Learn an epoch and its leader from any message.
+
+    A node that is named leader of an epoch unknown to it has lost its disk: it follows no leader and waits for the next election.
+    """
     if leader_id == state.node_id:
         leader_id = None
     if epoch > state.epoch:
@@ -149,11 +151,11 @@ def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: Monoton
         become_follower(state, epoch, leader_id, now_ms)
 
 
-# What the passing of time brings
+# Timeouts
 
 
 def poll(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Do what the role of an elector owes; a role that is changed here is polled again by the caller."""
+    """Act on timeouts and votes. A role that changes here is polled again by the caller."""
     role = state.role
     if isinstance(role, Unattached):
         if state.may_elect and (role.election_at_ms <= now_ms or state.is_only_voter):
@@ -170,11 +172,11 @@ def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) 
     if role.ballot.is_won():
         become_candidate(state, now_ms)
     elif not role.ballot.is_lost() and now_ms < role.deadline_ms:
-        _ask_for_votes(state, role.ballot, state.epoch, now_ms, pre_vote=True)
+        _request_votes(state, role.ballot, state.epoch, now_ms, pre_vote=True)
     elif state.leader_id is None or state.leader_id == state.node_id:
         become_unattached(state, state.epoch, now_ms)
     else:
-        # Others still hear from the leader: back to it, within the same epoch.
+        # Other voters still receive responses from the leader: follow it again, in the same epoch.
         _become(state, _follower(state, state.leader_id, now_ms), state.quorum, now_ms)
 
 
@@ -187,12 +189,12 @@ def _poll_candidate(state: RaftState, role: Candidate, now_ms: MonotonicMs) -> N
         role.backing_off = True
         role.deadline_ms = min(role.deadline_ms, now_ms + state.random_backoff(role.losses))
     elif not role.backing_off:
-        _ask_for_votes(state, role.ballot, state.epoch, now_ms, pre_vote=False)
+        _request_votes(state, role.ballot, state.epoch, now_ms, pre_vote=False)
 
 
 def _poll_resigned(state: RaftState, role: Resigned, now_ms: MonotonicMs) -> None:
     if now_ms >= role.deadline_ms and not state.shutting_down:
-        # No vote was given in the epoch that follows, and none can be given in this one, which this node has led.
+        # No vote was given in the next epoch, and none can be given in this one, which this node has led.
         become_unattached(state, state.epoch + 1, now_ms)
         return
     request = EndQuorumEpochRequest(epoch=state.epoch, leader_id=state.node_id, preferred_successors=role.successors)
@@ -201,8 +203,8 @@ def _poll_resigned(state: RaftState, role: Resigned, now_ms: MonotonicMs) -> Non
             state.send_request(peer, request, now_ms)
 
 
-def _ask_for_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: MonotonicMs, *, pre_vote: bool) -> None:
-    for peer in ballot.unanswered():
+def _request_votes(state: RaftState, ballot: Ballot, epoch: int, now_ms: MonotonicMs, *, pre_vote: bool) -> None:
+    for peer in ballot.undecided():
         voter = state.voters.current.find(peer)
         if voter is not None and state.requests.is_free(peer, now_ms):
             request = VoteRequest(
@@ -245,17 +247,20 @@ def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: Mono
 
 
 def _can_grant(state: RaftState, request: VoteRequest) -> bool:
-    """A vote goes to one candidate per epoch, and only to one whose log is at least as far (epoch first, then length). The
-    candidate need not be a voter as this node sees it: its log may hold a later voter set."""
+    """Decide on a vote. It goes to one candidate per epoch, and only if the candidate's log is at least as complete (epoch first, then
+    length).
+
+    The candidate need not be a voter in this node's view: its log may contain a later voter set.
+    """
     role = state.role
-    is_log_far_enough = (request.last_epoch, request.end_offset) >= (state.log.last_epoch, state.log.end)
+    is_log_complete = (request.last_epoch, request.end_offset) >= (state.log.last_epoch, state.log.end)
     if request.pre_vote:
         is_led = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
-        return is_log_far_enough and not is_led
+        return is_log_complete and not is_led
     if not isinstance(role, Unattached | Prospective) or state.leader_id is not None:
         return False
     voted = state.quorum.voted
-    return is_log_far_enough if voted is None else voted.names(request.candidate)
+    return is_log_complete if voted is None else voted.names(request.candidate)
 
 
 def handle_vote_response(state: RaftState, peer: int, response: VoteResponse, now_ms: MonotonicMs) -> None:
@@ -277,7 +282,7 @@ def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRe
 
 
 def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochRequest, now_ms: MonotonicMs) -> None:
-    """The leader has resigned: stand for election, the sooner the higher it placed this node among its successors."""
+    """Start an election after the leader has resigned, the sooner the higher it ranked this node among its successors."""
     error = _voter_request_error(state, request.epoch, state.config.key)
     if error == ErrorCode.none:
         observe(state, request.epoch, request.leader_id, now_ms)
@@ -290,9 +295,9 @@ def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochReques
 
 
 def handle_peer_gone(state: RaftState, peer: int, now_ms: MonotonicMs) -> None:
-    """The leader's process is dead: look for another at once, after a pause short and random enough not to split the votes.
+    """Find another leader at once after this one's process has died, after a pause that is short and random enough not to split the votes.
 
-    Whoever is wrong about it does no harm: pre-votes are refused by a leader, and by followers that still hear from one.
+    A mistaken report does no harm: pre-votes are refused by a leader, and by followers that still receive responses from one.
     """
     role = state.role
     if isinstance(role, Follower) and role.leader_id == peer:

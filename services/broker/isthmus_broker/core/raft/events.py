@@ -1,4 +1,4 @@
-"""What goes into the raft core and what comes out: events, writes, sends, replies, notes."""
+"""Inputs and outputs of the raft core: events, writes, sends, replies, notes."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from isthmus_broker.core.contract import Ready
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.types import Entry, QuorumState, ReplicaKey, SnapshotId, Voter, VoterSet
 
-# Events. A token is the driver's name for whoever waits; the core hands it back with the answer.
+# Events. A token is the driver's name for a pending request; the core returns it with the response.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class ResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """The connection broke or refused: the answer will not come."""
+    """The connection closed or was refused: no response will come."""
 
     peer: int
     request_id: int
     is_gone: bool = False
-    """Nobody listens where the peer did: its process is dead, and there is no sense in waiting for it to come back."""
+    """The peer's address refuses connections: its process is dead, and waiting for it is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest:
-    """AppendRequest one opaque batch. Answered by Appended once it is committed, or by ChangeRejected."""
+    """Append one opaque batch. Results in Appended once it is committed, or in ChangeRejected."""
 
     token: int
     payload: bytes
@@ -57,14 +57,14 @@ class RemoveVoter:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTaken:
-    """The state machine has written the snapshot it was asked for, and it is durable."""
+    """The state machine has written the requested snapshot, and it is durable."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReceived:
-    """A fetched snapshot is whole and durable; `voters` is what its VotersRecord says, if it has one."""
+    """A fetched snapshot is complete and durable; `voters` is the content of its VotersRecord, if it has one."""
 
     snapshot: SnapshotId
     voters: VoterSet | None
@@ -72,7 +72,7 @@ class SnapshotReceived:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The node leaves in good order: a leader names successors."""
+    """Controlled shutdown: a leader names successors."""
 
 
 Event = (
@@ -110,7 +110,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshotChunk:
-    """Part of a snapshot being fetched; position 0 begins it anew. The last part is answered by SnapshotReceived."""
+    """Part of a snapshot being fetched; position 0 starts it again. SnapshotReceived follows the last part."""
 
     snapshot: SnapshotId
     position: int
@@ -120,7 +120,7 @@ class WriteSnapshotChunk:
 
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
-    """Replace the whole log by the received snapshot: it is empty afterwards and starts at the snapshot's end."""
+    """Replace the whole log by the received snapshot. The log is then empty and starts at the snapshot's end."""
 
     snapshot: SnapshotId
 
@@ -135,7 +135,7 @@ class DropBefore:
 Write = SaveQuorumState | AppendEntry | TruncateTo | WriteSnapshotChunk | InstallSnapshot | DropBefore
 
 
-# Sends. What a response must carry from storage is named by `read`; the driver reads it when it takes the Ready.
+# Sends. `read` names the part of a response that comes from storage; the driver reads it when it takes the Ready.
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class SendResponse:
 Send = SendRequest | SendResponse
 
 
-# Replies, in order: to those who asked, and to the state machine.
+# Replies, in order: to pending requests and to the state machine.
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class VoterChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRejected:
-    """An append or a voter change was not accepted, or its outcome is unknown because leadership was lost meanwhile."""
+    """An append or a voter change was refused, or its outcome is unknown because leadership was lost meanwhile."""
 
     token: int
     error: ErrorCode
@@ -204,14 +204,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class LoadSnapshot:
-    """Replace the state by this snapshot; what is committed follows from its end."""
+    """Replace the state by this snapshot. The high watermark is at least its end."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """Write the state as it is after the replies before this one. Answered by SnapshotTaken."""
+    """Write the state that results from the preceding replies as a snapshot. SnapshotTaken follows."""
 
     snapshot: SnapshotId
     voters: VoterSet | None
@@ -220,7 +220,7 @@ class TakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """Who leads. For the leader itself it comes once everything from before its epoch has been committed and handed out."""
+    """The current leader. The leader itself receives it once everything from before its epoch has been committed and delivered."""
 
     epoch: int
     leader_id: int | None
@@ -246,7 +246,7 @@ class HighWatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class LogTruncated:
-    """Entries that were never committed have been dropped, from `offset` up to `end_offset`."""
+    """Entries from `offset` up to `end_offset` were dropped; they were never committed."""
 
     offset: int
     end_offset: int
@@ -254,14 +254,14 @@ class LogTruncated:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost:
-    """The leader has not heard from a majority in time and resigned."""
+    """The leader did not receive requests from a majority in time and resigned."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class PeerRefused:
-    """A peer answered with an error."""
+    """A peer responded with an error."""
 
     peer: int
     request: str

@@ -1,4 +1,4 @@
-"""The follower's and observer's side of replication: what to fetch next, from whom, and when to cut the own log."""
+"""Replication on followers and observers: what to fetch next, from which node, and when to truncate the local log."""
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -14,19 +14,19 @@ from isthmus_broker.core.raft.types import Entry, EpochEnd, SnapshotId
 
 
 def poll(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Stand for election when the leader has been out of reach for too long, otherwise keep exactly one fetch under way."""
+    """Start an election if the leader has been unreachable for too long, otherwise keep exactly one fetch in flight."""
     role = state.role
     if isinstance(role, Unattached):
-        _ask_who_leads(state, now_ms)
+        _find_leader(state, now_ms)
     elif isinstance(role, Follower):
         if now_ms < role.fetch_deadline_ms:
             _fetch(state, role, now_ms)
         elif state.may_elect:
             election.become_prospective(state, now_ms)
         else:
-            # An observer cannot call an election; it asks around until somebody names another leader.
+            # An observer cannot start an election; it queries other nodes until one names another leader.
             role.has_fetched = False
-            _ask_who_leads(state, now_ms)
+            _find_leader(state, now_ms)
 
 
 def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
@@ -38,9 +38,11 @@ def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
         fetch_snapshot(state, role.leader_id, role.download, now_ms)
 
 
-def _ask_who_leads(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Fetch from any node: it answers with the leader it knows, or with entries if it leads itself. The leader of long ago is
-    among those asked: it may be none of the voters this node knows."""
+def _find_leader(state: RaftState, now_ms: MonotonicMs) -> None:
+    """Fetch from any node. It responds with the leader it knows of, or with entries if it is the leader.
+
+    The last known leader is among the candidates: it may be none of the voters this node knows of.
+    """
     leader = () if state.leader_id is None else (state.leader_id,)
     peers = sorted({*state.other_voters(), *state.config.bootstrap, *leader} - {state.node_id})
     if not peers or any(not state.requests.is_free(peer, now_ms) for peer in peers):
@@ -75,7 +77,7 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
     if not isinstance(role, Follower) or role.leader_id != peer or response.epoch != state.epoch:
         state.requests.back_off(peer, now_ms)
         return
-    role.hear(now_ms, state.config.fetch_timeout_ms)
+    role.record_response(now_ms, state.config.fetch_timeout_ms)
     if response.diverging is not None:
         is_useful = _truncate(state, response.diverging)
     elif response.snapshot is not None:
@@ -89,13 +91,13 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
 
 
 def _refused(state: RaftState, peer: int, request: str, error: ErrorCode, now_ms: MonotonicMs) -> None:
-    """Pause before asking again, unless the answer has already changed whom to ask."""
+    """Pause before the next attempt, unless the response has already changed the leader."""
     state.outbox.note(PeerRefused(peer, request, error))
     state.requests.back_off(peer, now_ms)
 
 
 def _truncate(state: RaftState, diverging: EpochEnd) -> bool:
-    """Cut what cannot be in the leader's log. An answer that leads nowhere is not useful."""
+    """Remove entries that cannot be in the leader's log. Return False for a response that makes no progress possible."""
     local = state.log.end_of_epoch(diverging.epoch)
     offset = min(local.end_offset, diverging.end_offset) if local.epoch == diverging.epoch else local.end_offset
     if offset < state.log.start or offset >= state.log.end:
@@ -116,7 +118,7 @@ def _begin_download(state: RaftState, role: Follower, snapshot: SnapshotId) -> b
 
 
 def _append(state: RaftState, entries: tuple[Entry, ...]) -> bool:
-    """Append what continues the log; the rest of an answer that does not is dropped."""
+    """Append entries that continue the log; drop the rest of a response that does not."""
     for entry in entries:
         follows = entry.base_offset == state.log.end and entry.last_offset >= entry.base_offset
         if not follows or not state.log.last_epoch <= entry.epoch <= state.epoch:

@@ -1,4 +1,4 @@
-"""The leader's side of replication: appending, serving fetches, counting a majority, noticing that it has none."""
+"""Replication on the leader: appending, serving fetches, counting majorities, and noticing that there is none."""
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -14,14 +14,14 @@ from isthmus_broker.core.raft.types import Entry, QuorumInfo, ReplicaKey, Replic
 
 
 def append_entry(state: RaftState, payload: bytes, record_count: int, voters: VoterSet | None = None) -> Entry:
-    """Put one batch at the end of the leader's log."""
+    """Append one batch to the leader's log."""
     entry = Entry(state.log.end, state.log.end + record_count - 1, state.epoch, payload, voters)
     write_entry(state, entry)
     return entry
 
 
 def write_entry(state: RaftState, entry: Entry) -> None:
-    """Log an entry, on leader and follower alike; a voter set in it counts from here on."""
+    """Append an entry, on leader and follower alike. A voter set in it is effective at once."""
     state.log.append(entry.epoch, entry.base_offset, entry.last_offset, state.outbox.mark)
     state.outbox.write(AppendEntry(entry))
     state.bytes_since_snapshot += len(entry.payload)
@@ -30,8 +30,11 @@ def write_entry(state: RaftState, entry: Entry) -> None:
 
 
 def start_epoch(state: RaftState) -> None:
-    """Open the leader's epoch by an entry of its own: until it commits, older entries must not be counted as committed (the
-    raft paper, 5.4.2). The first leader of a dynamic quorum also writes down the voters it was formatted with."""
+    """Open the leader's epoch with a LeaderChange entry.
+
+    Until it is committed, older entries must not count as committed (the raft paper, 5.4.2). The first leader of a dynamic quorum also
+    appends the voters it was formatted with.
+    """
     leader = state.leader
     assert leader is not None
     voters = state.voters.current
@@ -57,7 +60,7 @@ def handle_append(state: RaftState, event: AppendRequest) -> None:
 
 
 def request_error(state: RaftState, epoch: int) -> ErrorCode:
-    """Why a request that only a leader answers is refused; `none` if it is not."""
+    """Why a request that needs the leader is refused; `none` if it is not."""
     if epoch < state.epoch:
         return ErrorCode.fenced_leader_epoch
     if epoch > state.epoch:
@@ -72,7 +75,7 @@ def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: Mo
         response = FetchResponse(error=error, epoch=state.epoch, leader_id=state.leader_id)
         state.outbox.send(SendResponse(token, response))
         return
-    progress = hear_from(state, leader, request.replica, now_ms)
+    progress = record_contact(state, leader, request.replica, now_ms)
     offset, epoch = request.fetch_offset, request.last_fetched_epoch
     if state.log.is_below_start(offset, epoch):
         state.outbox.send(SendResponse(token, _fetch_response(state, snapshot=True)))
@@ -92,11 +95,11 @@ def handle_fetch(state: RaftState, token: int, request: FetchRequest, now_ms: Mo
     if progress is not None:
         _record_fetch(state, progress, offset, now_ms)
         update_high_watermark(state, now_ms)
-    _answer_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request)))
+    _respond_or_park(state, leader, ParkedFetch(token, request, now_ms + _wait(state, request)))
 
 
-def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: MonotonicMs) -> FetchState | None:
-    """Note a sign of life. None for an observer too many."""
+def record_contact(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: MonotonicMs) -> FetchState | None:
+    """Record when a replica last sent a request. Return None for an observer beyond the limit."""
     key = progress_key(state, replica)
     progress = leader.progress.get(key)
     if progress is None:
@@ -105,12 +108,12 @@ def hear_from(state: RaftState, leader: Leader, replica: ReplicaKey, now_ms: Mon
             if len(leader.progress) >= REPLICAS_OBSERVED_MAX:
                 return None
         progress = leader.progress[key] = FetchState()
-    progress.heard_ms = now_ms
+    progress.contact_ms = now_ms
     return progress
 
 
 def progress_key(state: RaftState, replica: ReplicaKey) -> ReplicaKey:
-    """A static voter is known by its node id, whatever directory it names."""
+    """The key under which a replica is tracked. A static voter is identified by its node id, whatever directory it names."""
     voter = state.voters.current.find(replica.node_id)
     return voter.key if voter is not None and voter.key.directory_id is None else replica
 
@@ -118,24 +121,24 @@ def progress_key(state: RaftState, replica: ReplicaKey) -> ReplicaKey:
 def _record_fetch(state: RaftState, progress: FetchState, offset: int, now_ms: MonotonicMs) -> None:
     if offset >= state.log.durable_end:
         progress.last_caught_up_ms = now_ms
-    elif 0 <= progress.end_seen_at_fetch <= offset:
+    elif 0 <= progress.leader_end_at_fetch <= offset:
         progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
     progress.end_offset = offset
     progress.last_fetch_ms = now_ms
-    progress.end_seen_at_fetch = state.log.durable_end
+    progress.leader_end_at_fetch = state.log.durable_end
 
 
 def _wait(state: RaftState, request: FetchRequest) -> int:
     return max(0, min(request.max_wait_ms, state.config.fetch_wait_max_ms))
 
 
-def _answer_or_park(state: RaftState, leader: Leader, fetch: ParkedFetch) -> None:
+def _respond_or_park(state: RaftState, leader: Leader, fetch: ParkedFetch) -> None:
     key = progress_key(state, fetch.request.replica)
     earlier = leader.parked.pop(key, None)
     if earlier is not None:
-        _answer_fetch(state, earlier)
+        _respond(state, earlier)
     if _has_news(state, fetch) or fetch.request.max_wait_ms <= 0 or key not in leader.progress:
-        _answer_fetch(state, fetch)
+        _respond(state, fetch)
     else:
         leader.parked[key] = fetch
 
@@ -145,8 +148,8 @@ def _has_news(state: RaftState, fetch: ParkedFetch) -> bool:
     return request.fetch_offset < state.log.durable_end or request.high_watermark < state.high_watermark
 
 
-def _answer_fetch(state: RaftState, fetch: ParkedFetch) -> None:
-    """Answer with what is durable here: a follower then never has what its leader could still lose."""
+def _respond(state: RaftState, fetch: ParkedFetch) -> None:
+    """Respond with entries that are durable here: a follower never has entries that its leader could still lose."""
     request = fetch.request
     if state.log.is_below_start(request.fetch_offset, request.last_fetched_epoch):
         state.outbox.send(SendResponse(fetch.token, _fetch_response(state, snapshot=True)))
@@ -170,16 +173,16 @@ def _fetch_response(state: RaftState, *, snapshot: bool = False) -> FetchRespons
 
 
 def serve_parked(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
-    """Answer the parked fetches that have something to learn or have waited long enough."""
+    """Respond to the parked fetches for which there is something new or whose wait has ended."""
     for key in sorted(leader.parked, key=ReplicaKey.sort_key):
         fetch = leader.parked[key]
         if _has_news(state, fetch) or fetch.deadline_ms <= now_ms:
             del leader.parked[key]
-            _answer_fetch(state, fetch)
+            _respond(state, fetch)
 
 
 def update_high_watermark(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Commit what a majority of the voters has durably, provided that it reaches into the leader's own epoch."""
+    """Commit what a majority of the voters has durably, if it includes an entry of the leader's own epoch."""
     leader = state.leader
     assert leader is not None
     ends = [_end_offset(state, leader, voter.key) for voter in state.voters.current.voters]
@@ -195,18 +198,20 @@ def _end_offset(state: RaftState, leader: Leader, key: ReplicaKey) -> int:
     return progress.end_offset if progress is not None else -1
 
 
-def majority_heard_ms(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> int:
-    """The latest time by which a majority of the voters had asked this leader for something."""
+def majority_contact_ms(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> int:
+    """The latest time since which a majority of the voters has sent requests to this leader."""
     times = []
     for voter in state.voters.current.voters:
         progress = leader.progress.get(voter.key)
-        heard = progress.heard_ms if progress is not None and progress.heard_ms is not None else leader.since_ms
-        times.append(now_ms if _is_self(state, voter.key) else heard)
+        contact_ms = (
+            progress.contact_ms if progress is not None and progress.contact_ms is not None else leader.since_ms
+        )
+        times.append(now_ms if _is_self(state, voter.key) else contact_ms)
     return majority_offset(times)
 
 
 def announce(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
-    """Tell voters that do not fetch from this leader that it leads."""
+    """Announce this leader to voters that do not fetch from it."""
     for key in _other_voters(state):
         if _announce_at(state, leader, key) <= now_ms and state.requests.is_free(key.node_id, now_ms):
             leader.announced_ms[key.node_id] = now_ms
@@ -215,7 +220,7 @@ def announce(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> None:
 
 
 def announce_deadline(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> int | None:
-    """When the next announcement is due; a voter with a request under way is waited for elsewhere."""
+    """When the next announcement is due. Voters with a request in flight are covered by its timeout."""
     free = [key for key in _other_voters(state) if state.requests.is_free(key.node_id, now_ms)]
     return min((_announce_at(state, leader, key) for key in free), default=None)
 
@@ -223,9 +228,9 @@ def announce_deadline(state: RaftState, leader: Leader, now_ms: MonotonicMs) -> 
 def _announce_at(state: RaftState, leader: Leader, key: ReplicaKey) -> int:
     period = state.config.begin_epoch_period_ms
     progress = leader.progress.get(key)
-    heard = progress.heard_ms if progress is not None else None
+    contact_ms = progress.contact_ms if progress is not None else None
     announced = leader.announced_ms.get(key.node_id)
-    last = max((each for each in (heard, announced) if each is not None), default=None)
+    last = max((each for each in (contact_ms, announced) if each is not None), default=None)
     return leader.since_ms if last is None else last + period
 
 
@@ -238,18 +243,18 @@ def _is_self(state: RaftState, key: ReplicaKey) -> bool:
 
 
 def forget_observers(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Stop tracking replicas that neither vote nor have asked for anything in a long time."""
+    """Stop tracking replicas that are not voters and have not sent a request for a long time."""
     leader = state.leader
     assert leader is not None
     oldest = now_ms - state.config.observer_forgotten_after_ms
     for key in list(leader.progress):
-        heard = leader.progress[key].heard_ms
-        if not state.voters.is_voter(key) and heard is not None and heard < oldest:
+        contact_ms = leader.progress[key].contact_ms
+        if not state.voters.is_voter(key) and contact_ms is not None and contact_ms < oldest:
             del leader.progress[key]
 
 
 def release(state: RaftState, leader: Leader) -> None:
-    """Leadership is over: whoever waits is told so. What was appended may or may not survive."""
+    """Reject pending requests after the loss of leadership. Their entries may or may not survive."""
     for append in leader.appends:
         state.outbox.reply(ChangeRejected(append.token, ErrorCode.not_leader_or_follower))
     if leader.change is not None:

@@ -1,4 +1,4 @@
-"""What the core knows of its log without holding it: bounds, epoch boundaries, and how much is durable."""
+"""The core's view of its log: bounds, epoch boundaries, and how much is durable. The entries themselves are in storage."""
 
 from bisect import bisect_right
 from collections import deque
@@ -7,7 +7,7 @@ from isthmus_broker.core.raft.types import EpochEnd, Recovered, SnapshotId
 
 
 class LogView:
-    """Offsets and epochs of the log, ahead of the disk by the writes that are under way.
+    """Offsets and epochs of the log, ahead of the disk by the writes in flight.
 
     Invariants: start <= durable_end <= end; epochs and their first offsets ascend; no boundary lies outside [start, end).
     """
@@ -22,7 +22,7 @@ class LogView:
         assert self.start <= self.end
 
     def unfinished_install(self) -> SnapshotId | None:
-        """The snapshot that was received whole before a crash, while the log it was to replace is still there."""
+        """The snapshot that was received completely before a crash, if the log it was to replace still exists."""
         latest = self.latest_snapshot()
         if latest is None or latest.end_offset <= self.start:
             return None
@@ -94,7 +94,7 @@ class LogView:
         return self.epoch_at(offset - 1) if offset > self.start else self._epoch_before_start()
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest epoch of this log that is not above `epoch`, and where it ends."""
+        """The largest epoch of this log that is not above `epoch`, and its end offset."""
         index = bisect_right([each for each, _ in self._epochs], epoch)
         if index == 0:
             return EpochEnd(self._epoch_before_start(), self.start)
@@ -102,12 +102,12 @@ class LogView:
         return EpochEnd(self._epochs[index - 1][0], end)
 
     def divergence(self, offset: int, epoch: int) -> EpochEnd | None:
-        """None when a log that ends at `offset` with an entry of `epoch` is a prefix of this one; else where the two may meet."""
-        found = self.end_of_epoch(epoch)
-        return None if found.epoch == epoch and offset <= found.end_offset else found
+        """None if a log that ends at `offset` with an entry of `epoch` is a prefix of this one; otherwise where the two may meet."""
+        end = self.end_of_epoch(epoch)
+        return None if end.epoch == epoch and offset <= end.end_offset else end
 
     def is_below_start(self, offset: int, epoch: int) -> bool:
-        """Whether such a log cannot be compared with this one any more, so that only a snapshot helps."""
+        """Whether such a log can no longer be compared with this one, so that the follower needs a snapshot."""
         if not self.snapshots:
             return False
         before = self._epoch_before_start()

@@ -11,7 +11,7 @@ from isthmus_broker.core.raft.state import RaftState
 from isthmus_broker.core.raft.types import ReplicaKey, VoterSet
 
 CAUGHT_UP_WITHIN_MS = 3_600_000
-"""A new voter must have had the whole log at some time in the last hour, and still fetch: it must not hold up commits."""
+"""Refuse a voter that would hold up commits: it must have been caught up within the last hour, and still fetch."""
 
 
 def handle_add(state: RaftState, event: AddVoter, now_ms: MonotonicMs) -> None:
@@ -37,7 +37,7 @@ def handle_remove(state: RaftState, event: RemoveVoter, now_ms: MonotonicMs) -> 
 
 
 def handle_update(state: RaftState, token: int, request: UpdateVoterRequest) -> None:
-    """A voter has new endpoints or versions. Who votes stays the same, so the answer need not wait for the commit."""
+    """Update a voter's endpoints or versions. The voters stay the same, so the response need not wait for the commit."""
     error = leading.request_error(state, request.epoch)
     if error == ErrorCode.none:
         error = _change_error(state)
@@ -51,7 +51,7 @@ def handle_update(state: RaftState, token: int, request: UpdateVoterRequest) -> 
 
 
 def _change_error(state: RaftState) -> ErrorCode:
-    """Whether voters may change now: by a leader whose epoch has begun for good, and after the last change has committed."""
+    """Whether voters may change now: only on a leader whose epoch has a committed entry, and after the last change is committed."""
     leader = state.leader
     if leader is None:
         return ErrorCode.not_leader_or_follower
@@ -84,7 +84,7 @@ def append_voters(state: RaftState, voters: VoterSet) -> int:
 
 
 def poll(state: RaftState, now_ms: MonotonicMs) -> None:
-    """What voter changes owe to time: an answer to those who wait too long, and news of this node's own endpoints."""
+    """Act on timeouts: end pending changes that took too long, and report changes of this node's own endpoints."""
     role = state.role
     if isinstance(role, Leader):
         _poll_leader(state, role, now_ms)
@@ -107,12 +107,12 @@ def deadline(state: RaftState) -> int | None:
 
 
 def is_voted_out(state: RaftState, leader: Leader) -> bool:
-    """The leader is no voter any more, and that is committed."""
+    """Whether the leader is no longer a voter, and that is committed."""
     return not state.is_voter and state.high_watermark > max(leader.epoch_start, state.voters.offset)
 
 
 def _is_outdated(state: RaftState) -> bool:
-    """Whether the voter set describes this node otherwise than it is."""
+    """Whether the voter set describes this node differently from its configuration."""
     recorded = state.voters.current.find(state.node_id)
     is_self = recorded is not None and recorded.key == state.config.key
     return is_self and not state.voters.is_static and recorded != state.config.local

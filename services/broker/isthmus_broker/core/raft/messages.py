@@ -1,7 +1,7 @@
-"""What raft nodes say to each other: Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot, UpdateRaftVoter.
+"""Messages between raft nodes: Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot, UpdateRaftVoter.
 
-Plain values without topic, cluster id and endpoints: mapping to and from the wire is the driver's business. Every response
-carries the responder's epoch and the leader it knows, so that any answer can move a lagging node on.
+Plain values without topic, cluster id and endpoints: the driver maps them to and from the wire. Every response carries the responder's
+epoch and leader, so that any response can bring a lagging node up to date.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from isthmus_broker.core.raft.types import Entry, EpochEnd, ReplicaKey, Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """Asks for a vote in `epoch`, or (KIP-996) whether a vote would be given, without the epoch being raised yet."""
+    """Request a vote in `epoch`, or (KIP-996) query whether a vote would be given, without raising the epoch yet."""
 
     epoch: int
     candidate: ReplicaKey
@@ -47,7 +47,7 @@ class BeginQuorumEpochResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndQuorumEpochRequest:
-    """A leader that gives up says so; the successors it names, best first, need not wait for a timeout."""
+    """A leader resigns. The successors it names, best first, need not wait for a timeout."""
 
     epoch: int
     leader_id: int
@@ -63,14 +63,14 @@ class EndQuorumEpochResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """Asks for entries and, by its offset, acknowledges that everything before it is durable on the replica."""
+    """Fetch entries. The offset acknowledges that everything before it is durable on the replica."""
 
     epoch: int
     replica: ReplicaKey
     fetch_offset: int
     last_fetched_epoch: int
     high_watermark: int
-    """What the replica knows, so that the leader does not park a fetch it could answer with news (KIP-1166)."""
+    """The replica's high watermark. The leader does not park a fetch if it has a newer one (KIP-1166)."""
     max_wait_ms: int
     max_bytes: int
 
@@ -84,7 +84,7 @@ class FetchResponse:
     log_start: int = -1
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
-    """The replica's place is gone from the log: it must fetch this snapshot first."""
+    """The replica's fetch offset is no longer in the log: it must fetch this snapshot first."""
     entries: tuple[Entry, ...] = ()
 
 
@@ -110,7 +110,7 @@ class FetchSnapshotResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateVoterRequest:
-    """A voter tells the leader its endpoints and versions when they differ from those in the voter set."""
+    """A voter reports its endpoints and versions when they differ from those in the voter set."""
 
     epoch: int
     voter: Voter

@@ -1,4 +1,4 @@
-"""The raft core: takes events and time, dispatches to the handlers, and lets the role act until it has nothing more to do."""
+"""The raft core: takes events and time, dispatches to the handlers, and polls the role until nothing changes."""
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -54,7 +54,7 @@ class Raft:
         control: ControlRecords,
         now_ms: MonotonicMs,
     ) -> None:
-        """Start from what storage holds. A quorum of one leads as soon as this returns, and commits with its first write."""
+        """Start from the state in storage. A quorum of one becomes leader before this returns, and commits with its first write."""
         state = self._state = RaftState(config, recovered, random, control, now_ms)
         unfinished = state.log.unfinished_install()
         if unfinished is not None:
@@ -115,7 +115,7 @@ class Raft:
     def take(self) -> RaftReady:
         return self._state.outbox.take()
 
-    # What may be asked at any time
+    # Queries
 
     @property
     def epoch(self) -> int:
@@ -158,7 +158,7 @@ class Raft:
         return self._state.voters.current
 
     def describe(self, now_ms: MonotonicMs) -> QuorumInfo | None:
-        """The rows of DescribeQuorum; None when this node does not lead."""
+        """The rows of DescribeQuorum; None when this node is not the leader."""
         return leading.describe(self._state, now_ms)
 
     # Inside
@@ -209,7 +209,7 @@ class Raft:
             election.become_resigned(self._state, now_ms)
 
     def _poll(self, now_ms: MonotonicMs) -> None:
-        """Let the role act, again after each change of it. The chain is short: the longest leads from Unattached to Leader."""
+        """Poll the role, again after each change of it. The longest chain leads from Unattached to Leader."""
         state = self._state
         for _ in range(_ROLE_CHANGES_MAX):
             role = state.role
@@ -238,7 +238,7 @@ class Raft:
             election.become_resigned(state, now_ms)
 
     def _quorum_deadline(self, leader: Leader, now_ms: MonotonicMs) -> int:
-        return leading.majority_heard_ms(self._state, leader, now_ms) + self._state.config.check_quorum_ms
+        return leading.majority_contact_ms(self._state, leader, now_ms) + self._state.config.check_quorum_ms
 
     def _next_deadline(self, now_ms: MonotonicMs) -> int | None:
         state = self._state

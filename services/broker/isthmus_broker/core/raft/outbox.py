@@ -1,4 +1,4 @@
-"""Collects what the core owes to the outside, and decides which messages must wait for the disk."""
+"""Collects the core's outputs, and decides which messages must wait for the disk."""
 
 from isthmus_broker.core.contract import Ready
 from isthmus_broker.core.raft.events import Note, RaftReady, Reply, SaveQuorumState, Send, Write
@@ -7,8 +7,8 @@ from isthmus_broker.core.raft.events import Note, RaftReady, Reply, SaveQuorumSt
 class Outbox:
     """The contents of the next Ready.
 
-    No message may tell of an epoch, a leader or a vote that a crash could take back: while the quorum state is not durable
-    everything waits for it. Beyond that, only what is sent by `send_durable` waits for the writes before it.
+    No message may reveal an epoch, a leader or a vote that a crash could revoke: while the quorum state is not durable all messages wait
+    for it. Beyond that, only messages sent by `send_durable` wait for the writes before them.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Outbox:
             self._quorum_state_mark = self.mark
 
     def send(self, send: Send) -> None:
-        """Send what depends on nothing but durable facts, the quorum state perhaps excepted."""
+        """Send a message that depends on durable state only, the quorum state perhaps excepted."""
         (self._now if self._quorum_state_mark <= self._persisted_mark else self._after).append(send)
 
     def send_durable(self, send: Send) -> None:
-        """Send what promises that the writes before it are durable."""
+        """Send a message that promises that the writes before it are durable."""
         self._after.append(send)
 
     def reply(self, reply: Reply) -> None:

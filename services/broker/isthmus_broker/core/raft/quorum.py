@@ -1,11 +1,11 @@
-"""Majority arithmetic: when votes decide, and how far a majority has the log."""
+"""Majority arithmetic: when votes decide, and which offset a majority has reached."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
 def majority(size: int) -> int:
-    """The smallest number of members any two of which must share one."""
+    """The smallest number of members such that any two majorities share a member."""
     assert size > 0
     return size // 2 + 1
 
@@ -17,14 +17,14 @@ def majority_offset(ends: Sequence[int]) -> int:
 
 @dataclass(slots=True)
 class Ballot:
-    """The votes of one election round; who was asked is fixed when it opens."""
+    """The votes of one election round. Its voters are fixed when it opens."""
 
     voters: tuple[int, ...]
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
     def record(self, voter: int, granted: bool) -> None:
-        """Count an answer; only a voter's first counts."""
+        """Count a vote. Only a voter's first vote counts."""
         if voter in self.voters and voter not in self.granted | self.rejected:
             (self.granted if granted else self.rejected).add(voter)
 
@@ -32,10 +32,10 @@ class Ballot:
         return len(self.granted) >= majority(len(self.voters))
 
     def is_lost(self) -> bool:
-        """No majority can be reached any more."""
+        """Whether a majority can no longer be reached."""
         return len(self.voters) - len(self.rejected) < majority(len(self.voters))
 
-    def unanswered(self) -> tuple[int, ...]:
+    def undecided(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter not in self.granted | self.rejected)
 
     def granting(self) -> tuple[int, ...]:

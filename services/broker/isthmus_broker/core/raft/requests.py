@@ -1,4 +1,4 @@
-"""Requests under way: at most one per peer, given up after a time, and not repeated at once after a failure."""
+"""Requests in flight: at most one per peer, with a timeout, and a pause after a failure."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from isthmus_model.clocks import MonotonicMs
 class _Peer:
     request_id: int | None = None
     due_ms: int = 0
-    """When the request is given up, or, with none under way, when the next one may go."""
+    """When the request times out, or, with none in flight, when the next one may be sent."""
 
 
 class Requests:
-    """Answers are matched by request id, so that one which comes late, twice or after a change of role counts for nothing."""
+    """Requests in flight by peer. Responses are matched by request id, so that late, duplicate and outdated ones are ignored."""
 
     def __init__(self, timeout_ms: int, backoff_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -32,7 +32,7 @@ class Requests:
         return self._last_id
 
     def finish(self, peer: int, request_id: int) -> bool:
-        """Whether this is the request under way; it no longer is."""
+        """Complete a request. Return False if it is not the one in flight."""
         state = self._peers.get(peer)
         if state is None or state.request_id != request_id:
             return False
@@ -48,10 +48,10 @@ class Requests:
                 self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
 
     def reset(self) -> None:
-        """Forget everything under way: what was asked in another role no longer matters."""
+        """Forget all requests in flight after a change of role."""
         self._peers.clear()
 
     def deadline(self, now_ms: MonotonicMs) -> int | None:
-        """When the next request is given up or the next pause ends."""
+        """When the next request times out or the next pause ends."""
         due = [state.due_ms for state in self._peers.values() if state.request_id is not None or state.due_ms > now_ms]
         return min(due, default=None)

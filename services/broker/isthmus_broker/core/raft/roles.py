@@ -1,4 +1,4 @@
-"""The roles of a raft node, what each remembers, and the only moves between them.
+"""The roles of a raft node, the volatile state of each, and the legal transitions.
 
 Everything here is lost in a crash; what must survive is `QuorumState` and the log.
 """
@@ -15,10 +15,10 @@ from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows an epoch but no leader to follow; may have voted in it."""
+    """An epoch is known but no leader to follow; the node may have voted in it."""
 
     election_at_ms: int
-    """When a voter stands for election; an observer only keeps asking who leads."""
+    """When a voter starts an election. An observer only continues to look for the leader."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Download:
     snapshot: SnapshotId
     position: int = 0
     complete: bool = False
-    """Every part is written; the node waits to be told that it holds together."""
+    """Every part is written; the storage now verifies the snapshot."""
 
 
 @dataclass(slots=True)
@@ -36,25 +36,25 @@ class Follower:
     leader_id: int
     fetch_deadline_ms: int
     has_fetched: bool = False
-    """A follower in touch with its leader refuses pre-votes (KIP-996), so that a cut-off node cannot depose a working leader."""
+    """A follower in contact with its leader refuses pre-votes (KIP-996), so that an isolated node cannot depose a working leader."""
     download: Download | None = None
     update_at_ms: int = 0
-    """When the leader may next be told that this voter's endpoints have changed."""
+    """When this voter may next report a change of its endpoints to the leader."""
 
-    def hear(self, now_ms: MonotonicMs, fetch_timeout_ms: int) -> None:
-        """The leader has answered as one."""
+    def record_response(self, now_ms: MonotonicMs, fetch_timeout_ms: int) -> None:
+        """Record a valid response from the leader."""
         self.has_fetched = True
         self.fetch_deadline_ms = now_ms + fetch_timeout_ms
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether an election could be won, without raising the epoch (KIP-996)."""
+    """Queries whether an election could be won, without raising the epoch (KIP-996)."""
 
     ballot: Ballot
     deadline_ms: int
     losses: int = 0
-    """Elections lost in a row; each doubles the longest pause before the next."""
+    """Consecutive lost elections. Each doubles the upper bound of the next pause."""
 
 
 @dataclass(slots=True)
@@ -68,15 +68,15 @@ class Candidate:
 
 @dataclass(slots=True)
 class FetchState:
-    """How far a replica is, as its leader knows it."""
+    """The progress of a replica, as its leader tracks it."""
 
     end_offset: int = -1
-    heard_ms: int | None = None
-    """Its last valid request of any kind: what the leader's claim to lead rests on."""
+    contact_ms: int | None = None
+    """Time of its last valid request of any kind. The leader resigns without recent contact to a majority."""
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
-    end_seen_at_fetch: int = -1
-    """Where the leader's log ended at its last fetch: reaching it later means it was caught up then."""
+    leader_end_at_fetch: int = -1
+    """The leader's log end offset at the replica's last fetch. A later fetch at this offset shows that the replica was caught up then."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class PendingAppend:
 
 @dataclass(slots=True)
 class PendingVoterChange:
-    """A voter change somebody waits for. Its record may commit even after the wait was given up."""
+    """A voter change whose requester waits for it. Its record may be committed even after the wait has timed out."""
 
     token: int
     offset: int
@@ -106,7 +106,7 @@ class PendingVoterChange:
 class Leader:
     since_ms: int
     epoch_start: int
-    """Offset of the LeaderChange entry: only when it is committed is anything from before it known to be."""
+    """Offset of the LeaderChange entry. Earlier entries count as committed only once it is committed."""
     granting: tuple[int, ...]
     progress: dict[ReplicaKey, FetchState] = field(default_factory=dict)
     parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and gave up; leads no more in it and gives no vote in it."""
+    """Led this epoch and resigned. Does not lead or vote in it again."""
 
     deadline_ms: int
     successors: tuple[ReplicaKey, ...]
@@ -137,21 +137,21 @@ TRANSITIONS: dict[type[Role], tuple[type[Role], ...]] = {
     Resigned: (Unattached, Follower),
 }
 """
-Unattached   to Unattached on a higher epoch or after voting; to Prospective on the election timeout; to Follower on hearing of a leader
+Unattached   to Unattached on a higher epoch or after voting; to Prospective on the election timeout; to Follower when it learns of a leader
 Follower     to Unattached or Follower on a higher epoch; to Prospective when fetching fails for too long
-Prospective  to Candidate with a majority's pre-votes; to Follower of the known leader or Unattached when it loses, votes, or
-             hears of a higher epoch
-Candidate    to Leader with a majority's votes; to Prospective when it loses; to Follower or Unattached on hearing of another
-Leader       to Unattached or Follower on a higher epoch; to Resigned on shutdown, without a majority, or when voted out
-Resigned     to Unattached on a timeout, always with a higher epoch; to Unattached or Follower on hearing of one
+Prospective  to Candidate with a majority's pre-votes; to Follower of the current leader or Unattached when it loses, votes, or
+             learns of a higher epoch
+Candidate    to Leader with a majority's votes; to Prospective when it loses; to Follower or Unattached when it learns of another
+Leader       to Unattached or Follower on a higher epoch; to Resigned on shutdown, without a majority, or when removed from the voters
+Resigned     to Unattached on a timeout, always with a higher epoch; to Unattached or Follower when it learns of one
 """
 
 
 def check_transition(old: Role, new: Role, old_epoch: int, new_epoch: int) -> None:
-    """Crash on a move that is not in the table, or that keeps an epoch it must leave."""
-    assert type(new) in TRANSITIONS[type(old)], f"illegal move from {type(old).__name__} to {type(new).__name__}"
-    assert new_epoch >= old_epoch, f"epoch would go back from {old_epoch} to {new_epoch}"
+    """Assert that a transition is in the table and that the epochs are legal."""
+    assert type(new) in TRANSITIONS[type(old)], f"illegal transition from {type(old).__name__} to {type(new).__name__}"
+    assert new_epoch >= old_epoch, f"epoch decreases from {old_epoch} to {new_epoch}"
     if isinstance(old, Leader | Resigned) and not isinstance(new, Resigned):
-        assert new_epoch > old_epoch, f"{type(old).__name__} must stay out of epoch {old_epoch}"
+        assert new_epoch > old_epoch, f"{type(old).__name__} must not act again in epoch {old_epoch}"
     if isinstance(new, Candidate):
         assert new_epoch == old_epoch + 1

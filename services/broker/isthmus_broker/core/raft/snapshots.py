@@ -1,4 +1,4 @@
-"""Snapshots between nodes: the leader hands one out in parts, a follower whose place in the log is gone puts it together."""
+"""Snapshots between nodes: the leader serves one in parts, a follower that is behind the log start assembles it."""
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -19,13 +19,13 @@ from isthmus_broker.core.raft.state import RaftState
 
 
 def handle_fetch_snapshot(state: RaftState, token: int, request: FetchSnapshotRequest, now_ms: MonotonicMs) -> None:
-    """Serve one part. How long the snapshot is shows only where it is read: the driver answers POSITION_OUT_OF_RANGE for a part
-    that would lie behind its end."""
+    """Serve one part. Only the reader in the driver knows the snapshot's size: it responds with POSITION_OUT_OF_RANGE to a part beyond its
+    end."""
     error = leading.request_error(state, request.epoch)
     read = None
     leader = state.leader
     if error == ErrorCode.none and leader is not None:
-        leading.hear_from(state, leader, request.replica, now_ms)
+        leading.record_contact(state, leader, request.replica, now_ms)
         if request.snapshot not in state.log.snapshots:
             error = ErrorCode.snapshot_not_found
         elif request.position < 0:
@@ -67,19 +67,19 @@ def handle_fetch_snapshot_response(
     end = response.position + len(response.data)
     fits = response.position == download.position < end <= response.size
     if response.error != ErrorCode.none or not fits:
-        # The leader may have a newer snapshot by now: the next fetch tells which.
+        # The leader may have a newer snapshot by now: the next fetch returns it.
         role.download = None
         state.outbox.note(PeerRefused(peer, "FetchSnapshot", response.error))
         state.requests.back_off(peer, now_ms)
         return
-    role.hear(now_ms, state.config.fetch_timeout_ms)
+    role.record_response(now_ms, state.config.fetch_timeout_ms)
     download.complete = end == response.size
     state.outbox.write(WriteSnapshotChunk(download.snapshot, download.position, response.data, download.complete))
     download.position = end
 
 
 def handle_received(state: RaftState, event: SnapshotReceived) -> None:
-    """Start over from a snapshot that is whole. One that the node no longer waits for is ignored; it will be fetched again."""
+    """Start again from a complete snapshot. One that the node no longer waits for is ignored; it will be fetched again."""
     role = state.role
     if not isinstance(role, Follower) or role.download is None or not role.download.complete:
         return

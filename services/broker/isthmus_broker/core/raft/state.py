@@ -1,4 +1,4 @@
-"""What the handlers of the raft core share: configuration, log, voters, role, outbox. Changes of role are made by `election`."""
+"""State shared by the handlers of the raft core: configuration, log, voters, role, outbox. `election` makes the role changes."""
 
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from isthmus_broker.core.raft.voters import VoterHistory
 
 
 class ControlRecords(Protocol):
-    """Makes the batches that raft itself puts into the log; what they look like is not the core's business."""
+    """Makes the batches that raft itself appends to the log. Their format is not the core's concern."""
 
     def leader_change(
         self, leader_id: int, voters: tuple[int, ...], granting: tuple[int, ...], first: VoterSet | None
@@ -49,13 +49,13 @@ class RaftState:
         self.quorum: QuorumState = recovered.quorum
         self.role: Role = Unattached(now_ms)
         self.announced: tuple[int, int | None] | None = None
-        """The epoch and leader last told to the state machine."""
+        """The epoch and leader last reported to the state machine."""
         self.high_watermark = self.log.start
         self.delivered = self.log.start
-        """Everything below has been handed to the state machine."""
+        """Everything below has been delivered to the state machine."""
         self.bytes_since_snapshot = recovered.bytes_since_snapshot
-        self.snapshot_asked_ms = now_ms
-        self.snapshot_asked = False
+        self.snapshot_requested_ms = now_ms
+        self.snapshot_requested = False
         self.shutting_down = False
 
     @property
@@ -94,13 +94,13 @@ class RaftState:
         return timeout + self.random.randrange(timeout)
 
     def random_backoff(self, steps: int) -> int:
-        """A pause of at least the retry backoff whose upper bound doubles with every step."""
+        """A pause of at least the retry backoff; its upper bound doubles with every step."""
         base = self.config.retry_backoff_ms
         longest = min(self.config.election_backoff_max_ms, base << min(steps, 16))
         return base + self.random.randrange(longest)
 
     def send_request(self, peer: int, request: Request, now_ms: MonotonicMs, *, durable: bool = False) -> None:
-        """Send a request, after everything written so far is durable where it promises so."""
+        """Send a request. A `durable` one waits until everything written so far is durable."""
         send = SendRequest(peer, self.requests.start(peer, now_ms), request)
         if durable:
             self.outbox.send_durable(send)

@@ -1,4 +1,4 @@
-"""The nouns of the raft core: replicas, log entries, snapshots and what a node must remember about an election."""
+"""Types of the raft core: replicas, log entries, snapshots and the durable state of an election."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,14 +6,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKey:
-    """A replica is a node together with the log directory it started with, so that a wiped disk is another replica (KIP-853)."""
+    """A replica: a node together with the log directory it started with, so that a wiped disk is another replica (KIP-853)."""
 
     node_id: int
     directory_id: UUID | None = None
     """None where the cluster's voters are static (kraft.version 0)."""
 
     def names(self, replica: "ReplicaKey") -> bool:
-        """Whether this key means that replica. Without a directory, as static voters are known, it means the node."""
+        """Whether this key identifies that replica. Without a directory, as with static voters, it identifies the node."""
         return self.node_id == replica.node_id and self.directory_id in (None, replica.directory_id)
 
     def sort_key(self) -> tuple[int, int]:
@@ -22,7 +22,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """Names the state after every entry below `end_offset`; `epoch` is the epoch of the last of them."""
+    """The state after every entry below `end_offset`; `epoch` is the epoch of the last of them."""
 
     end_offset: int
     epoch: int
@@ -30,7 +30,7 @@ class SnapshotId:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """Where an epoch ends in a log: the offset after its last entry."""
+    """The end of an epoch in a log: the offset after its last entry."""
 
     epoch: int
     end_offset: int
@@ -68,7 +68,7 @@ class VoterSet:
         return next((voter for voter in self.voters if voter.key.node_id == node_id), None)
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether this replica votes."""
+        """Whether this replica is a voter."""
         voter = self.find(key.node_id)
         return voter is not None and voter.key.names(key)
 
@@ -76,7 +76,7 @@ class VoterSet:
         return len(self.voters) == 1 and self.contains(key)
 
     def with_voter(self, voter: Voter) -> "VoterSet":
-        """This set with one voter added, or replaced where the node already votes."""
+        """This set with one voter added, or replaced if the node already is a voter."""
         others = self.without(voter.key.node_id).voters
         return VoterSet(tuple(sorted((*others, voter), key=lambda each: each.key.node_id)))
 
@@ -86,22 +86,22 @@ class VoterSet:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record batch of the log: opaque, but for what raft itself must know of it."""
+    """One record batch of the log, opaque except for what raft itself needs."""
 
     base_offset: int
     last_offset: int
     epoch: int
     payload: bytes
     voters: VoterSet | None = None
-    """The voter set that a VotersRecord inside announces; it counts from the moment the entry is in the log."""
+    """The voter set in the batch's VotersRecord; it is effective from the moment the entry is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What must survive a crash for an election to be safe: Kafka's `quorum-state` file.
+    """The state that must survive a crash for elections to be safe: Kafka's `quorum-state` file.
 
-    Within one epoch a vote is given at most once, and a known leader never changes. A vote need not be kept once the leader is
-    known, since no vote is given in an epoch that has a leader.
+    Within one epoch at most one vote is given, and a known leader never changes. A vote need not be kept once the leader is known, since no
+    vote is given in an epoch that has a leader.
     """
 
     epoch: int = 0
@@ -111,7 +111,7 @@ class QuorumState:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What storage holds when a node starts."""
+    """The contents of storage at startup."""
 
     quorum: QuorumState = QuorumState()
     log_start: int = 0
@@ -127,7 +127,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """A replica as its leader sees it: one row of DescribeQuorum. -1 stands for never."""
+    """A replica's progress as its leader tracks it: one row of DescribeQuorum. -1 means never."""
 
     key: ReplicaKey
     log_end_offset: int
@@ -137,7 +137,7 @@ class ReplicaProgress:
 
 @dataclass(frozen=True, slots=True)
 class QuorumInfo:
-    """What DescribeQuorum tells; only a leader knows it."""
+    """The result of DescribeQuorum; available on the leader only."""
 
     leader_id: int
     epoch: int

@@ -1,11 +1,14 @@
-"""Who votes, as the log says it: every voter set with the offset that brought it, so that truncation brings back the one before."""
+"""The voters according to the log: every voter set with the offset of its record, so that truncation restores the previous one."""
 
 from isthmus_broker.core.raft.types import ReplicaKey, VoterSet
 
 
 class VoterHistory:
-    """Voter sets by offset. The last one counts, committed or not: two successive ones differ by one voter, so that any majority
-    of one meets any majority of the other (KIP-853). With static voters there is one set for ever."""
+    """Voter sets by offset.
+
+    The last one is effective, committed or not: two successive ones differ by one voter, so that any majority of one intersects any
+    majority of the other (KIP-853). With static voters there is one set forever.
+    """
 
     def __init__(self, static: VoterSet | None, recorded: tuple[tuple[int, VoterSet], ...]) -> None:
         self.is_static = static is not None
@@ -17,13 +20,13 @@ class VoterHistory:
 
     @property
     def offset(self) -> int:
-        """Where the current set stands; -1 when no log entry says it."""
+        """Offset of the current set's record; -1 if the set is not from the log."""
         return self._sets[-1][0] if self._sets else -1
 
     def at(self, end_offset: int) -> VoterSet | None:
-        """The set that the entries below `end_offset` announce, to be kept in a snapshot; None for static voters."""
-        found = [voters for offset, voters in self._sets if offset < end_offset]
-        return None if self.is_static or not found else found[-1]
+        """The set in effect below `end_offset`, to be written to a snapshot; None for static voters."""
+        earlier = [voters for offset, voters in self._sets if offset < end_offset]
+        return None if self.is_static or not earlier else earlier[-1]
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.offset
@@ -34,12 +37,12 @@ class VoterHistory:
         self._sets = [(at, voters) for at, voters in self._sets if at < offset]
 
     def drop_before(self, offset: int) -> None:
-        """Forget all but the last set from before `offset`."""
+        """Drop all but the last set from before `offset`."""
         before = [each for each in self._sets if each[0] < offset][-1:]
         self._sets = before + [each for each in self._sets if each[0] >= offset]
 
     def install(self, end_offset: int, voters: VoterSet | None) -> None:
-        """Take over what a received snapshot says."""
+        """Replace the sets by the one in a received snapshot."""
         if not self.is_static:
             self._sets = [(end_offset - 1, voters)] if voters is not None else []
 
@@ -47,10 +50,10 @@ class VoterHistory:
         return self.current.contains(key)
 
     def may_elect(self, key: ReplicaKey, committed: int) -> bool:
-        """Whether this replica may stand for election: it votes, or it did before a change that is not known to be committed.
+        """Whether this replica may start an election: it is a voter, or it was one before a change that may not be committed.
 
-        A voter that is being removed may be the only one whose log is long enough to win; without it nobody could ever lead
-        again (the raft dissertation, 4.2.2).
+        A voter that is being removed may be the only one whose log is complete enough to win; without it no leader could be elected (the
+        raft dissertation, 4.2.2).
         """
         count = sum(offset >= committed for offset, _ in self._sets)
         return any(voters.contains(key) for _, voters in self._sets[-count - 1 :])

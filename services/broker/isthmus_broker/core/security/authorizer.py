@@ -8,7 +8,7 @@ from isthmus_broker.core.security.principal import Principal
 
 
 class Attempt(NamedTuple):
-    """A request, as far as authorisation is concerned."""
+    """A request, as far as authorisation needs it."""
 
     principal: Principal
     host: str
@@ -16,10 +16,10 @@ class Attempt(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """The one question that dispatch asks before it calls a handler."""
+    """The check that dispatch makes before it calls a handler."""
 
     def allows(self, attempt: Attempt) -> bool:
-        """Whether the request may be made."""
+        """Whether the principal may make the request."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""The identity in whose name a request is made."""
+"""The identity on whose behalf a request is made."""
 
 from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """As Kafka writes it, `User:alice`."""
+    """In Kafka's form, `User:alice`."""
 
     type: str
     name: str

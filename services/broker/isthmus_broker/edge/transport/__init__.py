@@ -1,1 +1,1 @@
-"""Sockets: accepting, framing, one request at a time per connection, responses in order, and back-pressure."""
+"""Sockets: accepting, framing, one request at a time per connection, responses in order, and backpressure."""

@@ -1,4 +1,4 @@
-"""Connection limits of a node: a new connection waits for room, is refused, or displaces the ones that were idle for longest."""
+"""Connection limits of a node: a new connection waits for room, is refused, or displaces the connections that were idle for longest."""
 
 import asyncio
 import logging
@@ -17,11 +17,11 @@ logger = logging.getLogger(__name__)
 
 C = TypeVar("C", bound="IdleConnection")
 REFUSALS_PER_LINE: Final = 1000
-"""Connections turned away between two log lines about it."""
+"""Refused connections per log line."""
 
 
 class IdleConnection(Protocol):
-    """A connection, as far as it may be displaced."""
+    """The properties of a connection that decide whether it is displaced."""
 
     active_at: float
 
@@ -36,12 +36,12 @@ class AdmittedListener(Protocol[C]):
         ...
 
     def drop(self, connection: C, reason: str) -> None:
-        """Close one of them and give its place to another."""
+        """Close a connection in favour of another."""
         ...
 
 
 class Admission:
-    """Shared by the listeners that are counted together."""
+    """The connection counts of all listeners that share limits."""
 
     def __init__(self, limits: ConnectionLimits, clock: MonotonicClock, protected: str | None = None) -> None:
         self._quota = ConnectionQuota(limits, protected)
@@ -51,17 +51,17 @@ class Admission:
         self._refused = 0
 
     def watch(self, listener: AdmittedListener[C]) -> None:
-        """Count the connections of a listener, and displace idle ones where the limit is reached."""
+        """Count the connections of a listener, and displace idle ones when the limit is reached."""
         self._listeners.append(listener)
 
     def change(self, limits: ConnectionLimits) -> None:
-        """Hold to other limits from now on, towards connections that are there as well."""
+        """Apply other limits from now on, to open connections as well."""
         self._quota.limits = limits
         self._give_way()
         self._changed.set()
 
     async def enter(self, listener: str, address: str) -> bool:
-        """Wait for room and take it; False when the address has connections enough."""
+        """Wait for room and count the connection; False when there are too many from the address."""
         while (wait_ms := self._quota.wait_ms(listener, self._clock())) != 0:
             self._changed.clear()
             with suppress(TimeoutError):
@@ -76,12 +76,12 @@ class Admission:
         return True
 
     def leave(self, listener: str, address: str) -> None:
-        """Make room again."""
+        """Stop counting a closed connection."""
         self._quota.closed(listener, address)
         self._changed.set()
 
     def _give_way(self) -> None:
-        """Close the connections that were silent for longest."""
+        """Close the connections that were idle for longest."""
         count = self._quota.excess
         if not count:
             return
@@ -99,7 +99,7 @@ class Admission:
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:
-    """What the settings in force say; a name among the addresses stands for what it resolves to."""
+    """The limits from the settings in force; host names among the addresses are resolved."""
     settings, texts = config.settings, config.layers.effective()
     overrides: dict[str, int] = {}
     for name, limit in config.max_connections_per_ip_overrides.items():
@@ -114,7 +114,7 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
 
 
 def _of_listener(texts: Mapping[str, str], name: str) -> ListenerLimits:
-    """`listener.name.<name>.max.connections` and its like; a listener without them has no limit of its own."""
+    """The limits from `listener.name.<name>.max.connections` and its like; a listener without them has no limit of its own."""
     limits = []
     for key in ("max.connections", "max.connection.creation.rate"):
         text = texts.get(f"listener.name.{name.lower()}.{key}")
@@ -126,7 +126,7 @@ def _of_listener(texts: Mapping[str, str], name: str) -> ListenerLimits:
 
 def _addresses(name: str) -> list[str]:
     try:
-        return sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+        return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
     except OSError as error:
-        logger.error("max.connections.per.ip.overrides names %s, which is no address: %s", name, error)
+        logger.error("max.connections.per.ip.overrides: cannot resolve %s: %s", name, error)
         return []

@@ -1,4 +1,4 @@
-"""The memory that all connections together may spend on frames that are larger than most."""
+"""The memory that all connections together may use for large frames."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from isthmus_broker.edge.transport.limits import LARGE_FRAMES_MAX
 
 
 class Budget:
-    """Bytes lent to connections; who gets none waits in line."""
+    """Bytes lent to connections. Those that get none wait in order."""
 
     def __init__(self, limit: int = LARGE_FRAMES_MAX) -> None:
         self._limit = limit
@@ -15,14 +15,14 @@ class Budget:
         self._line: deque[Callable[[], None]] = deque()
 
     def take(self, size: int) -> bool:
-        """Borrow, if there is enough; a single borrower always gets what it wants, however much."""
+        """Borrow if enough is left. A single borrower always gets the memory, however much it is."""
         if self._lent and self._lent + size > self._limit:
             return False
         self._lent += size
         return True
 
     def give_back(self, size: int) -> None:
-        """Return what was borrowed; those in line try again."""
+        """Return borrowed memory; those waiting try again."""
         self._lent -= size
         assert self._lent >= 0
         if size:
@@ -30,5 +30,5 @@ class Budget:
                 retry()
 
     def wait(self, retry: Callable[[], None]) -> None:
-        """Call `retry` when something came back."""
+        """Call `retry` when memory was returned."""
         self._line.append(retry)

@@ -1,20 +1,20 @@
-"""Parts of a response body that are read only when the socket can take them."""
+"""Parts of a response body that are read only when the socket has room for them."""
 
 from abc import ABC, abstractmethod
 
 
 class PartUnavailable(Exception):
-    """A part cannot be read any more; the response it belongs to has begun, so the connection closes."""
+    """A part cannot be read any more. Its response has begun, so the connection closes."""
 
 
 class DeferredPart(ABC):
-    """Bytes of a known length that stay where they are until they are sent."""
+    """Bytes of a known length that stay in storage until they are sent."""
 
     __slots__ = ()
 
     @abstractmethod
     def __len__(self) -> int:
-        """Bytes that are left."""
+        """The number of bytes not yet sent."""
 
     @abstractmethod
     def take(self, size: int) -> bytes:

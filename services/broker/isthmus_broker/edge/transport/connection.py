@@ -1,8 +1,8 @@
 """One client's connection: bytes to requests, responses to bytes, in order.
 
-A connection serves one request at a time, as Kafka's does: the next frame is looked at when the response to the last has been handed to the
+A connection serves one request at a time, as in Kafka: the next frame is parsed when the response to the last has been passed to the
 socket. The frame is a view of the receive buffer and valid only while its handler runs. A request that has done its work and only waits for
-others, as a produce for its replicas, may defer its answer: those behind it are served meanwhile, and all are answered in order.
+others, as a produce for its replicas, may defer its response: later requests are served meanwhile, and all responses are sent in order.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ _LENGTH_SIZE: Final = FRAME_LENGTH.size
 
 
 class ConnectionRefused(Exception):
-    """The peer sent something after which the stream makes no sense; the connection is closed with one log line."""
+    """The peer sent malformed data; the connection is closed with one log line."""
 
 
 class Owner(Protocol):
-    """Whom a connection belongs to."""
+    """The listener to which a connection belongs."""
 
     listener_name: str
     frame_max: int
@@ -52,7 +52,7 @@ class Owner(Protocol):
         ...
 
     def closed(self, connection: "Connection") -> None:
-        """It is gone."""
+        """Stop counting it."""
         ...
 
     def handle(self, request: "Request") -> None:
@@ -61,7 +61,7 @@ class Owner(Protocol):
 
 
 class Request:
-    """One request, until it is answered."""
+    """One request, until its response is sent."""
 
     __slots__ = ("_deferred", "connection", "frame", "header", "on_response", "principal")
 
@@ -71,15 +71,15 @@ class Request:
         self.frame = frame
         self.principal = connection.principal
         self.on_response: Callable[[], None] | None = None
-        """Called when the response has been handed over, for middleware that measures."""
+        """Called when the response has been passed to the connection, for middleware that measures."""
         self._deferred: _Deferred | None = None
 
     def defer(self, on_abandoned: Callable[[], None]) -> None:
-        """Answer later, and let the requests behind be served; `on_abandoned` is called if the client goes away before."""
+        """Respond later, and let the next requests be served; `on_abandoned` is called if the client disconnects before."""
         self._deferred = self.connection.defer(on_abandoned)
 
     def reply(self, *chunks: Chunk | DeferredPart) -> None:
-        """Send the response whose body the chunks are."""
+        """Send the chunks as the response's body."""
         size = sum(map(len, chunks))
         header = self.header
         prefix = encode_response_prefix(header.api_key, header.api_version, header.correlation_id, size)
@@ -95,18 +95,18 @@ class Request:
         return decode_request(self.header.api_key, self.header.api_version, bytes(self.frame), self.header.size)
 
     def respond(self, response: Any) -> None:
-        """Send a response of the highest version's class, in the version that was asked."""
+        """Send a response of the highest version's class, in the version of the request."""
         self.reply(encode_response(self.header.api_key, self.header.api_version, response))
 
     def finish(self) -> None:
-        """Complete a request that wants no response."""
+        """Complete a request that has no response."""
         self.connection.send(b"", ())
         if self.on_response is not None:
             self.on_response()
 
 
 class _Deferred:
-    """An answer that is owed, in its place among the others; without chunks it is not there yet."""
+    """A pending response in its place in the order; without chunks it is not ready."""
 
     __slots__ = ("chunks", "on_abandoned")
 
@@ -116,7 +116,7 @@ class _Deferred:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol object of one socket."""
+    """The asyncio protocol of one socket."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -125,15 +125,15 @@ class Connection(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
-        self._serving = False  # a request is being served, and has neither been answered nor deferred
+        self._serving = False  # a request is being served: neither its response was sent nor was it deferred
         self._draining = False  # inside the loop over frames
         self._reading_paused = False
         self._writing_paused = False
         self._borrowed = 0
         self._unsent: deque[DeferredPart | Chunk] = deque()
-        self._owed: deque[_Deferred] = deque()  # deferred answers, and those that wait behind one
+        self._owed: deque[_Deferred] = deque()  # deferred responses, and those that wait behind one
         self.on_abandoned: Callable[[], None] | None = None
-        """Called when the client goes away while its request still waits, so that nothing is kept for it."""
+        """Called when the client disconnects while its request still waits, so that nothing is retained for it."""
         self.active_at = 0.0
         self.peer_host = "unknown"
         self.peer = "unknown"
@@ -142,13 +142,15 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def listener_name(self) -> str:
-        """The listener that accepted it, which decides the addresses a client is told."""
+        """The listener that accepted it; it determines the advertised addresses in responses."""
         return self._owner.listener_name
 
     # -- asyncio's side ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, not the class
+        self._transport = transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport has the methods, but not the class
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer_host = str(peer[0])
@@ -198,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests ------------------------------------------------------------------------------------------------------------
 
     def _serve_frames(self) -> None:
-        """Serve the whole frames in the buffer until one must wait."""
+        """Serve the complete frames in the buffer until one must wait."""
         if self._draining:
             return
         self._draining = True
@@ -209,10 +211,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 self._serve(frame)
         except (ConnectionRefused, DecodeError) as refusal:
-            self.close(f"it sent what is no request: {refusal}")
+            self.close(f"malformed request: {refusal}")
         except Exception:
-            logger.exception("a request of %s failed", self.peer)
-            self.close("of a fault of this node")
+            logger.exception("unexpected error in a request from %s", self.peer)
+            self.close("of an internal error")
         finally:
             self._draining = False
         if not self._must_wait and self._reading_paused:
@@ -223,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _must_wait(self) -> bool:
-        """Whether the next frame may not be looked at yet."""
+        """Whether the next frame must wait."""
         return self._serving or bool(self._unsent) or self._writing_paused or len(self._owed) >= DEFERRED_MAX
 
     def _next_frame(self) -> memoryview | None:
@@ -232,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
             return None
         (size,) = FRAME_LENGTH.unpack_from(self._buffer, self._start)
         if size <= 0 or size > self._owner.frame_max:
-            raise ConnectionRefused(f"a frame of {size} bytes; the most is {self._owner.frame_max}")
+            raise ConnectionRefused(f"a frame of {size} bytes exceeds the maximum of {self._owner.frame_max}")
         if available < _LENGTH_SIZE + size:
             return None
         begin = self._start + _LENGTH_SIZE
@@ -246,22 +248,22 @@ class Connection(asyncio.BufferedProtocol):
             self._start = self._end = 0
 
     def _make_room(self) -> None:
-        """The buffer is full: move what is left to its front, or grow to the frame that is arriving, or wait."""
+        """The buffer is full: move the remaining bytes to its front, or grow to the frame that is arriving, or wait."""
         left = self._end - self._start
         if self._start > 0:
             self._view[:left] = self._view[self._start : self._end]
             self._start, self._end = 0, left
         elif self._must_wait:
-            self._pause_reading()  # the rest waits in the kernel until this request is answered
+            self._pause_reading()  # the rest waits in the kernel until the response is sent
         else:
             (size,) = FRAME_LENGTH.unpack_from(self._buffer)
             self._grow(_LENGTH_SIZE + size)
 
     def _grow(self, frame_size: int) -> None:
         capacity = -(-frame_size // BUFFER_STEP) * BUFFER_STEP
-        wanted = max(0, capacity - ORDINARY_FRAME)
-        if self._borrowed >= wanted or self._owner.budget.take(wanted - self._borrowed):
-            self._borrowed = max(self._borrowed, wanted)
+        excess = max(0, capacity - ORDINARY_FRAME)
+        if self._borrowed >= excess or self._owner.budget.take(excess - self._borrowed):
+            self._borrowed = max(self._borrowed, excess)
             self._replace_buffer(capacity)
             self._resume_reading()
         else:
@@ -284,14 +286,14 @@ class Connection(asyncio.BufferedProtocol):
         self._start, self._end = 0, left
 
     def sweep(self, now: float) -> None:
-        """Give back a large buffer that is not used, or close a connection whose large frame does not arrive."""
+        """Release a large buffer that is not used, or close a connection whose large frame does not arrive."""
         quiet = now - self.active_at
         if self._start == self._end:
             if quiet > SWEEP_SECONDS and len(self._buffer) > RECEIVE_BUFFER_KEPT:
                 self._replace_buffer(RECEIVE_BUFFER_MIN)
                 self._return_loan()
         elif self._borrowed and quiet > STALLED_SECONDS:
-            self.close(f"a frame of {len(self._buffer)} bytes did not arrive for {STALLED_SECONDS:.0f} s")
+            self.close(f"a frame of {len(self._buffer)} bytes did not arrive within {STALLED_SECONDS:.0f} s")
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._reading_paused:
@@ -306,10 +308,10 @@ class Connection(asyncio.BufferedProtocol):
     # -- responses -----------------------------------------------------------------------------------------------------------
 
     def send(self, prefix: bytes, chunks: Sequence[Chunk | DeferredPart]) -> None:
-        """Answer the request being served, and go on to the next frame."""
+        """Send the response to the current request, and continue with the next frame."""
         if self._transport is None:
             return
-        assert self._serving, "a request is answered once"
+        assert self._serving, "a request has exactly one response"
         self._serving = False
         self.on_abandoned = None
         if prefix and self._owed:
@@ -323,8 +325,8 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def defer(self, on_abandoned: Callable[[], None]) -> _Deferred:
-        """The request being served is answered later, in its turn; the next may be served."""
-        assert self._serving, "a request is deferred while it is served"
+        """Respond to the current request later, in its turn; the next may be served."""
+        assert self._serving, "only the current request may be deferred"
         self._serving = False
         deferred = _Deferred(on_abandoned)
         self._owed.append(deferred)
@@ -332,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
         return deferred
 
     def send_deferred(self, deferred: _Deferred, chunks: Sequence[Chunk | DeferredPart]) -> None:
-        """An answer is there: it goes out when all before it have gone."""
+        """Record a deferred response. It is sent when all earlier ones have been sent."""
         if self._transport is None:
             return
         deferred.chunks = chunks
@@ -347,7 +349,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve_frames()
 
     def _send_more(self) -> None:
-        """Hand chunks to the socket while it takes them."""
+        """Pass chunks to the socket while it has room."""
         transport = self._transport
         small: list[Chunk] = []
         while self._unsent and transport is not None and not self._writing_paused:
@@ -378,12 +380,12 @@ class Connection(asyncio.BufferedProtocol):
         return piece
 
     def close(self, reason: str) -> None:
-        """Drop the connection, with one line that says why."""
+        """Close the connection, with one log line that gives the reason."""
         if self._transport is not None:
-            logger.info("closing the connection of %s because %s", self.peer, reason)
+            logger.info("closing the connection from %s: %s", self.peer, reason)
             self._transport.abort()
             self._transport = None
 
 
 def _nobody_waits() -> None:
-    """An answer that is only in line has nobody to be told that it is not wanted any more."""
+    """Ignore the disconnection: the response only waits for its turn."""

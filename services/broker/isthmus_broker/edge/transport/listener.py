@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class ListenerSettings(NamedTuple):
-    """What is fixed when the node starts."""
+    """Settings that are fixed when the node starts."""
 
     frame_max: int
-    idle_ms: int  # negative: a silent connection stays
+    idle_ms: int  # negative: idle connections stay open
     backlog: int
 
 
@@ -51,7 +51,7 @@ class Listener:
         self._transport = transport
         self._admission = admission
         self._addresses: dict[Connection, str] = {}
-        self._ended = False  # some connection, since the last sweep
+        self._ended = False  # there was a connection since the last sweep
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()
@@ -59,11 +59,11 @@ class Listener:
         admission.watch(self)
 
     async def bind(self, host: str, port: int) -> None:
-        """Take the address, without accepting yet; an empty host means every address, port 0 any that is free."""
+        """Bind the address, without accepting yet. An empty host means every address, port 0 any free port."""
         loop = asyncio.get_running_loop()
         self.port = port
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             listening = socket.socket(family, kind, protocol)
             self._sockets.append(listening)
             listening.setblocking(False)
@@ -78,7 +78,7 @@ class Listener:
             self.port = listening.getsockname()[1]
 
     async def accept(self) -> None:
-        """Serve whoever connects from now on."""
+        """Accept connections from now on."""
         assert self._sockets, "bind first"
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
@@ -87,13 +87,13 @@ class Listener:
         self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
 
     async def _accept_from(self, listening: socket.socket) -> None:
-        """One after another: who must wait for room holds up those behind, and what comes after stays in the backlog."""
+        """Accept connections one after another. One that waits for room blocks the next; later ones stay in the backlog."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
             except OSError as error:
-                logger.error("no connection can be accepted on %s: %s", self.listener_name, error)
+                logger.error("cannot accept connections on %s: %s", self.listener_name, error)
                 await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
                 continue
             await self._take(accepted, str(address[0]))
@@ -111,7 +111,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         connection.active_at = loop.time()
         self._addresses[connection] = address
-        # Apart from accepting: a handshake may take as long as the client likes.
+        # A task of its own: a handshake may take as long as the client needs.
         task = loop.create_task(self._open(accepted, connection))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
@@ -133,7 +133,7 @@ class Listener:
             self.closed(connection)
 
     async def stop(self) -> None:
-        """Accept no more and close what is open."""
+        """Stop accepting and close all connections."""
         if self._sweep is not None:
             self._sweep.cancel()
         unfinished = (*self._accepting, *self._opening)
@@ -146,15 +146,15 @@ class Listener:
             connection.close("this node stops")
 
     def open(self) -> list[Connection]:
-        """The connections there are now."""
+        """The open connections."""
         return list(self._addresses)
 
     def opened(self, connection: Connection) -> bool:
-        """Whether it still has its place: it may have had to give way before it began."""
+        """Whether a connection is still counted: it may have been displaced before it began."""
         return connection in self._addresses
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Remove a closed connection."""
         address = self._addresses.pop(connection, None)
         if address is not None:
             self._ended = True
@@ -162,12 +162,12 @@ class Listener:
             self.on_closed(connection)
 
     def drop(self, connection: Connection, reason: str) -> None:
-        """Close a connection and let another have its place at once."""
+        """Close a connection and stop counting it at once."""
         self.closed(connection)
         connection.close(reason)
 
     def _sweep_seconds(self) -> float:
-        """At least twice within the time after which a silent connection is closed."""
+        """The sweep interval: at least twice within connections.max.idle.ms."""
         half = self._settings.idle_ms / 2000
         return SWEEP_SECONDS if half < 0 else max(SWEEP_SECONDS_MIN, min(SWEEP_SECONDS, half))
 
@@ -177,7 +177,7 @@ class Listener:
         for connection in self.open():
             connection.sweep(now)
             if 0 <= self._settings.idle_ms / 1000 < now - connection.active_at:
-                connection.close(f"nothing moved for connections.max.idle.ms {self._settings.idle_ms}")
+                connection.close(f"it was idle for connections.max.idle.ms {self._settings.idle_ms}")
         if self._ended:
             self._ended = False
             give_back_memory()

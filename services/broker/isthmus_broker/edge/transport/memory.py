@@ -1,10 +1,10 @@
-"""Memory that was freed goes back to the system: the allocator keeps it otherwise, and a node that was busy once would look so for ever."""
+"""Returns freed memory to the system. Otherwise the allocator retains it, and a node that was busy once would look so forever."""
 
 import ctypes
 from contextlib import suppress
 
 
 def give_back_memory() -> None:
-    """Where the C library is glibc, and in about a millisecond; elsewhere the allocator does as it likes."""
+    """Trim the heap, in about a millisecond, if the C library is glibc. Other allocators decide themselves."""
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""How an accepted socket becomes a connection, below the Kafka protocol."""
+"""Transport security of accepted sockets, below the Kafka protocol."""
 
 import asyncio
 import socket
@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 
 class ListenerTransport(Protocol):
-    """What a listener speaks below the Kafka protocol."""
+    """The transport of a listener below the Kafka protocol."""
 
     async def accept(self, accepted: socket.socket, connection: asyncio.BaseProtocol) -> None:
-        """Hand the socket to the connection, after a handshake if there is one; raises OSError. Called apart from accepting."""
+        """Attach the socket to the connection, after a handshake if there is one; raises OSError. Called apart from accepting."""
         ...
 
 
