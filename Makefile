@@ -76,7 +76,7 @@ check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(NPM) run --silent check
 
 unit: .venv/.lag ## the tests that start no process
-	$(BIN)/pytest tests/unit tests/sim tests/edge -n $(JOBS)
+	$(BIN)/pytest tests/unit tests/scripts tests/sim tests/edge -n $(JOBS)
 
 sim: .venv/.dev ## the simulation, SEEDS=100000 for a campaign
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
