@@ -91,7 +91,7 @@ def test_a_failed_directory_takes_only_its_own_partitions_offline_and_the_last_o
     described = ask(node, ApiKey.DESCRIBE_LOG_DIRS, topics=None)
     errors = {Path(entry["log_dir"]).name: entry["error_code"] for entry in described["results"]}
     assert errors == {"one": "none", "two": "kafka_storage_error"}
-    assert f"log directory {two} fails and goes offline with {len(gone)} partitions" in node.log()
+    assert f"log directory {two} failed: taking its {len(gone)} partitions offline" in node.log()
     shutil.rmtree(one)
     wait_until(lambda: fails(load, there) and ended(node), "the node to end")
     assert "no log directory works any more; the last to fail: " in node.log()

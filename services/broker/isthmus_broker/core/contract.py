@@ -1,25 +1,4 @@
-"""The contract between a deciding core and its driver (asyncio, or the simulation).
-
-A core is a plain synchronous object. The driver feeds it events, passes it the time, and takes its outputs; nothing else passes between the
-two:
-
- step(event) / tick() / persisted(mark) -> take() -> Ready -> write, send, reply, remember when to call tick() again
-
-The rules that make a core replayable from a seed:
-
-- Time is an integer of milliseconds on a clock that never runs backwards, always an argument, never read.
-- Randomness is an injected object; identifiers come from the driver; no set is iterated into an output unsorted.
-- A core never raises for input from a remote party: it responds with Kafka's error code. An assertion that fails is a bug, and
- the driver ends the process.
-
-The rules for the driver:
-
-- It calls `take` after every call into the core and handles the Ready values in the order it took them.
-- Storage that a Ready reads (for a fetch response, a committed range) is read before that Ready's own writes.
-- It writes every `persist` in order, so that a crash preserves a prefix of them, and reports durability by `persisted(mark)`.
-- It sends `send_after_persist` only when this Ready and every earlier one are durable. `send_now` and `replies` wait for nothing.
-
-"""
+"""The types of the contract between a core and its driver, which the package's documentation states."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -35,10 +14,10 @@ Note = TypeVar("Note", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(Generic[Write, Send, Reply, Note]):
-    """The outputs of a core since the last `take`.
+    """What a core owes to the outside since the last `take`.
 
-    Two outboxes for messages express "durable before it is sent" in the type: a vote or an acknowledgement that depends on a write is only
-    in `send_after_persist`.
+    Two outboxes for messages put "durable before it is said" into the type: a vote or an acknowledgement that depends on a
+    write can only be found in `send_after_persist`.
     """
 
     mark: int
@@ -56,19 +35,19 @@ class Ready(Generic[Write, Send, Reply, Note]):
 
 
 class Core(Protocol[Event, Write, Send, Reply, Note]):
-    """The interface of a core."""
+    """What every core offers to its driver."""
 
     def step(self, event: Event, now_ms: MonotonicMs) -> None:
-        """Process one event: a message, a client request, the result of an output."""
+        """Take in one event: a message, a client request, the result of something the core asked for."""
 
     def tick(self, now_ms: MonotonicMs) -> None:
-        """Act on timeouts. Calling it early, late or twice is harmless."""
+        """Let time pass. Calling it early, late or twice is harmless."""
 
     def deadline(self) -> int | None:
         """When `tick` is next worth calling; None when only an event can change anything."""
 
     def take(self) -> Ready[Write, Send, Reply, Note]:
-        """Return the outputs and clear them. A Ready without writes needs no `persisted`."""
+        """Hand over, and forget, what is owed to the outside. A Ready without writes needs no `persisted`."""
 
     def persisted(self, mark: int, now_ms: MonotonicMs) -> None:
         """Every write of the Ready values up to and including `mark` is durable."""
@@ -78,4 +57,4 @@ class RandomSource(Protocol):
     """The only randomness a core may use; `random.Random` and the simulation's own stream both fit."""
 
     def randrange(self, stop: int, /) -> int:
-        """An integer from 0 to stop - 1, uniformly distributed."""
+        """An integer from 0 to stop - 1, each as likely as the others."""

@@ -40,7 +40,7 @@ class Mirrored(NamedTuple):
 
     records: memoryview
     restart_at: int | None
-    """Where an empty log begins anew first."""
+    """The offset at which an empty log restarts before the append."""
     log_start: int | None
     """The log start offset after the append, if the append sets one."""
 
@@ -192,7 +192,7 @@ def _split(data: memoryview) -> list[tuple[memoryview, BatchHeader]] | Refusal:
 
 
 def _check_stored_unchanged(replica: Replica[Any], header: BatchHeader, rules: AppendRules) -> Refusal | None:
-    """Whoever names batches by their checksums needs them stored as they are."""
+    """A sender that names batches by their checksums needs them stored unchanged."""
     if rules.append_time or (rules.compression is not None and rules.compression != header.compression):
         setting = "message.timestamp.type" if rules.append_time else "compression.type"
         why = f"Topic {replica.topic} has a {setting} that changes batches."

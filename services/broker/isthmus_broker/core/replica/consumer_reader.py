@@ -1,4 +1,4 @@
-"""Which of the partitions of a consumer's fetch are read, how far, and when the response cannot wait."""
+"""Which partitions of a consumer's fetch are read, up to which offset, and when the response cannot wait."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -42,7 +42,7 @@ class ReadRules(NamedTuple):
     names_leader: bool = False
     leader_only: bool = True
     prefer: Callable[[Replica[Any], int], int | None] = lambda _partition, _offset: None
-    """A replica nearer to the consumer that has the offset; asked for where this node leads."""
+    """A replica nearer to the consumer that has the offset; chosen where this node leads."""
 
     @property
     def is_consumer(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a fetcher asks of one leader: which partitions its next fetch names, what their responses mean, and when to try again.
+"""What a fetcher requests from one leader: which partitions its next fetch names, what their responses mean, and when to retry.
 
 How to drive it, with one fetch under way at a time:
 

@@ -1,7 +1,7 @@
 """A replica's fetch session as the leaders of its partitions see it: which of them must be read when it fetches.
 
-A replica may follow thousands of partitions, of which few have changed. Each partition marks itself here when something is appended or its
-high watermark moves; a fetch reads those that are marked and those it names, and counts as a fetch of all.
+A replica may follow thousands of partitions, and few of them change between two fetches. Each partition marks itself here when something
+is appended or its high watermark moves; a fetch reads those that are marked and those it names, and counts as a fetch of all.
 """
 
 from collections.abc import Callable
@@ -139,6 +139,6 @@ class FollowerSessions:
         return opened
 
     def wait(self, replica_id: int, client_id: str | None, give_up: Callable[[], None]) -> None:
-        """Give the waiting fetch up when the fetcher's next one comes: its response would reach nobody, and count as watermarks sent."""
+        """Give the waiting fetch up when the fetcher's next one comes: its response would be lost, and count as watermarks sent."""
         if len(self._waiting) < FOLLOWER_SESSIONS_MAX or (replica_id, client_id) in self._waiting:
             self._waiting[replica_id, client_id] = give_up

@@ -166,7 +166,7 @@ class ReplicaLeader:
     def has_caught_up(self, replica_id: int, log: LogView) -> bool:
         """Whether the replica has all records and watermarks, so that it need not be read again before something changes.
 
-        One that should join the ISR is read all the same: each of its fetches decides whether it may.
+        One that should join the ISR is read anyway: each of its fetches decides whether it may.
         """
         progress, leadership = self.progress[replica_id], self.leadership
         return (

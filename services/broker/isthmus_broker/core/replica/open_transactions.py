@@ -1,4 +1,4 @@
-"""Transactions that were open at the source when its mirror topic was stopped: nobody there can end them any more."""
+"""Transactions that were open at the source when its mirror topic was stopped: the source cannot end them here any more."""
 
 from isthmus_model.clocks import WallMs
 from isthmus_wire.markers import Marker, ProducerId, build_marker

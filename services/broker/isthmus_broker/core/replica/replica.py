@@ -1,5 +1,5 @@
-"""One partition's replica on this node: its role, what it refuses, its high watermark, and who waits for it. Pure: whoever drives it writes
-the log.
+"""One partition's replica on this node: its role, what it refuses, its high watermark, and the requests that
+wait for it. Pure: its driver writes the log.
 
 How to drive it:
 
@@ -10,7 +10,7 @@ How to drive it:
     propose(now)                  by the clock: the ISR to propose to the controller, if it should change
     go_offline(), remove()        its log directory failed; it was deleted
 
-Whoever waits registers by `watch`, and is called when the high watermark, the leadership or, if asked for, the log end changes.
+A request that waits registers by `watch`, and is called when the high watermark, the leadership or, on demand, the log end changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -202,7 +202,7 @@ class Replica(Generic[L]):
         return []
 
     def _become_leader(self, log: L, leadership: Leadership, rules: IsrRules, now: Now) -> list[LogChange]:
-        """A leader records where its epoch begins before it appends: readers and followers ask for it."""
+        """A leader records where its epoch begins before it appends: readers and followers look it up."""
         self._change_role(Role.LEADER)
         self.follower = None
         self.leader = ReplicaLeader(
@@ -252,7 +252,7 @@ class Replica(Generic[L]):
         self.advance(now_ms)
 
     def advance(self, now_ms: MonotonicMs) -> None:
-        """Raise the high watermark to what every in-sync replica has, and wake those who wait for it."""
+        """Raise the high watermark to what every in-sync replica has, and wake the requests that wait for it."""
         log, leader = self.log, self.leader
         assert log is not None
         if leader is None:
@@ -319,7 +319,7 @@ class Replica(Generic[L]):
             self.propose(now_ms)
             self.wake()
 
-    # -- who waits for it ----------------------------------------------------------------------------------------------------
+    # -- waiting requests ----------------------------------------------------------------------------------------------------
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool = False) -> None:
         """Call `wake` when the high watermark or the leadership changes; followers need every append as well."""

@@ -13,7 +13,7 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 
 
 class Throttles:
-    """In-sync replicas are never held back: whoever waits for them would be held back as well."""
+    """In-sync replicas are never held back: producers that wait for them would be held back as well."""
 
     def __init__(self, config: NodeConfig) -> None:
         settings = config.values

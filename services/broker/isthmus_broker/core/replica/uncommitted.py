@@ -8,7 +8,7 @@ from isthmus_broker.core.replica.replica import Replica
 
 
 class Uncommitted(NamedTuple):
-    """Records of one partition that this leader has appended and others may lack."""
+    """Records of one partition that this leader has appended and other replicas may not have."""
 
     replica: Replica[Any]
     leads_since: int
@@ -22,7 +22,7 @@ class Uncommitted(NamedTuple):
         return cls(replica, replica.leader.leads_since, replica.log.end_offset)
 
     def outcome(self) -> ErrorCode | None:
-        """None while replicas lack records."""
+        """None while in-sync replicas are missing records."""
         log = self.replica.log
         if log is None:
             return ErrorCode.kafka_storage_error

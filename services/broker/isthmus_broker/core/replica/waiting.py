@@ -8,11 +8,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 R = TypeVar("R")
 SOON_SECONDS: Final = 0.01
-"""How long a follower may lack a high watermark that it could have: under load the next records bring it along."""
+"""The longest delay of a high watermark for a follower: under load the next records bring it along."""
 
 
 class Watched(Protocol):
-    """A partition, or something that stands for many."""
+    """A partition, or one object for many."""
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
         """Call `wake` after each change."""

@@ -32,7 +32,7 @@ async def leader_offsets(
             replica_id=node_id,
             isolation_level=0,
             topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(part,)),),
-            timeout=NO_THROTTLE,  # for remote storage, of which there is none
+            timeout=NO_THROTTLE,  # for remote storage, which does not exist yet
         )
         response: Any = await connection.ask(ApiKey.LIST_OFFSETS, request)
         result = response.topics[0].partitions[0]

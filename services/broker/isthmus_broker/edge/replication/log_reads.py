@@ -14,14 +14,14 @@ def read_log(
 ) -> FetchedPartition | PendingRead:
     """What the log has from the fetch's offset, which is in the log, up to `upper`; or a read that is not finished yet."""
     try:
-        found = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
+        part_of_log = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
     except DiskFailure:
         return FetchedPartition(part.partition, ErrorCode.kafka_storage_error.value)
-    if not isinstance(found, Slice):
-        return found
-    records = (FileRange(found.segment, found.position, found.size),) if found.size else ()
+    if not isinstance(part_of_log, Slice):
+        return part_of_log
+    records = (FileRange(part_of_log.segment, part_of_log.position, part_of_log.size),) if part_of_log.size else ()
     aborted = None
     if read_committed:
-        rows = log.aborted_between(part.fetch_offset, upper) if found.size else ()
+        rows = log.aborted_between(part.fetch_offset, upper) if part_of_log.size else ()
         aborted = [(row.producer_id, row.first_offset) for row in rows]
     return response(log, part, aborted=aborted, records=records)

@@ -25,8 +25,8 @@ async def handle(node: Services, request: Request) -> None:
     asked: MetadataRequest = request.decode()
     version = request.header.api_version
     creation = await _create_missing(node, asked, version)
-    if node.replicas.lost_leaders:
-        await node.replicas.lost_leaders.settled(_leaders(node.image, asked))
+    if node.replicas.held_requests:
+        await node.replicas.held_requests.settled(_leaders(node.image, asked))
     view = View(node.image, request.connection.listener_name, node.cluster_id, node.departed.still_listed())
     try:
         request.respond(metadata(view, asked, version, creation))

@@ -98,7 +98,7 @@ def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:
 def write_topic_id(files: FileSystem, directory: Path, topic_id: UUID) -> None:
     """So that a directory of a deleted topic is not taken for one of a new topic with the same name.
 
-    Not synced by itself: a topic with many partitions is made at once, and the first sync of the log takes the directory along.
+    Not synced on its own: a topic with many partitions is created at once, and the first sync of the log includes the directory.
     """
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
     replace_file(files, directory / PARTITION_METADATA, text.encode(), durable=False)

@@ -29,7 +29,7 @@ CHECKPOINT: Final = "cleaner-offset-checkpoint"
 KEYS_MAX: Final = 1_000_000
 """Keys of one round; a dirty part with more is cleaned in several."""
 SLICE_BATCHES: Final = 8
-"""Batches handled before the loop serves somebody else."""
+"""Batches handled before the event loop serves other requests."""
 
 
 class _Changed(Exception):
@@ -79,7 +79,8 @@ class Cleaner:
 
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
         """Logs with enough to clean, with the share of their bytes that is dirty."""
-        found, now = [], self._logs.clocks.wall()
+        dirty_logs: list[tuple[float, TopicPartition]] = []
+        now = self._logs.clocks.wall()
         for key, log in self._logs.logs.items():
             if not log.config.compacts:
                 continue
@@ -92,8 +93,8 @@ class Cleaner:
             )
             overdue = oldest is not None and now - (oldest.first_timestamp or 0) > log.config.max_compaction_lag_ms
             if dirty and (dirty / total >= log.config.min_cleanable_dirty_ratio or overdue):
-                found.append((dirty / total, key))
-        return found
+                dirty_logs.append((dirty / total, key))
+        return dirty_logs
 
     def _cleaned(self, key: TopicPartition) -> int:
         return (self._cleaned_to or {}).get(key, 0)
@@ -150,7 +151,7 @@ class Cleaner:
         if self._logs.logs.get((log.topic, log.partition)) is not log or not set(old) <= set(log.segments):
             raise _Changed
 
-    # -- how far each log is clean -------------------------------------------------------------------------------------------
+    # -- the offset up to which each log is clean ----------------------------------------------------------------------------
 
     def _read_checkpoints(self) -> dict[TopicPartition, int]:
         known: dict[TopicPartition, int] = {}
@@ -192,16 +193,16 @@ def cleanable_end(log: Log, now: WallMs) -> int:
 
 def groups(log: Log, end: int) -> list[list[Segment]]:
     """Neighbours that fit into one segment together, so that a cleaned log does not fall to pieces."""
-    found: list[list[Segment]] = []
+    together: list[list[Segment]] = []
     size = 0
     for segment in log.segments:
         if segment.base_offset >= end or segment.next_offset > end:
             break
         room = size + segment.size <= log.config.segment_size
-        if found and room and segment.next_offset - found[-1][0].base_offset < 2**31:
-            found[-1].append(segment)
+        if together and room and segment.next_offset - together[-1][0].base_offset < 2**31:
+            together[-1].append(segment)
             size += segment.size
         else:
-            found.append([segment])
+            together.append([segment])
             size = segment.size
-    return found
+    return together

@@ -1,7 +1,7 @@
 """The three sparse indexes of a segment, in Kafka's bytes.
 
 Entries are written when they are added up to a small tail in memory, and whatever the tail held when the process died is rebuilt from the
-segment at recovery. Look-ups search the file with `pread`, so an index costs no memory while nobody reads old offsets.
+segment at recovery. Look-ups search the file with `pread`, so an index costs no memory while no old offsets are read.
 """
 
 import struct

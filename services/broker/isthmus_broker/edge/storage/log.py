@@ -2,7 +2,7 @@
 
 Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk; what
 lies above it is checked again after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
-by `on_sealed`), when the topic asks for it (flush.messages, flush.ms), and for the metadata log on every append.
+by `on_sealed`), when the topic requires it (flush.messages, flush.ms), and for the metadata log on every append.
 """
 
 import random
@@ -93,9 +93,9 @@ class Log:
 
     @property
     def last_batch(self) -> BatchHeader | None:
-        """The header of the batch that ends the log; None when nobody could read one any more."""
-        found = self._locate(self.end_offset - 1) if self.end_offset > self.log_start_offset else None
-        return None if found is None else found[1].header
+        """The header of the batch that ends the log; None when the log is empty."""
+        located = self._locate(self.end_offset - 1) if self.end_offset > self.log_start_offset else None
+        return None if located is None else located[1].header
 
     @property
     def size(self) -> int:
@@ -194,7 +194,7 @@ class Log:
         )
 
     def roll(self, now_ms: MonotonicMs) -> None:
-        """Close the active segment and go on in a new one."""
+        """Close the active segment and continue in a new one."""
         end = self.end_offset
         self.snapshot_producers()
         self.active.seal()
@@ -229,7 +229,7 @@ class Log:
         return self.active.base_offset, [*files, self.directory]
 
     def synced_up_to(self, offset: int) -> None:
-        """Somebody made the files below `offset` durable."""
+        """Record that the files below `offset` are durable."""
         self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
 
     def snapshot_producers(self) -> None:
@@ -254,16 +254,16 @@ class Log:
         without, a batch that does not fit is not begun.
         """
         assert self.log_start_offset <= offset <= self.end_offset
-        found = self._locate(offset) if offset < upper else None
-        if found is None:
+        located = self._locate(offset) if offset < upper else None
+        if located is None:
             return Slice(self.active, None, 0)
-        segment, first = found
+        segment, first = located
         limit = segment.size if upper >= segment.next_offset else self._position_of(segment, upper)
         size = min(max_bytes, limit - first.position)
         if at_least_one:
             size = min(max(size, first.header.size), limit - first.position)
         elif size < first.header.size:
-            size = 0  # part of a batch is of no use to anybody
+            size = 0  # part of a batch is of no use
         return Slice(segment, first, max(size, 0))
 
     def _locate(self, offset: int) -> tuple[Segment, Placed] | None:
@@ -300,9 +300,9 @@ class Log:
         """The first record not earlier than `timestamp`."""
         for segment in self.segments:
             if segment.largest_timestamp >= timestamp:
-                found = segment.find_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
+                record = segment.find_timestamp(timestamp, self.log_start_offset)
+                if record is not None:
+                    return record
         return None
 
     def latest_record(self) -> TimestampOffset | None:
@@ -373,11 +373,11 @@ class Log:
             self.learn(placed.header, placed.position, segment)
 
     def count_markers(self) -> None:
-        """Know whether any transaction was ever aborted here, so that most reads need not ask the indexes."""
+        """Know whether any transaction was ever aborted here, so that most reads need not search the indexes."""
         self._markers = sum(len(segment.aborted) for segment in self.segments)
 
     def drop_producer_snapshots(self, *, above: int) -> None:
-        """Remove snapshots that tell of offsets that are gone."""
+        """Remove snapshots of offsets that no longer exist."""
         for path in self._producer_snapshots():
             if int(path.stem) > above:
                 remove_if_present(self.pool.files, path)

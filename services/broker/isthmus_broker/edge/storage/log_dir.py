@@ -66,7 +66,7 @@ def read_meta(files: FileSystem, directory: Path) -> MetaProperties:
     try:
         return MetaProperties(values["cluster.id"], int(values["node.id"]), parse_uuid(values["directory.id"]))
     except (KeyError, ValueError) as error:
-        raise Inconsistent(f"{path} lacks {error}; it must hold cluster.id, node.id and directory.id") from error
+        raise Inconsistent(f"{path} has no {error}; it must have cluster.id, node.id and directory.id") from error
 
 
 def write_meta(files: FileSystem, directory: Path, meta: MetaProperties) -> None:

@@ -96,28 +96,28 @@ class LogManager:
         recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
         starts = read_offsets(directory.files, directory.path / LOG_STARTS)
         watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS)
-        for found in directory.partitions():
-            if found.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
-                directory.files.remove_directory(found.path)
-                if found.suffix == FUTURE_SUFFIX:
-                    self.unfinished_moves.append(((found.topic, found.partition), directory))
-            elif not found.suffix:
-                self._load_log(directory, found, recovery_points, starts, watermarks)
+        for entry in directory.partitions():
+            if entry.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
+                directory.files.remove_directory(entry.path)
+                if entry.suffix == FUTURE_SUFFIX:
+                    self.unfinished_moves.append(((entry.topic, entry.partition), directory))
+            elif not entry.suffix:
+                self._load_log(directory, entry, recovery_points, starts, watermarks)
 
     def _load_log(
         self,
         directory: LogDir,
-        found: PartitionDirectory,
+        entry: PartitionDirectory,
         recovery_points: dict[TopicPartition, int],
         starts: dict[TopicPartition, int],
         watermarks: dict[TopicPartition, int],
     ) -> None:
-        key = (found.topic, found.partition)
+        key = (entry.topic, entry.partition)
         log, recovered = open_log(
             self._pool,
-            found.path,
+            entry.path,
             *key,
-            self._config_of(found.topic),
+            self._config_of(entry.topic),
             now_ms=self.clocks.monotonic(),
             clean=directory.was_clean,
             recovery_point=recovery_points.get(key, 0),
@@ -144,7 +144,7 @@ class LogManager:
                     _write_checkpoints(directory, self._offsets(directory))
                     directory.leave_clean_marker(broker_epoch)
                 except DiskFailure as failure:
-                    logger.error("log directory %s fails while closing: %s", directory.path, failure)
+                    logger.error("log directory %s failed while closing: %s", directory.path, failure)
             directory.release()
         self._pool.close_all()
 
@@ -163,7 +163,7 @@ class LogManager:
         return log
 
     def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
-        """A new log in a directory of any name, which nobody finds yet."""
+        """A new log in a directory of any name, not in use yet."""
         config = self._config_of(key[0])
         return create_log(
             self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), on_sealed=self._sync_later
@@ -191,7 +191,7 @@ class LogManager:
         return log
 
     def discard(self, copy: Log) -> None:
-        """Remove a copy that nobody needs any more."""
+        """Remove a copy that is not needed any more."""
         for segment in copy.segments:
             segment.close()
         self._remove_later([copy.directory], 0)
@@ -221,13 +221,13 @@ class LogManager:
     # -- failure -------------------------------------------------------------------------------------------------------------
 
     def fail(self, directory: LogDir, failure: DiskFailure) -> None:
-        """Take a directory offline; the node goes on with the others."""
+        """Take a directory offline; the node continues with the others."""
         if not directory.online:
             return
         directory.online = False
         lost = self.keys_in(directory)
         logger.error(
-            "log directory %s fails and goes offline with %d partitions: %s", directory.path, len(lost), failure
+            "log directory %s failed: taking its %d partitions offline: %s", directory.path, len(lost), failure
         )
         for key in lost:
             for segment in self.logs.pop(key).segments:
@@ -245,7 +245,7 @@ class LogManager:
         if directory is not None:
             self.fail(directory, failure)
 
-    # -- upkeep --------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
         """Write down recovery points, log starts and high watermarks of every directory, without holding up the loop."""
@@ -254,14 +254,14 @@ class LogManager:
                 self._in_worker(_write_checkpoints, directory, self._offsets(directory))
 
     def checkpoint_watermarks(self) -> None:
-        """The high watermarks alone, which a follower or a new leader goes on from; they move more often than the rest matters."""
+        """The high watermarks alone, from which a follower or a new leader continues; they need to be written more often than the rest."""
         for directory in self.directories:
             if directory.online:
                 watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
                 self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
 
     def _forget_offsets(self, directory: LogDir) -> None:
-        """Write the checkpoints without the logs deleted in this turn of the loop: a topic made anew must not inherit from them."""
+        """Write the checkpoints without the logs deleted in this turn of the loop: a topic created again must not inherit from them."""
         if directory not in self._forgetting:
             self._forgetting.add(directory)
             asyncio.get_running_loop().call_soon(self._forget_now, directory)
@@ -319,7 +319,7 @@ class LogManager:
                     self.fail_log(key, failure)
 
     def expire_producers(self, expiration_ms: int) -> None:
-        """Forget producer ids that have long been silent."""
+        """Forget producer ids that have not written for that long."""
         for log in self.logs.values():
             log.producers.expire(self.clocks.wall(), expiration_ms)
 

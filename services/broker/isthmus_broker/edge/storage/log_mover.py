@@ -20,7 +20,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 SLICE: Final = 1024 * 1024
-"""Bytes copied before the loop serves somebody else."""
+"""Bytes copied before the event loop serves other requests."""
 _UPPER: Final = 2**63 - 1
 
 
@@ -103,8 +103,8 @@ class LogMover:
         """Copy what comes next; 0 when the copy is complete."""
         if copy.end_offset < source.log_start_offset:
             copy.restart_at(source.log_start_offset, self._logs.clocks.monotonic())
-        found = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
-        if found.size == 0:
+        piece = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
+        if piece.size == 0:
             return 0
-        copy.append_as_given(found.records(), self._logs.clocks.monotonic())
-        return found.size
+        copy.append_as_given(piece.records(), self._logs.clocks.monotonic())
+        return piece.size

@@ -44,7 +44,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class SegmentGone(Exception):
-    """The segment was deleted while somebody still read it."""
+    """The segment was deleted while it was being read."""
 
 
 class Segment:
@@ -101,15 +101,15 @@ class Segment:
         self._is_preallocated = True
 
     def fits(self, last_offset: int) -> bool:
-        """Whether an offset can be told relative to the base."""
+        """Whether an offset fits into an index, relative to the base."""
         return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def facts(self) -> SegmentFacts:
-        """What retention asks."""
+        """What retention needs to know."""
         timestamp = self.largest_timestamp
         if (
             timestamp < 0 and self.size
-        ):  # no record told its time, so the file's age stands for it; an empty segment has no file yet
+        ):  # no record has a timestamp, so the file's age counts; an empty segment has no file yet
             timestamp = self._modified_ms()
         return SegmentFacts(self.base_offset, self.next_offset, self.size, timestamp)
 

@@ -34,7 +34,7 @@ class Slice(NamedTuple):
 
 
 class PendingRead(Protocol):
-    """Bytes that are being fetched. Whoever watches is woken when they are there, and then reads again."""
+    """Bytes that are being fetched. The fetch that watches is woken when they are there, and then reads again."""
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
         """Call `wake` when the bytes are there, or cannot be had."""

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.edge.replication.lost_leaders import HOLD_SECONDS, LostLeaders
+from isthmus_broker.core.replica.lost_leaders import HOLD_MS
+from isthmus_broker.edge.replication.held_requests import HeldRequests
+from isthmus_client.clock import monotonic_ms
 
 
 def image(*, fenced: bool) -> ClusterImage:
@@ -30,26 +32,26 @@ async def answers(waiting: "asyncio.Task[None]") -> bool:
 
 def test_a_question_is_held_until_the_leader_is_fenced() -> None:
     async def test() -> None:
-        lost = LostLeaders()
-        lost.lost(1)
-        waiting = asyncio.ensure_future(lost.settled([1, 2]))
+        held = HeldRequests(monotonic_ms)
+        held.leader_lost(1)
+        waiting = asyncio.ensure_future(held.settled([1, 2]))
         assert not await answers(waiting)
-        lost.changed(image(fenced=False))
+        held.metadata_changed(image(fenced=False))
         assert not await answers(waiting), "something else has changed"
-        lost.changed(image(fenced=True))
+        held.metadata_changed(image(fenced=True))
         await waiting
-        assert not lost
+        assert not held
 
     run(test)
 
 
 def test_a_question_is_held_until_the_leader_is_reached_again() -> None:
     async def test() -> None:
-        lost = LostLeaders()
-        lost.lost(1)
-        waiting = asyncio.ensure_future(lost.settled([1]))
+        held = HeldRequests(monotonic_ms)
+        held.leader_lost(1)
+        waiting = asyncio.ensure_future(held.settled([1]))
         assert not await answers(waiting)
-        lost.reached(1)
+        held.leader_reached(1)
         await waiting
 
     run(test)
@@ -57,24 +59,24 @@ def test_a_question_is_held_until_the_leader_is_reached_again() -> None:
 
 def test_questions_about_others_are_not_held() -> None:
     async def test() -> None:
-        lost = LostLeaders()
-        lost.lost(1)
-        await lost.settled([2, 3])
-        assert lost
+        held = HeldRequests(monotonic_ms)
+        held.leader_lost(1)
+        await held.settled([2, 3])
+        assert held
 
     run(test)
 
 
 def test_nobody_is_held_for_long_nor_by_the_same_loss_again() -> None:
     async def test() -> None:
-        lost = LostLeaders()
+        held = HeldRequests(monotonic_ms)
         loop = asyncio.get_running_loop()
-        lost.lost(1)
+        held.leader_lost(1)
         before = loop.time()
-        await lost.settled([1])
-        assert loop.time() - before >= HOLD_SECONDS - 0.01
-        lost.lost(1)
-        await lost.settled([1])
-        assert await answers(asyncio.ensure_future(lost.settled([1])))
+        await held.settled([1])
+        assert loop.time() - before >= HOLD_MS / 1000 - 0.01
+        held.leader_lost(1)
+        await held.settled([1])
+        assert await answers(asyncio.ensure_future(held.settled([1])))
 
     run(test)

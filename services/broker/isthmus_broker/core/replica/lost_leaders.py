@@ -1,0 +1,40 @@
+"""Leaders whose connection has just broken. In most cases their process is dead, and the metadata names other leaders a moment later.
+
+Clients lose their connections at the same time and send Metadata requests at once; a response that still names the dead leader costs them
+a second or more until their next one. So requests for a lost leader's partitions are held until the new leader is known, at most `HOLD_MS`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from isthmus_model.clocks import MonotonicMs
+
+HOLD_MS: Final = 500
+"""Upper bound on the delay of a request; then the response is what the metadata says."""
+
+
+class LostLeaders:
+    """The leaders that this node's fetchers have lost, with the time until which requests are held."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._until)
+
+    def lost(self, broker_id: int, now_ms: MonotonicMs) -> None:
+        """A connection to the leader broke, or cannot be opened; the first time counts."""
+        self._until.setdefault(broker_id, now_ms + HOLD_MS)
+
+    def reached(self, broker_id: int) -> bool:
+        """The leader responds again; returns whether it was lost."""
+        return self._until.pop(broker_id, None) is not None
+
+    def replaced(self, is_replaced: Callable[[int], bool]) -> None:
+        """The metadata has changed: forget brokers that lead nothing any more."""
+        for broker_id in [broker_id for broker_id in self._until if is_replaced(broker_id)]:
+            del self._until[broker_id]
+
+    def held_until(self, leaders: Iterable[int], now_ms: MonotonicMs) -> int | None:
+        """How long a request for partitions of these leaders is held; None when it is not."""
+        return max((at for leader in leaders if (at := self._until.get(leader, now_ms)) > now_ms), default=None)
