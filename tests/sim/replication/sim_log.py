@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 from types import SimpleNamespace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol, cast
 
 from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.edge.storage.segment import Placed
+from isthmus_broker.edge.storage.segment_source import RangeReader, Slice
+from isthmus_wire.records import BatchHeader
 
 RECORD_BYTES: Final = 100
 Record = tuple[int, int, int, int]
+_NO_HEADER: Final = cast(BatchHeader, None)
+"""Records have no batches here."""
 Key = str
 """A topic: each has one partition."""
 
@@ -30,14 +35,6 @@ class LogWatcher(Protocol):
 
     def cut(self, log: SimLog, end_offset: int) -> None:
         """Everything from here on is about to be cut."""
-
-
-class SimSlice(NamedTuple):
-    """What a read found. It is read again when it is sent."""
-
-    segment: SimLog
-    position: int
-    size: int
 
 
 class SimLog:
@@ -101,7 +98,7 @@ class SimLog:
         count = min(max_bytes // RECORD_BYTES, upper - start)
         if at_least_one and start < upper:
             count = max(count, 1)
-        return SimSlice(self, start, max(count, 0))
+        return Slice(cast(RangeReader, self), Placed(start, _NO_HEADER), max(count, 0))
 
     @property
     def last_stable_offset(self) -> int:
