@@ -29,7 +29,7 @@ def test_what_is_wrong_with_a_link_stands_at_its_field(page: Page, site: Site) -
     bootstrap.fill("127.0.0.1:1")
     form.get_by_role("button", name="Check only").click()
     expect(bootstrap).to_have_accessible_description(
-        re.compile("The source cannot be asked at 127.0.0.1:1"), timeout=EVENTUALLY
+        re.compile("The source cannot be queried at 127.0.0.1:1"), timeout=EVENTUALLY
     )
     form.get_by_label("Source", exact=True).select_option(label="main")
     form.get_by_role("button", name="Create", exact=True).click()

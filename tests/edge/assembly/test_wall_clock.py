@@ -24,7 +24,7 @@ RECORDS: Final = 100
 
 
 class WallClock:
-    """The machine's, and how far it has been set."""
+    """The machine's clock plus an offset."""
 
     def __init__(self) -> None:
         self.offset_ms = 0

@@ -1,4 +1,4 @@
-"""What an active controller answers from records that are not committed waits until they are."""
+"""An active controller's responses from uncommitted records wait until these are committed."""
 
 import asyncio
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
 
 
 class Raft:
-    """A quorum that commits when it is told to."""
+    """A quorum that commits when the test says so."""
 
     def __init__(self) -> None:
         self.core = SimpleNamespace(is_leader=True, log_end=0)
@@ -43,7 +43,7 @@ def read(image: ClusterImage) -> Result[int]:
 
 
 async def both(controller: Controller) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
-    """A record that is not committed, and an answer that knows it."""
+    """A record that is not committed, and a response that depends on it."""
     loop = asyncio.get_running_loop()
     tasks = loop.create_task(controller.run(write)), loop.create_task(controller.run(read))
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def both(controller: Controller) -> tuple[asyncio.Task[Any], asyncio.Task[
     return tasks
 
 
-def test_an_answer_from_what_is_not_committed_waits_for_it() -> None:
+def test_a_response_from_uncommitted_records_waits_for_their_commit() -> None:
     async def test() -> None:
         controller = leading()
         assert await controller.run(read) == 0
@@ -65,7 +65,7 @@ def test_an_answer_from_what_is_not_committed_waits_for_it() -> None:
     asyncio.run(test())
 
 
-def test_an_answer_from_what_was_lost_is_none() -> None:
+def test_there_is_no_response_from_records_that_were_lost() -> None:
     async def test() -> None:
         controller = leading()
         writing, reading = await both(controller)

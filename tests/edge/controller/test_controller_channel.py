@@ -1,4 +1,4 @@
-"""The way to the active controller: here, elsewhere, or nowhere in time."""
+"""The channel to the active controller: local, remote, or unreachable in time."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,19 +15,19 @@ from tests.node import free_ports
 
 
 class Active:
-    """This node's controller: not the active one as long as it has no answers."""
+    """This node's controller: not active while it has no responses."""
 
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.is_ready = bool(answers)
-        self.asked: list[Any] = []
+    def __init__(self, *responses: Any) -> None:
+        self.responses = list(responses)
+        self.is_ready = bool(responses)
+        self.requests: list[Any] = []
 
-    async def answer(self, request: Any) -> Any:
-        self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    async def decide(self, request: Any) -> Any:
+        self.requests.append(request)
+        response = self.responses.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
 
 
 def channel(active: Active, port: int | None = None) -> ControllerChannel:
@@ -45,28 +45,28 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 def test_this_node_decides_while_it_is_the_active_controller() -> None:
     async def test() -> None:
         active = Active("decided")
-        assert await channel(active).ask(REQUEST) == "decided"
-        assert active.asked == [REQUEST]
+        assert await channel(active).send(REQUEST) == "decided"
+        assert active.requests == [REQUEST]
 
     run(test())
 
 
-def test_an_outcome_that_was_lost_is_asked_for_again() -> None:
+def test_a_request_whose_outcome_was_lost_is_retried() -> None:
     async def test() -> None:
         active = Active(NotController("lost"), "decided")
-        assert await channel(active).ask(REQUEST) == "decided"
-        assert active.asked == [REQUEST, REQUEST]
+        assert await channel(active).send(REQUEST) == "decided"
+        assert active.requests == [REQUEST, REQUEST]
 
     run(test())
 
 
-def test_who_waits_is_woken_by_a_new_controller() -> None:
+def test_waiting_requests_are_retried_at_a_new_controller() -> None:
     async def test() -> None:
         active = Active()
         way = channel(active)
-        asking = asyncio.get_running_loop().create_task(way.ask(REQUEST))
+        asking = asyncio.get_running_loop().create_task(way.send(REQUEST))
         await asyncio.sleep(0)
-        active.answers, active.is_ready = ["decided"], True
+        active.responses, active.is_ready = ["decided"], True
         way.leader_changed()
         assert await asking == "decided"
 
@@ -75,8 +75,8 @@ def test_who_waits_is_woken_by_a_new_controller() -> None:
 
 def test_without_a_leader_in_time_there_is_none() -> None:
     async def test() -> None:
-        with pytest.raises(ControllerUnreachable, match="no leader of the quorum is known"):
-            await channel(Active()).ask(REQUEST, seconds=0)
+        with pytest.raises(ControllerUnreachable, match="the leader of the quorum is unknown"):
+            await channel(Active()).send(REQUEST, seconds=0)
 
     run(test())
 
@@ -85,6 +85,6 @@ def test_a_leader_that_is_not_there_is_none_either() -> None:
     async def test() -> None:
         (port,) = free_ports(1)
         with pytest.raises(ControllerUnreachable, match=r"refused|in time"):
-            await channel(Active(), port).ask(REQUEST, seconds=0.2)
+            await channel(Active(), port).send(REQUEST, seconds=0.2)
 
     run(test())

@@ -1,4 +1,4 @@
-"""Requests that controllers serve otherwise than brokers: old AlterPartition, Envelope, and who is the active controller."""
+"""Requests that controllers serve differently from brokers: old AlterPartition, Envelope, and refusals by inactive controllers."""
 
 import asyncio
 from types import SimpleNamespace
@@ -28,18 +28,18 @@ from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
 
 class Active:
-    """The active controller, or one that is not."""
+    """The active controller, or an inactive one."""
 
-    def __init__(self, answer: Any = None) -> None:
-        self.is_ready = answer is not None
-        self.asked: list[Any] = []
-        self._answer = answer
+    def __init__(self, response: Any = None) -> None:
+        self.is_ready = response is not None
+        self.requests: list[Any] = []
+        self._response = response
 
-    async def answer(self, request: Any) -> Any:
-        self.asked.append(request)
-        if self._answer is None:
+    async def decide(self, request: Any) -> Any:
+        self.requests.append(request)
+        if self._response is None:
             raise NotController
-        return self._answer
+        return self._response
 
 
 class Arrived:
@@ -49,13 +49,13 @@ class Arrived:
         self.frame = memoryview(encode_request_header(api, version, 7, "test") + body)
         self.header = decode_request_header(self.frame)
         self.connection = SimpleNamespace(listener_name="CONTROLLER")
-        self.answered: Any = None
+        self.response: Any = None
 
     def decode(self) -> Any:
         return decode_request(self.header.api_key, self.header.api_version, bytes(self.frame), self.header.size)
 
     def respond(self, response: Any) -> None:
-        self.answered = response
+        self.response = response
 
 
 def serve(active: Active, api: ApiKey, version: int, body: bytes, authorizer: Authorizer = ALLOW_ALL) -> Any:
@@ -65,7 +65,7 @@ def serve(active: Active, api: ApiKey, version: int, body: bytes, authorizer: Au
     node = SimpleNamespace(quorum=node_quorum, config=config, authorizer=authorizer)
     handler: Any = handler_of(api, Side.CONTROLLER)
     asyncio.run(handler(node, arrived))
-    return arrived.answered
+    return arrived.response
 
 
 def test_an_old_isr_has_replicas_of_any_epoch() -> None:
@@ -78,18 +78,18 @@ def test_an_old_isr_has_replicas_of_any_epoch() -> None:
         partition_epoch=5,
     )
     topic = entity(alter.TopicData, topic_id=UUID(int=9), partitions=(partition,))
-    asked = entity(alter.AlterPartitionRequest, broker_id=1, broker_epoch=6, topics=(topic,))
+    body = entity(alter.AlterPartitionRequest, broker_id=1, broker_epoch=6, topics=(topic,))
     active = Active(entity(AlterPartitionResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, topics=()))
-    serve(active, ApiKey.ALTER_PARTITION, 2, encode_request(ApiKey.ALTER_PARTITION, 2, asked))
-    (heard,) = active.asked
-    (part,) = heard.topics[0].partitions
+    serve(active, ApiKey.ALTER_PARTITION, 2, encode_request(ApiKey.ALTER_PARTITION, 2, body))
+    (decided,) = active.requests
+    (part,) = decided.topics[0].partitions
     assert [(replica.broker_id, replica.broker_epoch) for replica in part.new_isr_with_epochs] == [(1, -1), (2, -1)]
     assert (part.partition_index, part.leader_epoch, part.partition_epoch) == (3, 4, 5)
 
 
 UNREGISTER = entity(UnregisterBrokerRequest, broker_id=4)
 UNREGISTERED = entity(
-    UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="as asked"
+    UnregisterBrokerResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="as requested"
 )
 
 
@@ -98,22 +98,22 @@ ALICE = b"\0\0" + b"\x05User" + b"\x06alice" + b"\0" + b"\0"
 
 def envelope(inside: bytes, principal: bytes | None = ALICE) -> bytes:
     address = b"\x7f\0\0\1"
-    asked = entity(EnvelopeRequest, request_data=inside, request_principal=principal, client_host_address=address)
-    return encode_request(ApiKey.ENVELOPE, 0, asked)
+    body = entity(EnvelopeRequest, request_data=inside, request_principal=principal, client_host_address=address)
+    return encode_request(ApiKey.ENVELOPE, 0, body)
 
 
 def inner(api: ApiKey, version: int = 0) -> bytes:
     return encode_request_header(api, version, 99, "client") + encode_request(ApiKey.UNREGISTER_BROKER, 0, UNREGISTER)
 
 
-def test_an_envelope_brings_the_answer_with_its_header() -> None:
+def test_an_envelope_contains_the_response_with_its_header() -> None:
     active = Active(UNREGISTERED)
     response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)))
     assert response.error_code is ErrorCode.none
     correlation, start = decode_response_header(response.response_data, ApiKey.UNREGISTER_BROKER, 0)
     assert correlation == 99
     assert decode_response(ApiKey.UNREGISTER_BROKER, 0, response.response_data, start) == UNREGISTERED
-    assert active.asked == [UNREGISTER]
+    assert active.requests == [UNREGISTER]
     body = encode_response(ApiKey.UNREGISTER_BROKER, 0, UNREGISTERED)
     assert response.response_data.endswith(body)
 
@@ -122,7 +122,7 @@ def test_envelopes_that_are_not_opened() -> None:
     for inside in (b"", b"\0\1", inner(ApiKey.FETCH, 4), inner(ApiKey.UNREGISTER_BROKER, 9), inner(ApiKey.VOTE)):
         active = Active(UNREGISTERED)
         assert serve(active, ApiKey.ENVELOPE, 0, envelope(inside)).error_code is ErrorCode.invalid_request
-        assert active.asked == []
+        assert active.requests == []
     closed = serve(Active(), ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)))
     assert closed.error_code is ErrorCode.not_controller
 
@@ -130,18 +130,18 @@ def test_envelopes_that_are_not_opened() -> None:
 def test_an_envelope_is_authorized_for_the_principal_inside() -> None:
     attempts: list[Attempt] = []
 
-    class Nobody:
+    class DenyAll:
         def allows(self, attempt: Attempt) -> bool:
             attempts.append(attempt)
             return False
 
     active = Active(UNREGISTERED)
-    response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)), Nobody())
+    response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER)), DenyAll())
     _, start = decode_response_header(response.response_data, ApiKey.UNREGISTER_BROKER, 0)
     refused = decode_response(ApiKey.UNREGISTER_BROKER, 0, response.response_data, start)
     assert refused.error_code is ErrorCode.cluster_authorization_failed
     assert attempts == [Attempt(Principal("User", "alice"), "127.0.0.1", ApiKey.UNREGISTER_BROKER)]
-    assert active.asked == []
+    assert active.requests == []
 
 
 def test_an_envelope_without_a_readable_principal_is_refused() -> None:
@@ -149,7 +149,7 @@ def test_an_envelope_without_a_readable_principal_is_refused() -> None:
         active = Active(UNREGISTERED)
         response = serve(active, ApiKey.ENVELOPE, 0, envelope(inner(ApiKey.UNREGISTER_BROKER), principal))
         assert response.error_code is ErrorCode.principal_deserialization_failure
-        assert active.asked == []
+        assert active.requests == []
 
 
 def test_another_controller_says_that_it_is_not_the_active_one() -> None:
@@ -165,9 +165,9 @@ def test_another_controller_says_that_it_is_not_the_active_one() -> None:
     assert response.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_broker_that_finds_no_controller_says_so_in_every_answer() -> None:
+def test_a_broker_without_a_controller_refuses_every_request() -> None:
     class Unreachable:
-        async def ask(self, _: Any) -> Any:
+        async def send(self, _: Any) -> Any:
             raise ControllerUnreachable("nobody")
 
     node: Any = SimpleNamespace(controller=Unreachable())

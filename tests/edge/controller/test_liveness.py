@@ -16,7 +16,7 @@ EPOCH: Final = 11
 
 
 class Eye:
-    """Liveness over one registered broker, and whom it fenced."""
+    """Liveness over one registered broker, and the brokers that it fenced."""
 
     def __init__(self, port: int, *, fenced: bool = False) -> None:
         endpoint = BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)
@@ -37,14 +37,14 @@ class Eye:
         self.fenced.append((broker_id, epoch))
 
     async def settle(self) -> list[tuple[int, int]]:
-        """Whom it has fenced when everybody has been looked for."""
+        """The brokers fenced once all probes have ended."""
         others = asyncio.all_tasks() - {cast("asyncio.Task[Any]", asyncio.current_task())}
         await asyncio.gather(*others)
         return self.fenced
 
 
 def connection() -> Connection:
-    """Only which one it is matters."""
+    """Only its identity matters."""
     return cast(Connection, object())
 
 
@@ -55,7 +55,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 def test_a_refused_connection_is_the_end() -> None:
     async def test() -> None:
         eye, heartbeats = Eye(*free_ports(1)), connection()
-        eye.liveness.heard(4, EPOCH, heartbeats)
+        eye.liveness.record_heartbeat(4, EPOCH, heartbeats)
         assert await eye.settle() == []
         eye.liveness.closed(heartbeats)
         assert await eye.settle() == [(4, EPOCH)]
@@ -67,7 +67,7 @@ def test_a_broker_that_still_listens_may_have_been_cut_off() -> None:
     async def test() -> None:
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         eye, heartbeats = Eye(server.sockets[0].getsockname()[1]), connection()
-        eye.liveness.heard(4, EPOCH, heartbeats)
+        eye.liveness.record_heartbeat(4, EPOCH, heartbeats)
         eye.liveness.closed(heartbeats)
         assert await eye.settle() == []
         server.close()
@@ -80,7 +80,7 @@ def test_a_broker_that_still_listens_may_have_been_cut_off() -> None:
 def test_a_registration_that_is_past_says_nothing(epoch: int, fenced: bool) -> None:
     async def test() -> None:
         eye, heartbeats = Eye(*free_ports(1), fenced=fenced), connection()
-        eye.liveness.heard(4, epoch, heartbeats)
+        eye.liveness.record_heartbeat(4, epoch, heartbeats)
         eye.liveness.closed(heartbeats)
         assert await eye.settle() == []
 
@@ -90,8 +90,8 @@ def test_a_registration_that_is_past_says_nothing(epoch: int, fenced: bool) -> N
 def test_one_of_two_connections_may_close() -> None:
     async def test() -> None:
         eye, first, second = Eye(*free_ports(1)), connection(), connection()
-        eye.liveness.heard(4, EPOCH, first)
-        eye.liveness.heard(4, EPOCH, second)
+        eye.liveness.record_heartbeat(4, EPOCH, first)
+        eye.liveness.record_heartbeat(4, EPOCH, second)
         eye.liveness.closed(first)
         assert await eye.settle() == []
         eye.liveness.closed(second)
@@ -100,12 +100,12 @@ def test_one_of_two_connections_may_close() -> None:
     run(test())
 
 
-def test_a_new_controller_looks_for_everybody_but_itself() -> None:
+def test_a_new_controller_probes_every_other_broker() -> None:
     async def test() -> None:
         eye = Eye(*free_ports(1))
-        eye.liveness.look(except_for=4)
+        eye.liveness.probe_all(except_for=4)
         assert await eye.settle() == []
-        eye.liveness.look(except_for=1)
+        eye.liveness.probe_all(except_for=1)
         assert await eye.settle() == [(4, EPOCH)]
 
     run(test())

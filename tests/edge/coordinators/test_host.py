@@ -1,4 +1,4 @@
-"""A second coordinator, as small as may be: counters in a topic of their own, changed at once or by transactions."""
+"""A second coordinator, as small as possible: counters in a topic of their own, changed at once or by transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Add:
-    """Add to a counter, at once or in a producer's transaction; responds with what is committed."""
+    """Add to a counter, at once or in a producer's transaction; responds with the committed value."""
 
     name: str
     amount: int
@@ -117,7 +117,7 @@ class Bench:
         self.partition.take_leadership(leadership, IsrRules(10_000, 1), 1_000, CLOCKS.now())
         self.host.leadership_changed(self.partition)
 
-    async def ask(self, request: object) -> Any:
+    async def send(self, request: object) -> Any:
         """The response, after the shard has been loaded."""
         while True:
             response: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -141,13 +141,13 @@ def run(directory: Path, test: Callable[[Bench], Awaitable[None]]) -> None:
 
 def test_what_it_writes_survives_a_change_of_leader(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        assert await bench.ask(Add("a", 2)) == "added"
-        assert await bench.ask(Add("a", 3)) == "added"
+        assert await bench.send(Add("a", 2)) == "added"
+        assert await bench.send(Add("a", 3)) == "added"
         bench.lead(leader=2)
         assert not bench.host.submit(0, "totals", CONTEXT, lambda _response: None)
         assert list(bench.host.partitions()) == []
         bench.lead()
-        assert await bench.ask("totals") == {"a": 5}
+        assert await bench.send("totals") == {"a": 5}
         assert len(bench.shards) == 2
 
     run(tmp_path, test)
@@ -155,44 +155,44 @@ def test_what_it_writes_survives_a_change_of_leader(tmp_path: Path) -> None:
 
 def test_a_transaction_takes_effect_with_its_marker(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        await bench.ask(Add("a", 1))
-        await bench.ask(Add("a", 10, PRODUCER))
+        await bench.send(Add("a", 1))
+        await bench.send(Add("a", 10, PRODUCER))
         header = bench.log.last_batch
         assert header is not None
         assert header.is_transactional
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
         assert bench.log.last_stable_offset == 1, "readers of committed records wait for the marker"
-        assert await bench.ask("totals") == {"a": 1}
-        assert await bench.ask(Marker(PRODUCER, committed=True, coordinator_epoch=5)) == "ended"
+        assert await bench.send("totals") == {"a": 1}
+        assert await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=5)) == "ended"
         assert bench.log.last_stable_offset == bench.log.end_offset == 3
-        assert await bench.ask("totals") == {"a": 11}
+        assert await bench.send("totals") == {"a": 11}
 
     run(tmp_path, test)
 
 
 def test_a_load_applies_committed_transactions_and_discards_aborted_ones(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        await bench.ask(Add("committed", 1, PRODUCER))
-        await bench.ask(Marker(PRODUCER, committed=True, coordinator_epoch=5))
-        await bench.ask(Add("aborted", 1, PRODUCER))
-        await bench.ask(Marker(PRODUCER, committed=False, coordinator_epoch=5))
-        await bench.ask(Add("open", 1, PRODUCER))
+        await bench.send(Add("committed", 1, PRODUCER))
+        await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=5))
+        await bench.send(Add("aborted", 1, PRODUCER))
+        await bench.send(Marker(PRODUCER, committed=False, coordinator_epoch=5))
+        await bench.send(Add("open", 1, PRODUCER))
         bench.lead()
-        assert await bench.ask("totals") == {"committed": 1}
+        assert await bench.send("totals") == {"committed": 1}
         assert bench.shards[-1].uncommitted == {7: [("open", 1)]}
-        await bench.ask(Marker(PRODUCER, committed=True, coordinator_epoch=6))
-        assert await bench.ask("totals") == {"committed": 1, "open": 1}
+        await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=6))
+        assert await bench.send("totals") == {"committed": 1, "open": 1}
 
     run(tmp_path, test)
 
 
 def test_shards_learn_of_new_metadata(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        await bench.ask("totals")
+        await bench.send("totals")
         bench.host.metadata_changed("v2")
         assert bench.shards[-1].views == ["v1", "v2"]
         bench.lead()
-        await bench.ask("totals")
+        await bench.send("totals")
         assert bench.shards[-1].views == ["v2"]
 
     run(tmp_path, test)

@@ -1,4 +1,4 @@
-"""A refused connection is told from every other way in which one can fail."""
+"""A refused connection is distinguished from every other failure."""
 
 import asyncio
 import socket

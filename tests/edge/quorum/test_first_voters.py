@@ -1,4 +1,4 @@
-"""Who votes first: the rules of `isthmus storage format`, and the bootstrap snapshot it writes."""
+"""The first voters: the rules of `isthmus storage format`, and the bootstrap snapshot it writes."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -17,7 +17,7 @@ CONFIG = metadata_log_config(resolve_node(BrokerLayers(with_embedded_defaults({}
 
 
 def filled(directory: Path) -> MetadataLogStore:
-    """Ten batches of epoch 1, two of epoch 2, and no more need of the first seven."""
+    """Ten batches of epoch 1, two of epoch 2; the first seven are no longer needed."""
     store = MetadataLogStore(FilePool(SYSTEM), directory, CONFIG, CLOCKS)
     for offset in range(12):
         epoch = 1 if offset < 10 else 2
@@ -27,7 +27,7 @@ def filled(directory: Path) -> MetadataLogStore:
     return store
 
 
-def test_a_start_inside_a_segment_is_found_again_by_the_snapshot_that_covers_what_lies_before(tmp_path: Path) -> None:
+def test_a_log_start_inside_a_segment_is_recovered(tmp_path: Path) -> None:
     filled(tmp_path)
     SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(7, 1)).touch()
     again = MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)
@@ -37,5 +37,5 @@ def test_a_start_inside_a_segment_is_found_again_by_the_snapshot_that_covers_wha
 def test_a_history_that_begins_where_no_snapshot_ends_is_damaged(tmp_path: Path) -> None:
     filled(tmp_path)
     SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
-    with pytest.raises(DiskFailure, match="the history of epochs lacks its beginning"):
+    with pytest.raises(DiskFailure, match="the leader epoch cache does not cover the log start"):
         MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)

@@ -1,4 +1,4 @@
-"""Where a node of the quorum is looked for."""
+"""The endpoints of the quorum's nodes."""
 
 from uuid import UUID
 

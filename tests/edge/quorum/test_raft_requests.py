@@ -1,4 +1,4 @@
-"""Raft's requests and responses over the wire and back: what one core says is what the other hears."""
+"""Raft's requests and responses over the wire and back: one core receives what the other sent."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 from isthmus_broker.core.raft import messages
 from isthmus_broker.core.raft.types import EpochEnd, ReplicaKey, SnapshotId, Voter, VoterEndpoint
 from isthmus_broker.edge.quorum.raft_records import entries
-from isthmus_broker.edge.quorum.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
+from isthmus_broker.edge.quorum.raft_requests import PeerResponse, RefusedAsAWhole, Speaker, from_wire, to_wire
 from isthmus_broker.edge.requests.table import Side, handler_of
 from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import CONTROLLER_VERSIONS, ApiKey
@@ -30,18 +30,18 @@ NONE = ErrorCode.none
 
 
 class Listening:
-    """The quorum of the node that is asked: it remembers the request, and answers as it is told."""
+    """The quorum of the receiving node: it records the request, and responds as configured."""
 
-    def __init__(self, answer: messages.Response) -> None:
-        self.answer = answer
-        self.heard: list[messages.Request] = []
+    def __init__(self, response: messages.Response) -> None:
+        self.response = response
+        self.requests: list[messages.Request] = []
         self.leaders: list[tuple[int, int, int]] = []
         self.addresses = SimpleNamespace(find=lambda node_id: Endpoint(*LEADER[1:]) if node_id == LEADER[0] else None)
 
     def handle(self, request: messages.Request) -> "asyncio.Future[messages.Response]":
-        self.heard.append(request)
+        self.requests.append(request)
         future: asyncio.Future[messages.Response] = asyncio.get_running_loop().create_future()
-        future.set_result(self.answer)
+        future.set_result(self.response)
         return future
 
     def addressed(self, voter_id: int, directory_id: UUID | None) -> ReplicaKey:
@@ -52,7 +52,7 @@ class Listening:
 
 
 class Arrived:
-    """A request as a connection hands it over."""
+    """A request as a connection passes it on."""
 
     def __init__(self, api: ApiKey, version: int, body: bytes) -> None:
         self.frame = memoryview(encode_request_header(api, version, 7, "peer") + body)
@@ -69,10 +69,12 @@ class Arrived:
         self.answered = encode_response(self.header.api_key, self.header.api_version, response)
 
 
-def exchange(request: messages.Request, answer: messages.Response, cluster: str = CLUSTER) -> tuple[Listening, Answer]:
+def exchange(
+    request: messages.Request, response: messages.Response, cluster: str = CLUSTER
+) -> tuple[Listening, PeerResponse]:
     api, message = to_wire(request, SPEAKER)
     version = CONTROLLER_VERSIONS[api][1]
-    arrived, quorum = Arrived(api, version, encode_request(api, version, message)), Listening(answer)
+    arrived, quorum = Arrived(api, version, encode_request(api, version, message)), Listening(response)
     handler: Any = handler_of(api, Side.CONTROLLER)
     asyncio.run(handler(SimpleNamespace(cluster_id=cluster, quorum=quorum), arrived))
     return quorum, from_wire(api, decode_response(api, version, arrived.answered))
@@ -93,7 +95,7 @@ PLACED = tuple(entries(BATCH))
 
 
 @pytest.mark.parametrize(
-    ("request_", "answer"),
+    ("request_", "response"),
     [
         (VOTE, messages.VoteResponse(error=NONE, epoch=5, leader_id=None, granted=True)),
         (
@@ -124,11 +126,11 @@ PLACED = tuple(entries(BATCH))
         ),
     ],
 )
-def test_both_ends_mean_the_same(request_: messages.Request, answer: messages.Response) -> None:
-    quorum, heard = exchange(request_, answer)
-    assert quorum.heard == [request_]
-    assert heard.response == answer
-    assert heard.leader == (LEADER if answer.leader_id == 1 else None)
+def test_both_ends_mean_the_same(request_: messages.Request, response: messages.Response) -> None:
+    quorum, received = exchange(request_, response)
+    assert quorum.requests == [request_]
+    assert received.response == response
+    assert received.leader == (LEADER if response.leader_id == 1 else None)
 
 
 def test_a_batch_that_was_damaged_on_its_way_is_not_taken() -> None:
@@ -144,7 +146,7 @@ def test_where_a_new_leader_is_comes_with_its_announcement() -> None:
 
 
 @pytest.mark.parametrize("request_", [VOTE, FETCH])
-def test_another_cluster_is_refused_before_anything_is_looked_at(request_: messages.Request) -> None:
+def test_another_cluster_is_refused_before_the_request_is_processed(request_: messages.Request) -> None:
     with pytest.raises(RefusedAsAWhole) as caught:
         exchange(request_, FETCHED, cluster="another")
     assert caught.value.error is ErrorCode.inconsistent_cluster_id

@@ -125,7 +125,7 @@ class Controller:
         self.asked: list[Any] = []
         self.done = asyncio.Event()
 
-    async def ask(self, request: Any) -> Any:
+    async def send(self, request: Any) -> Any:
         self.asked.append(request)
         answer = self.answers.pop(0)
         if not self.answers:

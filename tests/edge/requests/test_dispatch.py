@@ -24,7 +24,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 
 class Client(Connection):
-    """A connection that keeps the responses."""
+    """A connection that records the responses."""
 
     def __init__(self) -> None:
         self.responses: list[bytes] = []
@@ -46,7 +46,7 @@ def dispatcher(*middleware: Middleware, authorizer: Authorizer = ALLOW_ALL) -> D
 
 
 def test_a_handler_that_runs_later_reads_its_own_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The receive buffer is used again as soon as its last frame was handed over."""
+    """The receive buffer is reused as soon as its last frame was passed on."""
     bodies: list[bytes] = []
 
     async def handler(_node: NodeServices, request: Request) -> None:
@@ -112,7 +112,7 @@ def test_middleware_sees_every_request_and_its_response_whenever_it_comes(monkey
     ]
 
 
-class Nobody:
+class DenyAll:
     """An authoriser that allows nothing."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Nobody:
 
 
 def test_a_request_that_is_not_allowed_gets_the_error_of_its_api() -> None:
-    nobody, client = Nobody(), Client()
+    nobody, client = DenyAll(), Client()
     served = dispatcher(authorizer=nobody)
     body = encode_request(ApiKey.UNREGISTER_BROKER, 0, entity(UnregisterBrokerRequest, broker_id=1))
     served.serve(request(ApiKey.UNREGISTER_BROKER, 0, body, client))
@@ -141,4 +141,4 @@ def test_a_request_that_is_not_allowed_gets_the_error_of_its_api() -> None:
 
 def test_where_an_api_has_no_error_for_a_whole_request_the_connection_closes() -> None:
     with pytest.raises(ConnectionRefused, match="User:ANONYMOUS may not send METADATA"):
-        dispatcher(authorizer=Nobody()).serve(request(ApiKey.METADATA, 12, b""))
+        dispatcher(authorizer=DenyAll()).serve(request(ApiKey.METADATA, 12, b""))

@@ -7,7 +7,7 @@ from isthmus_broker.core.metadata.operation import ControllerOperation
 from isthmus_broker.edge import requests
 from isthmus_broker.edge.controller.active_controller import QuorumOperation
 from isthmus_broker.edge.requests.api_58_envelope import is_forwardable
-from isthmus_broker.edge.requests.table import TABLE, AnsweredBy, Api, Side, file_of, handler_of, refusal_of, served
+from isthmus_broker.edge.requests.table import TABLE, Api, ServedBy, Side, file_of, handler_of, refusal_of, served
 from isthmus_wire.apis import CONTROLLER_VERSIONS, KAFKA_VERSIONS, OWN_VERSIONS, ApiKey
 from isthmus_wire.extensions import FIRST_OWN_KEY
 
@@ -27,11 +27,11 @@ def test_the_versions_are_those_of_apache_kafka() -> None:
 def test_a_row_leads_to_its_code(api: Api, side: Side) -> None:
     assert callable(handler_of(api.key, side))
     operation = getattr(file_of(api.key, side), "OPERATION", None)
-    if api.answered_by is AnsweredBy.CONTROLLER and api.key is not ApiKey.ENVELOPE:
+    if api.served_by is ServedBy.CONTROLLER and api.key is not ApiKey.ENVELOPE:
         assert isinstance(operation, ControllerOperation | QuorumOperation)
     else:
         assert operation is None
-    if api.answered_by is AnsweredBy.COORDINATOR:
+    if api.served_by is ServedBy.COORDINATOR:
         assert refusal_of(api, side) is not None
 
 

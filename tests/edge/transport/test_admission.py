@@ -1,4 +1,4 @@
-"""What the settings in force say about connections."""
+"""Connection limits from the settings in force."""
 
 import pytest
 from isthmus_broker.core.config.layers import BrokerLayers

@@ -1,4 +1,4 @@
-"""Connections on real sockets: framing at any cut, one request at a time, order, back-pressure, and what ends them."""
+"""Connections on real sockets: framing at any split, one request at a time, order, backpressure, and what closes them."""
 
 import asyncio
 import struct
@@ -36,7 +36,7 @@ def frame(correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     async with asyncio.timeout(60):
         (size,) = struct.unpack(">i", await reader.readexactly(4))
         payload = await reader.readexactly(size)
@@ -47,11 +47,11 @@ def echo(request: Request) -> None:
     request.reply(bytes(request.frame[request.header.size :]))
 
 
-async def found(look: Callable[[], list[Connection]]) -> list[Connection]:
+async def some(matching: Callable[[], list[Connection]]) -> list[Connection]:
     """Waits until there are some."""
     async with asyncio.timeout(60):
         while True:
-            connections = look()
+            connections = matching()
             if connections:
                 return connections
             await asyncio.sleep(0.001)
@@ -82,7 +82,7 @@ async def connect(listener: Listener) -> Streams:
 
 
 @pytest.mark.parametrize("step", [1, 3, 7, 1000])
-def test_frames_are_found_however_they_are_cut(step: int) -> None:
+def test_frames_are_parsed_however_they_are_split(step: int) -> None:
     bodies = [b"", b"a", b"bc" * 40, b"d" * 500]
 
     async def test(listener: Listener) -> None:
@@ -92,7 +92,7 @@ def test_frames_are_found_however_they_are_cut(step: int) -> None:
             writer.write(sent[start : start + step])
             await writer.drain()
             await asyncio.sleep(0)
-        assert [await answer(reader) for _ in bodies] == list(enumerate(bodies))
+        assert [await read_response(reader) for _ in bodies] == list(enumerate(bodies))
         writer.close()
 
     serve(echo, test)
@@ -110,13 +110,13 @@ def test_a_frame_larger_than_the_buffer_arrives_whole_and_the_buffer_is_given_ba
         for number, size in enumerate((RECEIVE_BUFFER_MIN - 30, RECEIVE_BUFFER_KEPT * 2, 10)):
             body = bytes([number]) * size
             writer.write(frame(number, body))
-            assert await answer(reader) == (number, body)
+            assert await read_response(reader) == (number, body)
         (connection,) = set(seen)
         assert len(connection._buffer) > RECEIVE_BUFFER_KEPT
         connection.sweep(asyncio.get_running_loop().time() + SWEEP_SECONDS + 1)
         assert len(connection._buffer) == RECEIVE_BUFFER_MIN
         writer.write(frame(9, b"still"))
-        assert await answer(reader) == (9, b"still")
+        assert await read_response(reader) == (9, b"still")
         writer.close()
 
     serve(handler, test)
@@ -138,11 +138,11 @@ def test_a_connection_serves_one_request_at_a_time_and_others_meanwhile() -> Non
         writer.write(frame(1, b"slow") + frame(2, b"quick"))
         other_reader, other_writer = await connect(listener)
         other_writer.write(frame(5, b"other"))
-        assert await answer(other_reader) == (5, b"other")
+        assert await read_response(other_reader) == (5, b"other")
         assert order == [1, 5]
         waiting[0].reply(b"at last")
-        assert await answer(reader) == (1, b"at last")
-        assert await answer(reader) == (2, b"quick")
+        assert await read_response(reader) == (1, b"at last")
+        assert await read_response(reader) == (2, b"quick")
         writer.close()
         other_writer.close()
 
@@ -168,7 +168,7 @@ def test_what_is_no_request_closes_its_connection_and_no_other(sent: bytes) -> N
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
                 await reader.readexactly(1)
         other_writer.write(frame(1, b"alive"))
-        assert await answer(other_reader) == (1, b"alive")
+        assert await read_response(other_reader) == (1, b"alive")
         writer.close()
         other_writer.close()
 
@@ -205,20 +205,20 @@ def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> N
         loop = asyncio.get_running_loop()
         first, second, third = [await connect(listener) for _ in range(3)]
         sent = frame(1, body)
-        first[1].write(sent[:-10])  # holds its loan, since its last bytes do not come
+        first[1].write(sent[:-10])  # its memory stays borrowed, since its last bytes do not come
         await first[1].drain()
         second[1].write(frame(2, body))
         third[1].write(frame(3, bytes(1_000_000)))
-        assert (await answer(third[0]))[0] == 3
+        assert (await read_response(third[0]))[0] == 3
         assert [request.header.correlation_id for request in seen] == [3]
         first[1].write(sent[-10:])
-        assert (await answer(first[0]))[0] == 1
+        assert (await read_response(first[0]))[0] == 1
         seen[-1].connection.sweep(loop.time() + SWEEP_SECONDS + 1)
-        assert (await answer(second[0]))[0] == 2
+        assert (await read_response(second[0]))[0] == 2
         seen[-1].connection.sweep(loop.time() + SWEEP_SECONDS + 1)
         first[1].write(sent[:-10])
         await first[1].drain()
-        stalled = await found(lambda: [c for c in listener.open() if c._end - c._start > ORDINARY_FRAME])
+        stalled = await some(lambda: [c for c in listener.open() if c._end - c._start > ORDINARY_FRAME])
         stalled[0].sweep(loop.time() + STALLED_SECONDS + 1)
         async with asyncio.timeout(60):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -229,7 +229,7 @@ def test_large_frames_share_a_budget_and_ordinary_ones_do_not_wait_for_it() -> N
     serve(handler, test, settings, Budget(1_000_000))
 
 
-def test_whoever_waits_for_a_client_that_goes_away_is_told() -> None:
+def test_a_waiting_request_is_abandoned_when_its_client_disconnects() -> None:
     abandoned = asyncio.Event()
 
     def handler(request: Request) -> None:
@@ -250,13 +250,13 @@ def test_connections_beyond_the_limits_are_refused() -> None:
     async def test(listener: Listener) -> None:
         first = await connect(listener)
         first[1].write(frame(1))
-        await answer(first[0])
+        await read_response(first[0])
         second_reader, second_writer = await connect(listener)
         async with asyncio.timeout(60):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
                 await second_reader.readexactly(1)
         first[1].write(frame(2, b"x"))
-        assert await answer(first[0]) == (2, b"x")
+        assert await read_response(first[0]) == (2, b"x")
         first[1].close()
         second_writer.close()
 
@@ -267,20 +267,20 @@ def test_who_comes_beyond_the_most_connections_waits_until_one_ends() -> None:
     async def test(listener: Listener) -> None:
         first = await connect(listener)
         first[1].write(frame(1))
-        await answer(first[0])
+        await read_response(first[0])
         second = await connect(listener)
         second[1].write(frame(2))
         first[1].write(frame(3))
-        assert (await answer(first[0]))[0] == 3
+        assert (await read_response(first[0]))[0] == 3
         assert len(listener.open()) == 1
         first[1].close()
-        assert (await answer(second[0]))[0] == 2
+        assert (await read_response(second[0]))[0] == 2
         second[1].close()
 
     serve(echo, test, limits=ConnectionLimits(connections_max=1))
 
 
-def test_a_silent_connection_is_closed() -> None:
+def test_an_idle_connection_is_closed() -> None:
     async def test(listener: Listener) -> None:
         reader, writer = await connect(listener)
         async with asyncio.timeout(60):
@@ -311,16 +311,16 @@ def test_a_reader_that_never_drains_costs_a_piece_and_others_are_served(tmp_path
         other_reader, other_writer = await connect(listener)
         for number in range(3, 20):
             other_writer.write(frame(number))
-            assert (await answer(other_reader))[0] == number
+            assert (await read_response(other_reader))[0] == number
         transport = stuck[0].connection._transport
         assert transport is not None
         assert transport.get_write_buffer_size() <= 4 * PIECE_SIZE
-        correlation_id, body = await answer(reader)
+        correlation_id, body = await read_response(reader)
         assert correlation_id == 1
         assert len(body) == segment.size + 8
         assert body[:4] + body[-4:] == b"headtail"
         assert body[4:-4] == segment.read(0, segment.size)
-        assert await answer(reader) == (2, b"later")
+        assert await read_response(reader) == (2, b"later")
         writer.close()
         other_writer.close()
 
@@ -328,7 +328,7 @@ def test_a_reader_that_never_drains_costs_a_piece_and_others_are_served(tmp_path
 
 
 class Deferring:
-    """Defers every request whose body begins with `d`, and answers the others at once."""
+    """Defers every request whose body begins with `d`, and responds to the others at once."""
 
     def __init__(self) -> None:
         self.deferred: dict[int, Request] = {}
@@ -357,7 +357,7 @@ class Deferring:
                 await self.changed.wait()
 
 
-def test_requests_behind_a_deferred_one_are_served_and_answered_after_it() -> None:
+def test_requests_behind_a_deferred_one_are_served_and_their_responses_follow() -> None:
     handler = Deferring()
 
     async def test(listener: Listener) -> None:
@@ -366,25 +366,25 @@ def test_requests_behind_a_deferred_one_are_served_and_answered_after_it() -> No
         await handler.has_served(4)
         handler.deferred[2].reply(b"second")
         handler.deferred[0].reply(b"first")
-        assert [await answer(reader) for _ in range(4)] == [
+        assert [await read_response(reader) for _ in range(4)] == [
             (0, b"first"),
             (1, b"at once"),
             (2, b"second"),
             (3, b"at once"),
         ]
         writer.write(frame(4))
-        assert await answer(reader) == (4, b"at once")
+        assert await read_response(reader) == (4, b"at once")
         writer.close()
 
     serve(handler, test)
 
 
-def test_so_many_answers_may_be_owed_and_then_the_next_request_waits() -> None:
+def test_deferred_responses_are_limited_and_then_the_next_request_waits() -> None:
     handler = Deferring()
 
     async def test(listener: Listener) -> None:
         reader, writer = await connect(listener)
-        body = b"d" * (RECEIVE_BUFFER_MIN // 4)  # what waits does not fit into the buffer
+        body = b"d" * (RECEIVE_BUFFER_MIN // 4)  # the waiting request does not fit into the buffer
         for number in range(DEFERRED_MAX + 8):
             writer.write(frame(number, body))
         await handler.has_served(DEFERRED_MAX)
@@ -393,13 +393,13 @@ def test_so_many_answers_may_be_owed_and_then_the_next_request_waits() -> None:
         for number in range(DEFERRED_MAX + 8):
             await handler.has_served(number + 1)
             handler.deferred[number].reply(b"")
-            assert await answer(reader) == (number, b"")
+            assert await read_response(reader) == (number, b"")
         writer.close()
 
     serve(handler, test)
 
 
-def test_whoever_waits_for_a_client_that_is_gone_is_told() -> None:
+def test_deferred_requests_are_abandoned_when_their_client_has_disconnected() -> None:
     handler = Deferring()
 
     async def test(listener: Listener) -> None:

@@ -67,7 +67,7 @@ def test_the_kafka_protocol_over_tls(certificate: tuple[Path, Path]) -> None:
         await listener.bind("127.0.0.1", 0)
         await listener.accept()
         endpoint = Endpoint("127.0.0.1", listener.port, SecurityProtocol.SSL)
-        stalled = socket.create_connection(("127.0.0.1", listener.port))  # holds up nobody else
+        stalled = socket.create_connection(("127.0.0.1", listener.port))  # does not block other connections
         try:
             connection = Connection(endpoint, "test", transports=TlsClient(trusted))
             await connection.connect()

@@ -15,7 +15,7 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
 from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
-from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, snapshot
@@ -164,12 +164,12 @@ class ActiveController(Endpoint):
         """Fence whoever is silent, one after another, each when the last is committed."""
         now = self.clock()
         if not self.sessions.expired(self.history.latest, now):
-            self.sessions.forget_silent(now)
+            self.sessions.forget_expired(now)
             deadline = self.sessions.deadline()
             self.later(50 if deadline is None else max(deadline - now, 1), self._watch)
             return
         self.run(
-            lambda image: fence_silent_brokers(image, self.quorum.context, self.sessions, now),
+            lambda image: fence_stale_brokers(image, self.quorum.context, self.sessions, now),
             lambda _: self.later(1, self._watch),
         )
 

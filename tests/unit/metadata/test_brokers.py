@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.producer_ids import first_id
 from isthmus_broker.core.metadata.schema import (
@@ -160,9 +160,9 @@ def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
     cluster.put_topic("a", (1, 2))
     heartbeat(cluster, 2, now_ms=5_000)
     assert cluster.sessions.deadline() == SESSION_MS
-    quiet = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS - 1))
+    quiet = fence_stale_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS - 1))
     assert quiet.records == ()
-    result = fence_silent_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS))
+    result = fence_stale_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS))
     assert [type(record) for record in result.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
     cluster.append(result.records)
     assert cluster.image.brokers[1].fenced
@@ -196,7 +196,7 @@ def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
 def test_sessions_that_ran_out_are_not_watched_any_more() -> None:
     cluster = Cluster((1, 2))
     heartbeat(cluster, 2, now_ms=5_000)
-    cluster.sessions.forget_silent(MonotonicMs(SESSION_MS))
+    cluster.sessions.forget_expired(MonotonicMs(SESSION_MS))
     assert cluster.sessions.deadline() == 5_000 + SESSION_MS
     assert cluster.sessions.expired(cluster.image, MonotonicMs(SESSION_MS)) == [1]
 

@@ -108,7 +108,7 @@ def test_a_change_of_a_broker_is_written_in_the_lowest_version_that_says_it(
     ("value", "message"),
     [
         (b"\x00\x14\x00\x00", "frame version 0"),
-        (b"\x01\x63\x00\x00", "metadata record type 99 is not known"),
+        (b"\x01\x63\x00\x00", "unknown metadata record type 99"),
         (b"\x01\x14\x01\x00", "NoOpRecord version 1 is newer than 0"),
         (b"", "end inside"),
         (b"\x01\x02\x00\x05ab", "left"),

@@ -7,7 +7,7 @@ test.each([
   ["Link name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", "name"],
   ["Link 'from-source' already exists.", "name"],
   ["Invalid value nonsense for configuration bootstrap.servers: it must name brokers of the source", "bootstrap.servers"],
-  ["The source cannot be asked at 127.0.0.1:1: no broker can be reached", "bootstrap.servers"],
+  ["The source cannot be queried at 127.0.0.1:1: no broker can be reached", "bootstrap.servers"],
   ["The source is cluster abc, which is this one; a cluster is not linked to itself.", "bootstrap.servers"],
   ["Unknown link config name: no.such", "configs"],
   ["Cluster copy does not answer: none of its brokers answers now", null],

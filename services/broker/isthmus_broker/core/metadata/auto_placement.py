@@ -1,4 +1,4 @@
-"""What the active controller does unasked: leaders go back to where they should be, replicas to where their constraints want them."""
+"""Automatic changes by the active controller: elections of preferred leaders, and reassignments to satisfy placement constraints."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def balance_leaders(image: ClusterImage, context: ControllerContext) -> Result[N
 
 
 def follow_constraints(image: ClusterImage, context: ControllerContext) -> Result[None]:
-    """Partitions that are not where their topic's constraints want them are reassigned, a bounded number at a time."""
+    """Reassign partitions that do not satisfy their topic's constraints, a bounded number at a time."""
     astray = list(_astray(image))
     if not astray:
         return Result((), None)
@@ -53,7 +53,7 @@ def follow_constraints(image: ClusterImage, context: ControllerContext) -> Resul
     for topic, partition, constraints in astray:
         target = brokers.nearest(partition, constraints)
         if target is None:
-            continue  # not enough brokers for it now; looked at again when there are more
+            continue  # too few brokers for it now; checked again when there are more
         moving = set(target.replicas) != set(partition.replicas)
         if moving and moves <= 0:
             continue
@@ -101,7 +101,7 @@ def _reassigned(
 
 
 class _Brokers:
-    """The brokers there are and what they hold, to find for a partition the assignment that moves least."""
+    """The brokers and their replicas, to find for a partition the assignment that moves least."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._known = {
@@ -117,7 +117,7 @@ class _Brokers:
         )
 
     def nearest(self, partition: Partition, constraints: Constraints) -> Placed | None:
-        """None while too few brokers are there to satisfy the constraints."""
+        """None if there are too few brokers to satisfy the constraints."""
         taken: list[UsableBroker] = []
         observers = set(partition.observers or ())
         synced = self._fill(partition, constraints.replicas, taken, set(partition.replicas) - observers)
@@ -133,7 +133,7 @@ class _Brokers:
     def _fill(
         self, partition: Partition, rules: Sequence[PlacementRule], taken: list[UsableBroker], same_role: set[int]
     ) -> Replicas | None:
-        """Brokers for the rules: such as have the partition already, in the same role if possible, then the least loaded."""
+        """Brokers for the rules: those with a replica of the partition first, in the same role if possible, then the least loaded."""
 
         def badness(broker: UsableBroker) -> tuple[bool, bool, bool, bool, int, int]:
             is_new = broker.id not in partition.replicas

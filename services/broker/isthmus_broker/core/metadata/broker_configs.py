@@ -1,6 +1,7 @@
-"""What the broker that takes a change of configurations checks before it passes it on.
+"""Checks of configuration changes by the broker that receives them, before it forwards them.
 
-Its own settings change through itself alone, and what a mirror topic always has from its source through the link's worker alone.
+Only a broker itself can check its own settings, and only the link's worker may change the settings that a mirror topic always has from its
+source.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
 def refusals_here(image: ClusterImage, request: AlterRequest, context: ControllerContext) -> dict[int, ControllerError]:
-    """The resources of a request, by their place in it, that this broker does not pass on, and why."""
+    """The resources of a request that this broker refuses to forward, by position, and why."""
     whole = isinstance(request, AlterConfigsRequest)
     refusals = {}
     for place, (resource, alterations) in enumerate(alterations_of(request)):
@@ -47,7 +48,7 @@ def refusals_here(image: ClusterImage, request: AlterRequest, context: Controlle
 
 
 def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, ControllerError]:
-    """The resources of a client's request, by their place in it, that only a link's worker may change so, and why."""
+    """The resources of a client's request whose changes only a link's worker may make, by position, and why."""
     whole = isinstance(request, AlterConfigsRequest)
     refusals = {}
     for place, (resource, alterations) in enumerate(alterations_of(request)):
@@ -55,9 +56,9 @@ def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, Con
         if mirror is None:
             continue
         current = image.config(resource.type, resource.name)
-        asked = {alteration.name: alteration.value for alteration in alterations}
-        named = ALWAYS_SYNCED_CONFIGS if whole else [name for name in ALWAYS_SYNCED_CONFIGS if name in asked]
-        changed = [name for name in named if asked.get(name) != current.get(name)]
+        requested = {alteration.name: alteration.value for alteration in alterations}
+        named = ALWAYS_SYNCED_CONFIGS if whole else [name for name in ALWAYS_SYNCED_CONFIGS if name in requested]
+        changed = [name for name in named if requested.get(name) != current.get(name)]
         if changed:
             why = f"{', '.join(changed)} of mirror topic {resource.name} cannot be changed: its source decides"
             refusals[place] = ControllerError(ErrorCode.policy_violation, f"{why}, over link '{mirror.link_name}'.")
@@ -65,13 +66,13 @@ def source_refusals(image: ClusterImage, request: AlterRequest) -> dict[int, Con
 
 
 def without(request: AlterRequest, refusals: Mapping[int, ControllerError]) -> AlterRequest:
-    """What is left to pass on."""
+    """The part of the request to forward."""
     kept: Any = tuple(resource for place, resource in enumerate(request.resources) if place not in refusals)
     return replace(request, resources=kept)
 
 
 def joined(response: Any, refused: Any, refusals: Mapping[int, ControllerError]) -> Any:
-    """The controller's answer with this broker's refusals in their places; `refused` is an answer that refuses every resource."""
+    """The controller's response with this broker's refusals in their positions; `refused` is a response that refuses every resource."""
     decided = iter(response.responses)
     parts = [
         replace(part, error_code=refusals[place].code, error_message=refusals[place].message)
@@ -98,7 +99,7 @@ def _check_settings(
     try:
         check_broker(layers_of(image, context), settings, per_broker=bool(resource.name))
     except ConfigRefused as refusal:
-        # Kafka answers this code, and no other, for a broker's settings that do not hold (KAFKA-13609).
+        # Kafka always responds with this code to invalid broker settings (KAFKA-13609).
         raise ControllerError(ErrorCode.invalid_request, str(refusal)) from None
 
 

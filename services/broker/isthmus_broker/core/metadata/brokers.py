@@ -55,7 +55,7 @@ def register_broker(
     request: BrokerRegistrationRequest,
     context: DecisionContext,
 ) -> Result[BrokerRegistrationResponse]:
-    """A broker process announces itself; its epoch is the offset its record gets, unless it was registered before."""
+    """Register a broker process. Its epoch is the offset of its record, unless the process is registered already."""
     broker_id = int(request.broker_id)
     existing = image.brokers.get(broker_id)
     sessions = context.sessions
@@ -70,7 +70,7 @@ def register_broker(
         records += _after_restart(image, context, broker_id, clean=clean)
         sessions.forget(broker_id)
     if not known:
-        # The epoch is the offset of this very record: those before it move it.
+        # The epoch is the offset of this very record, after those before it.
         epoch += len(records)
     registration = RegisterBrokerRecord(
         broker_id=broker_id,
@@ -144,7 +144,7 @@ def _check_directories(image: ClusterImage, broker_id: int, directories: Sequenc
 
 
 def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
-    """A broker must be able to work at the levels the cluster has agreed on."""
+    """Require that a broker supports the finalised feature levels."""
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in ranges:
         why = f"Request features do not contain '{METADATA_VERSION}'"
@@ -163,7 +163,7 @@ def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> 
 def _after_restart(
     image: ClusterImage, context: ControllerContext, broker_id: int, *, clean: bool
 ) -> list[MetadataRecord]:
-    """A new process of a known broker: after an unclean stop its replicas may have lost records, and are trusted no more."""
+    """Handle a new process of a known broker: after an unclean shutdown its replicas may have lost records and leave the ISR."""
     in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
     if clean or not elr_enabled(image):
         return list(leader_and_isr_updates(image, context, in_sync, leaving=broker_id))
@@ -183,24 +183,24 @@ def broker_heartbeat(
     request: BrokerHeartbeatRequest,
     context: DecisionContext,
 ) -> Result[BrokerHeartbeatResponse]:
-    """A broker lives, and says what it wants: to serve, to be fenced, or to stop."""
+    """Process a heartbeat: a broker is alive, and requests to be unfenced, fenced, or shut down."""
     broker_id = int(request.broker_id)
     broker = check_broker_epoch(image, broker_id, request.broker_epoch)
     sessions = context.sessions
     session = sessions.touch(broker_id, broker.broker_epoch, request.current_metadata_offset, context.monotonic_ms)
-    # A broker's epoch is the offset of its registration: who has read that far knows that it is registered.
+    # A broker's epoch is the offset of its registration: a broker that has applied that offset knows that it is registered.
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     after = _next_state(image, request, broker, session, sessions)
     records = _records_for(image, context, broker, after)
     if after is _Next.STOPPING:
-        # What is written from here on moves this broker's leaderships; it may go when everybody has read so far.
+        # The next records move this broker's leaderships; it may stop when every broker has applied them.
         if records:
             session.stopping_at_offset = context.next_offset + len(records) - 1
     else:
         session.stopping_at_offset = NOT_STOPPING
     records += _directory_records(image, context, broker, request)
     if after is _Next.STOP_NOW:
-        sessions.forget(broker_id)  # it ends: its next life need not wait for this one's session
+        sessions.forget(broker_id)  # it stops: its next process need not wait for this session's timeout
     fenced = after in (_Next.FENCED, _Next.STOP_NOW)
     response = entity(
         BrokerHeartbeatResponse,
@@ -266,14 +266,14 @@ def _change(broker: Broker, *, fenced: int = 0, in_controlled_shutdown: int = 0)
 
 
 def fence_broker(image: ClusterImage, context: ControllerContext, broker_id: int) -> list[MetadataRecord]:
-    """A broker that is silent or asks for it leads nothing more and is in sync nowhere."""
+    """Fence a broker: it loses its leaderships and leaves every ISR."""
     in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
     updates = leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
     return [*updates, _change(image.brokers[broker_id], fenced=FENCE)]
 
 
 def _unfence(image: ClusterImage, context: ControllerContext, broker: Broker) -> list[MetadataRecord]:
-    """The broker may lead, and at once leads what nobody led."""
+    """Unfence a broker: it may become leader, and at once takes over partitions without a leader."""
     leaderless = partitions_where(image, lambda partition: partition.leader < 0)
     updates = leader_and_isr_updates(image, context, leaderless, coming=broker.broker_id)
     return [_change(broker, fenced=UNFENCE), *updates]
@@ -282,7 +282,7 @@ def _unfence(image: ClusterImage, context: ControllerContext, broker: Broker) ->
 def _directory_records(
     image: ClusterImage, context: ControllerContext, broker: Broker, request: BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Directories that failed take their replicas out of sync; cordoned ones get no new replicas."""
+    """Replicas in failed directories leave the ISR; cordoned directories get no new replicas."""
     records: list[MetadataRecord] = []
     failed = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
     for directory in failed:
@@ -305,16 +305,16 @@ def _directory_records(
 
 
 def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) -> list[tuple[Topic, Partition]]:
-    """The partitions in sync on the broker that it keeps in the directory."""
+    """The partitions whose replica in that directory of the broker is in sync."""
     return partitions_where(
         image, lambda partition: broker_id in partition.isr and directory_of(partition, broker_id) == directory
     )
 
 
-def fence_silent_brokers(
+def fence_stale_brokers(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: MonotonicMs
 ) -> Result[None]:
-    """Fences the first broker whose session ran out; called again until nothing is left to do."""
+    """Fence the first broker whose session has timed out; called again until there is none."""
     for broker_id in sessions.expired(image, now_ms)[:1]:
         sessions.forget(broker_id)
         return Result(tuple(fence_broker(image, context, broker_id)), None)
@@ -324,7 +324,7 @@ def fence_silent_brokers(
 def fence_dead_broker(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, broker_id: int, epoch: int
 ) -> Result[None]:
-    """The process of this registration is known to be dead: there is nothing to wait for."""
+    """Fence a broker whose process is known to be dead, without waiting for its session timeout."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != epoch:
         return Result((), None)
@@ -335,7 +335,7 @@ def fence_dead_broker(
 def unregister_broker(
     image: ClusterImage, request: UnregisterBrokerRequest, context: ControllerContext
 ) -> Result[UnregisterBrokerResponse]:
-    """An operator says that a broker is gone for good."""
+    """Remove a broker permanently, on an operator's request."""
     broker_id = int(request.broker_id)
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -356,7 +356,7 @@ def unregister_broker(
 def register_controller(
     image: ClusterImage, request: ControllerRegistrationRequest, context: ControllerContext
 ) -> Result[ControllerRegistrationResponse]:
-    """A controller process announces where it listens and what it supports."""
+    """Register a controller process with its endpoints and supported features."""
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -1,4 +1,4 @@
-"""What clients are told about configurations: DescribeConfigs and ListConfigResources over a committed image."""
+"""Queries of configurations over a committed image: DescribeConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceT
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.result import ControllerError
 
-# ListConfigResources began as the listing of client metrics: version 0 knows nothing else.
+# ListConfigResources began as the listing of client metrics: version 0 supports nothing else.
 FIRST_VERSION_WITH_TYPES: Final = 1
 
 _TYPES: Final = frozenset(int(kind) for kind in ResourceType)
@@ -42,19 +42,19 @@ _MALFORMED: Final = (
 
 
 def describe_configs(image: ClusterImage, request: DescribeConfigsRequest, node: NodeConfig) -> DescribeConfigsResponse:
-    """The settings of each resource, as this node resolves them; only a broker itself knows its own."""
+    """The settings of each resource, as this node resolves them; a broker's settings are known on that broker only."""
     results = []
-    if any(int(asked.resource_type) not in _TYPES for asked in request.resources):
-        # A type that Kafka does not know fails the whole request, in general terms.
+    if any(int(requested.resource_type) not in _TYPES for requested in request.resources):
+        # A type that Kafka does not know fails the whole request, with a general message.
         malformed = ControllerError(ErrorCode.invalid_request, _MALFORMED)
-        refused = tuple(_refused(asked, malformed) for asked in request.resources)
+        refused = tuple(_refused(requested, malformed) for requested in request.resources)
         return entity(DescribeConfigsResponse, throttle_time=NO_THROTTLE, results=refused)
-    for asked in request.resources:
+    for requested in request.resources:
         try:
-            described = _described(image, Resource(asked.resource_type, asked.resource_name), node)
-            results.append(_result(asked, described, request))
+            described = _described(image, Resource(requested.resource_type, requested.resource_name), node)
+            results.append(_result(requested, described, request))
         except ControllerError as refusal:
-            results.append(_refused(asked, refusal))
+            results.append(_refused(requested, refusal))
     return entity(DescribeConfigsResponse, throttle_time=NO_THROTTLE, results=tuple(results))
 
 
@@ -100,19 +100,19 @@ def _check_is_this_broker(name: str, node_id: int, *, expected: str) -> None:
 
 
 def _result(
-    asked: DescribeConfigsResource, described: Sequence[Described], request: DescribeConfigsRequest
+    requested: DescribeConfigsResource, described: Sequence[Described], request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
-    wanted = set(asked.configuration_keys or ())
+    keys = set(requested.configuration_keys or ())
     return entity(
         DescribeConfigsResult,
         error_code=ErrorCode.none,
         error_message="",
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
         configs=tuple(
             _entry(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
             for entry in described
-            if not wanted or entry.name in wanted
+            if not keys or entry.name in keys
         ),
     )
 
@@ -134,13 +134,13 @@ def _entry(described: Described, *, synonyms: bool, documentation: bool) -> Desc
     )
 
 
-def _refused(asked: DescribeConfigsResource, refusal: ControllerError) -> DescribeConfigsResult:
+def _refused(requested: DescribeConfigsResource, refusal: ControllerError) -> DescribeConfigsResult:
     return entity(
         DescribeConfigsResult,
         error_code=refusal.code,
         error_message=refusal.message or "",
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
         configs=(),
     )
 
@@ -148,13 +148,13 @@ def _refused(asked: DescribeConfigsResource, refusal: ControllerError) -> Descri
 def list_config_resources(
     image: ClusterImage, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse:
-    """The resources that have, or can have, settings, of the types that are asked for or of all."""
+    """The resources that have, or can have, settings, of the requested types or of all."""
     supported = list(ResourceType) if version >= FIRST_VERSION_WITH_TYPES else [ResourceType.CLIENT_METRICS]
     types = [int(resource_type) for resource_type in request.resource_types] or [int(known) for known in supported]
     code = ErrorCode.none
-    found: list[Resource] = []
+    resources: list[Resource] = []
     if set(types) <= set(supported):
-        found = [resource for kind in _LISTED if kind in types for resource in _resources(image, kind)]
+        resources = [resource for kind in _LISTED if kind in types for resource in _resources(image, kind)]
     else:
         code = ErrorCode.unsupported_version
     return entity(
@@ -162,7 +162,7 @@ def list_config_resources(
         throttle_time=NO_THROTTLE,
         error_code=code,
         config_resources=tuple(
-            entity(ConfigResource, resource_name=resource.name, resource_type=resource.type) for resource in found
+            entity(ConfigResource, resource_name=resource.name, resource_type=resource.type) for resource in resources
         ),
     )
 

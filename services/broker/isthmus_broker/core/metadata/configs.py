@@ -77,7 +77,7 @@ _DEFINITIONS: Final[Mapping[int, Definitions]] = {
 
 
 def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
-    """This node's settings, with what the metadata says about all brokers and about it, as far as that can be understood."""
+    """This node's settings, with the valid dynamic settings of all brokers and of this one."""
     node_id = str(context.node.node_id)
     return BrokerLayers(
         context.node.layers.static,
@@ -89,8 +89,8 @@ def layers_of(image: ClusterImage, context: ControllerContext) -> BrokerLayers:
 def incremental_alter_configs(
     image: ClusterImage, request: IncrementalAlterConfigsRequest, context: ControllerContext
 ) -> Result[IncrementalAlterConfigsResponse]:
-    asked = alterations_of(request)
-    records, outcomes = _alter(image, asked, context, replace=False)
+    requested = alterations_of(request)
+    records, outcomes = _alter(image, requested, context, replace=False)
     responses = tuple(
         entity(
             AlterConfigsResourceResponse,
@@ -99,7 +99,7 @@ def incremental_alter_configs(
             resource_type=resource.type,
             resource_name=resource.name,
         )
-        for (resource, _), (code, message) in zip(asked, outcomes, strict=True)
+        for (resource, _), (code, message) in zip(requested, outcomes, strict=True)
     )
     response = entity(IncrementalAlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
     return Result(() if request.validate_only else records, response)
@@ -108,9 +108,9 @@ def incremental_alter_configs(
 def alter_configs(
     image: ClusterImage, request: AlterConfigsRequest, context: ControllerContext
 ) -> Result[AlterConfigsResponse]:
-    """The old way: the given settings replace all that a resource has."""
-    asked = alterations_of(request)
-    records, outcomes = _alter(image, asked, context, replace=True)
+    """AlterConfigs: the given settings replace all settings of a resource."""
+    requested = alterations_of(request)
+    records, outcomes = _alter(image, requested, context, replace=True)
     responses = tuple(
         entity(
             ReplacedConfigs,
@@ -119,7 +119,7 @@ def alter_configs(
             resource_type=resource.type,
             resource_name=resource.name,
         )
-        for (resource, _), (code, message) in zip(asked, outcomes, strict=True)
+        for (resource, _), (code, message) in zip(requested, outcomes, strict=True)
     )
     response = entity(AlterConfigsResponse, throttle_time=NO_THROTTLE, responses=responses)
     return Result(() if request.validate_only else records, response)
@@ -128,7 +128,7 @@ def alter_configs(
 def alterations_of(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
 ) -> list[tuple[Resource, list[Alteration]]]:
-    """The operations on each resource, in the order asked; the old way sets everything it names."""
+    """The operations on each resource, in the request's order; AlterConfigs results in SET operations."""
     return [
         (
             Resource(resource.resource_type, resource.resource_name),
@@ -143,16 +143,16 @@ Outcome = tuple[ErrorCode, str | None]
 
 def _alter(
     image: ClusterImage,
-    asked: Sequence[tuple[Resource, Sequence[Alteration]]],
+    requested: Sequence[tuple[Resource, Sequence[Alteration]]],
     context: ControllerContext,
     *,
     replace: bool,
 ) -> tuple[tuple[MetadataRecord, ...], list[Outcome]]:
-    """Records and one outcome per resource, in the order asked; a resource is changed in whole or not at all."""
-    named = [resource for resource, _ in asked]
+    """Records and one outcome per resource, in the request's order; a resource is changed completely or not at all."""
+    named = [resource for resource, _ in requested]
     records: list[MetadataRecord] = []
     outcomes: list[Outcome] = []
-    for resource, alterations in asked:
+    for resource, alterations in requested:
         try:
             if named.count(resource) > 1:
                 raise ControllerError(ErrorCode.invalid_request, "Each resource must appear at most once.")
@@ -173,9 +173,9 @@ def alter_resource(
     replace: bool = False,
     is_new: bool = False,
 ) -> list[ConfigRecord]:
-    """The records of one resource's change; ControllerError when it may not have what it would have then.
+    """The records of one resource's change; ControllerError if the resulting settings are invalid.
 
-    `replace` drops what is not named; `is_new` is for a topic that this same request creates.
+    `replace` removes settings that are not named; `is_new` is for a topic that this same request creates.
     """
     check_request(resource, alterations)
     current = image.config(resource.type, resource.name)
@@ -200,7 +200,7 @@ def _config_record(resource: Resource, name: str, value: str | None) -> ConfigRe
 
 
 def check_request(resource: Resource, alterations: Sequence[Alteration]) -> None:
-    """What is wrong with the request itself, whatever the settings are."""
+    """Check the request itself, independent of the current settings."""
     names = [alteration.name for alteration in alterations]
     if len(set(names)) != len(names):
         raise ControllerError(ErrorCode.invalid_request, "Error due to duplicate config keys")
@@ -212,7 +212,7 @@ def check_request(resource: Resource, alterations: Sequence[Alteration]) -> None
 
 
 def _altered(resource: Resource, alteration: Alteration, current: str | None) -> str | None:
-    """The value a key has after the operation; None when it is gone."""
+    """The value of a key after the operation; None if it is removed."""
     match alteration.operation:
         case Operation.SET:
             return alteration.value
@@ -254,7 +254,7 @@ def _after(current: Mapping[str, str], records: Iterable[ConfigRecord]) -> dict[
 
 
 def _check_min_isr(image: ClusterImage, records: Sequence[ConfigRecord]) -> None:
-    """With eligible leader replicas, min.insync.replicas has one value for all brokers, and always one."""
+    """With eligible leader replicas, there is always exactly one min.insync.replicas for all brokers."""
     if image.feature(ELR_VERSION) < 1:
         return
     for record in records:
@@ -277,7 +277,7 @@ def _check_result(
     current: Mapping[str, str],
     context: ControllerContext,
 ) -> None:
-    """Whether the resource may have these settings."""
+    """Validate the resource's resulting settings."""
     try:
         match resource.type:
             case ResourceType.TOPIC:
@@ -290,7 +290,7 @@ def _check_result(
             case ResourceType.CLIENT_METRICS:
                 _check_client_metrics(resource.name, settings)
             case ResourceType.BROKER:
-                pass  # checked by the broker that took the request, see `broker_configs`
+                pass  # checked by the broker that received the request, see `broker_configs`
     except ConfigRefused as refusal:
         raise ControllerError(ErrorCode.invalid_config, str(refusal)) from None
 
@@ -304,7 +304,7 @@ def _check_topic_name(name: str) -> None:
 
 
 def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
-    """Subscriptions are kept and shown; no client is asked for its metrics here."""
+    """Subscriptions are stored and described, but no metrics are collected from clients."""
     if not name:
         raise ControllerError(ErrorCode.invalid_request, "Subscription name can't be empty")
     for key in settings:
@@ -334,7 +334,7 @@ def _check_exists(image: ClusterImage, resource: Resource, context: ControllerCo
 
 
 def clear_elr(image: ClusterImage, records: Iterable[MetadataRecord]) -> list[ClearElrRecord]:
-    """Another min.insync.replicas makes eligible leaders worthless: they were chosen under the old one."""
+    """Clear eligible leader replicas when min.insync.replicas changes: they were chosen under the old value."""
     if image.feature(ELR_VERSION) < 1:
         return []
     return [

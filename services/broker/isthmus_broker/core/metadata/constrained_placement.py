@@ -1,8 +1,7 @@
-"""Where the replicas of a topic with placement constraints go, and which of its replicas observe.
+"""Assigns the replicas of a topic with placement constraints, and chooses its observers.
 
-Within a share the least loaded broker is taken, in a zone that has no replica of the partition yet if there is one. The replicas that
-may be in sync come first and the observers last; the preferred leader, at the head, is in the region liked best, and leaders are
-spread evenly.
+For each rule the least loaded broker is taken, preferably in a zone without a replica of the partition. Replicas that may join the ISR come
+first and observers last; the preferred leader, at the head, is in the most preferred region, and leaders are spread evenly.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def place_constrained(
     random: Randomness,
     preference: Sequence[str] = (),
 ) -> list[Placed]:
-    """The replicas of each of the partitions; ControllerError when the brokers there are cannot satisfy the constraints."""
+    """The replicas of each of the partitions; ControllerError if the brokers cannot satisfy the constraints."""
     order = sorted(brokers, key=lambda broker: broker.id)
     random.shuffle(order)
     placement = _Placement(order, constraints, preference)
@@ -86,16 +85,16 @@ class _Placement:
 
 
 def narrowest_first(rules: Sequence[PlacementRule]) -> list[PlacementRule]:
-    """A share that only a rack can fill chooses before one that has more to choose from."""
+    """A rule for one rack chooses before one that has more brokers to choose from."""
     return sorted(rules, key=lambda rule: (rule.rack is None, rule.region is None))
 
 
-def _too_few(rule: PlacementRule, found: int) -> str:
-    return f"The placement constraints want {rule.count} brokers of {rule}, and only {found} can be used."
+def _too_few(rule: PlacementRule, available: int) -> str:
+    return f"The placement constraints want {rule.count} brokers of {rule}, and only {available} can be used."
 
 
 def observers_in(image: ClusterImage, constraints: Constraints, replicas: Replicas) -> Replicas:
-    """Which replicas of an assignment observe: as many as the constraints say, from its end; raises ControllerError."""
+    """The observers of an assignment: as many as in the constraints, from its end; raises ControllerError."""
     split = len(replicas) - constraints.observer_count
     racks = [image.brokers[replica].rack if replica in image.brokers else None for replica in replicas]
     if split < 1 or not constraints.admit(racks[:split], racks[split:]):

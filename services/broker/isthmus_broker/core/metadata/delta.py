@@ -1,4 +1,4 @@
-"""What a run of records changes: it gathers them over one image and makes the next."""
+"""Collects the changes of records over one image and makes the next image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Edited(Generic[K, V]):
-    """A mapping with changes over it; the one below is never touched, and copied only when something changes."""
+    """A mapping with changes over a base mapping, which is never modified, and copied only when something changes."""
 
     def __init__(self, base: Mapping[K, V]) -> None:
         self._base = base
@@ -47,7 +47,7 @@ class Edited(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two images, for those who follow the metadata; a key that is gone is found in the old image."""
+    """The differences between two images, for subscribers of the metadata; a removed key is looked up in the old image."""
 
     before: ClusterImage
     after: ClusterImage
@@ -57,7 +57,7 @@ class Changes:
     topics_created: frozenset[UUID]
     topics_deleted: frozenset[UUID]
     partitions: Mapping[UUID, frozenset[int]]
-    """Partitions that are new or changed, of topics that exist."""
+    """New or changed partitions of topics that exist."""
     configs: frozenset[Resource]
     client_quotas: bool
     producer_ids: bool
@@ -67,7 +67,7 @@ class Changes:
 
 
 def changes_between(before: ClusterImage, after: ClusterImage) -> Changes:
-    """Every difference; parts that the two images share are not looked at."""
+    """Every difference; parts that the two images share are skipped."""
     return Changes(
         before=before,
         after=after,
@@ -112,7 +112,7 @@ def _different_partitions(before: TopicsImage, after: TopicsImage) -> dict[UUID,
 
 
 class ClusterDelta:
-    """Changes over an image, made by `replay` and turned into the next image by `apply`."""
+    """Changes over an image, collected by `replay` and turned into the next image by `apply`."""
 
     def __init__(self, base: ClusterImage) -> None:
         self._base = base
@@ -130,7 +130,7 @@ class ClusterDelta:
         self._partitions: dict[UUID, Edited[int, Partition]] = {}
 
     def partitions(self, topic_id: UUID) -> Edited[int, Partition]:
-        """The partitions of a topic, to be changed."""
+        """The partitions of a topic, for changes."""
         if topic_id not in self._partitions:
             topic = self.topics.get(topic_id)
             assert topic is not None, f"a record names topic {topic_id}, which does not exist"
@@ -158,7 +158,7 @@ class ClusterDelta:
         self._partitions.clear()
         topics = TopicsImage(self.topics.result(), self.topic_ids.result())
         if topics.by_id is self._base.topics.by_id:
-            topics = self._base.topics  # the same object tells followers at a glance that nothing changed
+            topics = self._base.topics  # the same object shows subscribers that nothing changed
         return ClusterImage(
             features=self.features.result(),
             brokers=self.brokers.result(),

@@ -1,4 +1,4 @@
-"""Where a broker with several log directories keeps its replicas: it chooses, and tells the controller (KIP-858)."""
+"""Replicas' log directories: a broker with several chooses one, and reports it to the controller (KIP-858)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from isthmus_broker.core.metadata.schema import MetadataRecord
 def assign_replicas_to_dirs(
     image: ClusterImage, request: AssignReplicasToDirsRequest, context: ControllerContext
 ) -> Result[AssignReplicasToDirsResponse]:
-    """Writes down which directory holds which replica; those in a directory that failed meanwhile leave the ISR."""
+    """Record the directory of each replica; replicas in a directory that failed meanwhile leave the ISR."""
     broker_id = int(request.broker_id)
     broker = check_broker_epoch(image, broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []

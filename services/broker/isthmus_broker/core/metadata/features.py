@@ -1,4 +1,4 @@
-"""Feature levels: what this release can do, what the cluster has agreed on, and the records of a new cluster.
+"""Feature levels: those that this release supports, those that the cluster has finalised, and the records of a new cluster.
 
 A feature or level that is not implemented is not supported, so it is never advertised and cannot be finalised: transactions, share groups
 and streams groups are missing here, and metadata.version has the one level whose records `schema` writes.
@@ -53,7 +53,7 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 
 def supported_ranges() -> tuple[FeatureRange, ...]:
-    """What a node of this release says about itself when it registers."""
+    """The supported features in the registration of a node of this release."""
     return tuple(
         FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in sorted(SUPPORTED.items())
@@ -63,7 +63,7 @@ def supported_ranges() -> tuple[FeatureRange, ...]:
 def activation_records(
     image: ClusterImage, context: ControllerContext, *, in_transaction: bool
 ) -> tuple[MetadataRecord, ...]:
-    """What a controller appends when it becomes the active one: it ends what the last one left open, and starts a new cluster."""
+    """The records of a new active controller: it aborts its predecessor's open transaction, and bootstraps a new cluster."""
     records: list[MetadataRecord] = []
     if in_transaction:
         records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -77,7 +77,7 @@ def activation_records(
 
 
 def _elr_safety_records(image: ClusterImage, context: ControllerContext) -> list[MetadataRecord]:
-    """Eligible leaders need one min.insync.replicas for the cluster, known to the metadata, and none of single brokers."""
+    """Eligible leaders require one min.insync.replicas for the whole cluster, set in the metadata, and none for single brokers."""
     records: list[MetadataRecord] = []
     for resource, settings in sorted(image.configs.items()):
         if resource.type == DEFAULT_BROKER.type and resource.name and _MIN_ISR in settings:
@@ -95,7 +95,7 @@ def _min_isr_record(broker: str, value: str | None) -> ConfigRecord:
 def update_features(
     image: ClusterImage, request: UpdateFeaturesRequest, context: ControllerContext
 ) -> Result[UpdateFeaturesResponse]:
-    """All of the updates or none."""
+    """Apply all of the updates or none."""
     records: list[MetadataRecord] = []
     code, message = ErrorCode.none, None
     try:

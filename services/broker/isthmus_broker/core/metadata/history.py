@@ -1,7 +1,7 @@
-"""Images over the offsets of the metadata log: the committed one, and what may still be taken back.
+"""Images by offset of the metadata log: the committed one, and a later one that may be reverted.
 
-The active controller decides over `latest`, which holds what it appended and is not committed yet; followers of the metadata are
-given committed images only. A controller that loses its leadership reverts. A standby uses the same class: it appends what it fetches.
+The active controller decides over `latest`, which includes its uncommitted records; subscribers of the metadata receive committed images
+only. A controller that loses its leadership reverts. A standby uses the same class: it appends the records that it fetches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTHING_YET = -1
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The metadata after an offset; records of a transaction that has not ended wait beside the image."""
+    """The metadata after an offset; records of an open transaction are kept beside the image."""
 
     offset: int
     image: ClusterImage
@@ -54,7 +54,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A committed image, with what changed since the one published before."""
+    """A committed image, with the changes since the one published before."""
 
     offset: int
     image: ClusterImage
@@ -84,7 +84,7 @@ class ImageHistory:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a new leader finds a transaction open, which it must abort."""
+        """Whether a new leader finds an open transaction, which it must abort."""
         return self._last.transaction is not None
 
     @property
@@ -92,12 +92,12 @@ class ImageHistory:
         return self._uncommitted[-1] if self._uncommitted else self._committed
 
     def append(self, records: Sequence[MetadataRecord], last_offset: int) -> None:
-        """Records that are in the log up to `last_offset`, committed or not."""
+        """Append records of the log up to `last_offset`, committed or not."""
         assert last_offset > self.latest_offset, f"offset {last_offset} follows {self.latest_offset}"
         self._uncommitted.append(self._last.after(records, last_offset))
 
     def commit(self, offset: int) -> Published | None:
-        """Everything up to `offset` is committed; None when that is nothing new."""
+        """Commit everything up to `offset`; None if that adds nothing."""
         before = self._committed
         while self._uncommitted and self._uncommitted[0].offset <= offset:
             self._committed = self._uncommitted.popleft()
@@ -106,11 +106,11 @@ class ImageHistory:
         return self._published(before)
 
     def revert(self) -> None:
-        """What is not committed never happened."""
+        """Revert uncommitted records."""
         self._uncommitted.clear()
 
     def load_snapshot(self, records: Iterable[MetadataRecord], last_offset: int) -> Published:
-        """A snapshot takes the place of everything known; followers see what it changes, as they do of a log."""
+        """Replace the image by a snapshot; subscribers receive the differences."""
         before = self._committed
         self._committed = _State(last_offset, replay_all(EMPTY_IMAGE, records))
         self._uncommitted.clear()

@@ -45,7 +45,7 @@ Broker = RegisterBrokerRecord
 Controller = RegisterControllerRecord
 Partition = PartitionRecord
 QuotaTarget = tuple[tuple[str, str | None], ...]
-"""Who a quota is for: types and names, sorted by type; no name is the default."""
+"""The entity of a quota: types and names, sorted by type; no name means the default."""
 
 
 def is_reserved(directory: UUID | None) -> bool:
@@ -53,7 +53,7 @@ def is_reserved(directory: UUID | None) -> bool:
 
 
 class ResourceType(IntEnum):
-    """What configurations belong to, by the protocol's numbers."""
+    """The resources of configurations, by the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -105,7 +105,7 @@ class ClusterImage:
     tokens: Mapping[str, DelegationTokenRecord] = field(default_factory=dict)
 
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """The settings of a resource; none for one that has none or does not exist."""
+        """The settings of a resource; empty if it has none or does not exist."""
         return self.configs.get(Resource(resource_type, name), _NO_SETTINGS)
 
     def feature(self, name: str) -> int:
@@ -121,19 +121,19 @@ _NO_SETTINGS: Final[Mapping[str, str]] = {}
 
 
 def is_active(broker: Broker | None) -> bool:
-    """Whether the broker may lead and be in sync: known, not fenced and not about to stop."""
+    """Whether the broker may lead and be in sync: registered, not fenced and not shutting down."""
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
 def has_online_directory(broker: Broker, directory: UUID | None) -> bool:
-    """Whether the broker has the directory; one that is not assigned yet, or moves, gets the benefit of the doubt."""
+    """Whether the broker has the directory; an unassigned or moving one is assumed to exist."""
     if is_reserved(directory):
         return directory != LOST_DIRECTORY
     return directory in broker.log_dirs
 
 
 def directory_of(partition: Partition, broker_id: int) -> UUID | None:
-    """The directory that holds the partition on a broker which is one of its replicas."""
+    """The directory of the partition on a broker which is one of its replicas."""
     return partition.directories[partition.replicas.index(broker_id)]
 
 

@@ -1,4 +1,4 @@
-"""What clients are told about links and mirror topics, over a committed image."""
+"""Queries of links and mirror topics over a committed image."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ def _no_link(name: str) -> DescribedLink:
 
 
 def describe_mirrors(image: ClusterImage, request: DescribeMirrorsRequest) -> DescribeMirrorsResponse:
-    """Mirror topics of links that exist; a topic that is named is told with an error when it is none."""
+    """Mirror topics of existing links; an error for a named topic that is not one."""
     links = {link.id: link for link in links_of(image) if request.link_name in (None, link.name)}
     if request.topics is None:
         mirrors = [mirror for mirror in mirrors_of(image) if mirror.link_id in links]
-        told = tuple(_mirror(image, mirror, links[mirror.link_id]) for mirror in mirrors)
-        return DescribeMirrorsResponse(mirrors=told)
+        return DescribeMirrorsResponse(
+            mirrors=tuple(_mirror(image, mirror, links[mirror.link_id]) for mirror in mirrors)
+        )
     described = []
     for topic in sorted(request.topics):
         named = mirror_of(image, topic)

@@ -1,4 +1,4 @@
-"""Responses that refuse a whole request about links or mirror topics, one for each API; imported where there are links."""
+"""Responses that refuse a whole request about links or mirror topics, one for each API; imported if there are links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links: creating, altering and deleting them, and what workers report. Decisions of the active controller over an image."""
+"""Links: creating, altering and deleting them, and workers' reports. Decisions of the active controller over an image."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from isthmus_broker.core.metadata.result import ControllerContext, ControllerErr
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
 LINKS_MAX: Final = 1_000
-"""Links of one cluster; more are refused."""
+"""Maximum number of links of a cluster."""
 REPORTED_TEXT_MAX: Final = 1_000
-"""Characters of an error message that a worker reports; the rest is cut off."""
+"""Maximum number of characters of an error message in a worker's report; longer ones are truncated."""
 
 
 def create_link(
     image: ClusterImage, request: CreateLinkRequest, context: ControllerContext
 ) -> Result[CreateLinkResponse]:
-    """The broker that passes this on has asked the source for its id, where that was wanted."""
+    """Create a link. The broker that forwards this has queried the source for its id, if validation was requested."""
     wrong = why_invalid(request.name)
     if wrong is not None:
         raise ControllerError(ErrorCode.invalid_request, wrong.replace("Topic name", "Link name"))
@@ -82,7 +82,7 @@ def create_link(
 def alter_link(
     image: ClusterImage, request: AlterLinkRequest, _context: ControllerContext
 ) -> Result[AlterLinkResponse]:
-    """Everything or nothing. The prefix is part of the names of mirror topics, so it stays."""
+    """Alter settings, all or none. The prefix is part of the names of mirror topics, so it cannot change."""
     link = named(image, request.name)
     changed = replace(link, settings=_altered(link.settings, request.changes))
     if changed.settings.get(link_settings.PREFIX) != link.settings.get(link_settings.PREFIX):
@@ -104,7 +104,7 @@ def _altered(current: Mapping[str, str], changes: Iterable[LinkConfig]) -> Mappi
 def delete_link(
     image: ClusterImage, request: DeleteLinkRequest, context: DecisionContext
 ) -> Result[DeleteLinkResponse]:
-    """Its stopped topics stay, as topics like any others."""
+    """Delete a link. Its stopped topics remain, as ordinary topics."""
     link = named(image, request.name)
     copied = [m for m in mirrors_of(image) if m.link_id == link.id and m.state is not MirrorState.STOPPED]
     if copied and not request.force:
@@ -126,7 +126,7 @@ _SHOWN: Final = 5
 def report_link(
     image: ClusterImage, request: ReportLinkRequest, _context: ControllerContext
 ) -> Result[ReportLinkResponse]:
-    """Only what differs is written, so that a worker may report as often as it likes."""
+    """Record a worker's report. Only differences are written, so that a worker may report frequently."""
     link = None if request.link_id is None else link_with_id(image, request.link_id)
     if link is None:
         raise ControllerError(ErrorCode.resource_not_found, "There is no link with this id.")
@@ -146,14 +146,14 @@ def report_link(
     return Result(tuple(link_records(image, reported)), response)
 
 
-def _task(told: DescribedTask) -> Task:
-    if told.name not in list(LinkTask) or told.state not in list(TaskState):
-        raise ControllerError(ErrorCode.invalid_request, f"There is no task {told.name} with state {told.state}.")
-    return Task(told.state, told.error[:REPORTED_TEXT_MAX], told.error_message[:REPORTED_TEXT_MAX])
+def _task(task: DescribedTask) -> Task:
+    if task.name not in list(LinkTask) or task.state not in list(TaskState):
+        raise ControllerError(ErrorCode.invalid_request, f"There is no task {task.name} with state {task.state}.")
+    return Task(task.state, task.error[:REPORTED_TEXT_MAX], task.error_message[:REPORTED_TEXT_MAX])
 
 
 def named(image: ClusterImage, name: str) -> Link:
-    """The link; ControllerError when there is none of that name."""
+    """The link of that name, or ControllerError."""
     link = link_named(image, name)
     if link is None:
         raise ControllerError(ErrorCode.resource_not_found, f"There is no link '{name}'.")

@@ -1,9 +1,10 @@
 """Links and mirror topics in the cluster's metadata: how their ConfigRecords are read and written.
 
 They need no record types of their own, so that an Apache Kafka node that is a member of the cluster can replay and keep them: its replay
-takes resource type 0 as UNKNOWN, which it stores, writes into its snapshots, and does nothing with. Any other number of ours it would turn
-into that 0. So both have type 0, and the name says which is meant. A mirror topic's record names the topic's id: a topic made anew under
-the name is none. It stays when the topic is stopped and even when its link is deleted: the log keeps the source's offsets and epochs.
+treats resource type 0 as UNKNOWN, which it stores and writes into its snapshots without further effect. Any other number of ours would
+become that 0. So both have type 0, and the name distinguishes them. A mirror topic's record contains the topic's id: a topic created again
+under the name is not a mirror topic. The record remains when the topic is stopped and even when its link is deleted: the log keeps the
+source's offsets and epochs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TASK: Final = "task."
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker last said of a task of a link."""
+    """The last reported state of a task of a link."""
 
     state: str = TaskState.UNKNOWN
     error: str = LinkError.NO_ERROR
@@ -40,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link with its settings as they were given, and what was last reported of it."""
+    """A link with its settings as they were given, and its last reported state."""
 
     name: str
     id: UUID
@@ -53,7 +54,7 @@ class Link:
 
     @property
     def state(self) -> str:
-        """A paused link is nothing else."""
+        """The link's state; PAUSED overrides the reported one."""
         paused = LINK_CONFIGS[PAUSED]
         given = self.settings.get(PAUSED)
         return LinkState.PAUSED if given is not None and paused.parse(given) else self.reported
@@ -97,31 +98,31 @@ def link_with_id(image: ClusterImage, link_id: UUID) -> Link | None:
 
 
 def mirror_of(image: ClusterImage, topic: str) -> Mirror | None:
-    """What the topic is a mirror of, if it is or was one."""
+    """The topic's mirror, also if it was stopped; None for a topic that never was one."""
     keys = image.config(OWN_RESOURCE, _MIRROR + topic)
     mirror = _mirror(topic, keys) if keys else None
     return mirror if mirror is not None and image.topics.ids.get(topic) == mirror.topic_id else None
 
 
 def copied(image: ClusterImage, topic: str) -> Mirror | None:
-    """What the topic is a mirror of, if it is one now, and so its source's to change."""
+    """The topic's mirror if it is a copy now, so that only its source may change it."""
     mirror = mirror_of(image, topic)
     return None if mirror is None or mirror.state is MirrorState.STOPPED else mirror
 
 
 def mirrors_of(image: ClusterImage) -> list[Mirror]:
-    """All topics that are or were mirrors, by name."""
-    found = (mirror_of(image, topic) for topic in _names(image, _MIRROR))
-    return [mirror for mirror in found if mirror is not None]
+    """All mirror topics, including stopped ones, by name."""
+    mirrors = (mirror_of(image, topic) for topic in _names(image, _MIRROR))
+    return [mirror for mirror in mirrors if mirror is not None]
 
 
 def state_of(image: ClusterImage, mirror: Mirror) -> MirrorState:
-    """The state that is told, and obeyed."""
+    """The effective state, in responses and for workers."""
     return state_under(link_named(image, mirror.link_name), mirror)
 
 
 def state_under(link: Link | None, mirror: Mirror) -> MirrorState:
-    """A link that is paused or has failed holds up its active topics."""
+    """A link that is paused or has failed pauses its active topics."""
     if link is None or mirror.state is not MirrorState.ACTIVE:
         return mirror.state
     state = link.state
@@ -131,7 +132,7 @@ def state_under(link: Link | None, mirror: Mirror) -> MirrorState:
 
 
 def mirror_role(image: ClusterImage, topic: str) -> MirrorRole | None:
-    """What being a mirror topic means for its partitions; None for a topic that never was one."""
+    """The consequences for the topic's partitions; None for a topic that never was a mirror topic."""
     mirror = mirror_of(image, topic)
     if mirror is None:
         return None
@@ -139,7 +140,7 @@ def mirror_role(image: ClusterImage, topic: str) -> MirrorRole | None:
 
 
 def mirrors_touched(image: ClusterImage, resource: Resource) -> list[str]:
-    """The mirror topics whose part may be another one when this resource has changed."""
+    """The mirror topics that may be affected by a change of this resource."""
     if resource.type != OWN_RESOURCE:
         return []
     if resource.name.startswith(_MIRROR):
@@ -189,8 +190,8 @@ def _mirror(topic: str, keys: Mapping[str, str]) -> Mirror:
 
 
 def link_records(image: ClusterImage, link: Link) -> list[ConfigRecord]:
-    """What makes the image's link of that name this one."""
-    wanted = {
+    """The records that turn the image's link of that name into this one."""
+    values = {
         **link.settings,
         "link.id": str(link.id),
         "source.cluster.id": link.source_cluster_id or None,
@@ -203,18 +204,18 @@ def link_records(image: ClusterImage, link: Link) -> list[ConfigRecord]:
             if task != Task()
         },
     }
-    return _difference(image, _LINK + link.name, wanted)
+    return _difference(image, _LINK + link.name, values)
 
 
 def no_link_records(image: ClusterImage, link: Link) -> list[ConfigRecord]:
-    """What makes the link disappear."""
+    """The records that remove the link."""
     return _difference(image, _LINK + link.name, {})
 
 
 def mirror_records(image: ClusterImage, mirror: Mirror) -> list[ConfigRecord]:
-    """What makes the image's mirror topic of that name this one."""
+    """The records that turn the image's mirror topic of that name into this one."""
     stop = mirror.stop
-    wanted = {
+    values = {
         "topic.id": str(mirror.topic_id),
         "link.id": str(mirror.link_id),
         "link.name": mirror.link_name,
@@ -227,19 +228,19 @@ def mirror_records(image: ClusterImage, mirror: Mirror) -> list[ConfigRecord]:
         "stop.partitions": None if stop is None else str(stop.partitions),
         "stop.leader.epoch": None if stop is None else str(stop.leader_epoch),
     }
-    return _difference(image, _MIRROR + mirror.topic, wanted)
+    return _difference(image, _MIRROR + mirror.topic, values)
 
 
 def no_mirror_records(image: ClusterImage, topic: str) -> list[ConfigRecord]:
-    """What makes the mirror topic a topic of which nothing is known; none for one that was no mirror."""
+    """The records that remove the mirror topic's state; none for a topic that was no mirror topic."""
     return _difference(image, _MIRROR + topic, {})
 
 
-def _difference(image: ClusterImage, name: str, wanted: Mapping[str, str | None]) -> list[ConfigRecord]:
-    """From what stands there to what is wanted."""
+def _difference(image: ClusterImage, name: str, values: Mapping[str, str | None]) -> list[ConfigRecord]:
+    """The records from the current values to the new ones."""
     current = image.config(OWN_RESOURCE, name)
     return [
-        ConfigRecord(resource_type=OWN_RESOURCE, resource_name=name, name=key, value=wanted.get(key))
-        for key in sorted(current.keys() | wanted.keys())
-        if wanted.get(key) != current.get(key)
+        ConfigRecord(resource_type=OWN_RESOURCE, resource_name=name, name=key, value=values.get(key))
+        for key in sorted(current.keys() | values.keys())
+        if values.get(key) != current.get(key)
     ]

@@ -1,4 +1,4 @@
-"""Mirror topics: making them, what becomes of them, and leader epochs above the source's. Decisions of the active controller."""
+"""Mirror topics: creating them, changing their state, and leader epochs above the source's. Decisions of the active controller."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_broker.core.metadata.topics import create_topic
 
 LEADER_EPOCH_MAX: Final = (1 << 31) - 1 - 1_000_000
-"""A floor above this is refused: it would leave a partition no epochs for its own elections."""
+"""A higher floor is refused: it would leave a partition no epochs for its own elections."""
 
 
 def create_mirror(
     image: ClusterImage, request: CreateMirrorRequest, context: DecisionContext
 ) -> Result[CreateMirrorResponse]:
-    """The topic and what makes it a mirror, in one batch of records. The topic must not exist."""
+    """Create a topic and its mirror state in one batch of records. The topic must not exist."""
     link = named(image, request.link_name)
     topic = mirror_name(link, request)
     source = request.source
     if source is None:
-        why = "The request says nothing of the source's topic; send it to a broker, which asks the source."
+        why = "The request does not describe the source's topic; send it to a broker, which queries the source."
         raise ControllerError(ErrorCode.invalid_request, why)
     if source.partitions > MAX_PARTITIONS_PER_REQUEST:
         raise ControllerError(
@@ -84,7 +84,8 @@ def create_mirror(
 
 
 def mirror_name(link: Link, request: CreateMirrorRequest) -> str:
-    """What the mirror topic is called; ControllerError for a source topic that cannot have one, or another name than the link gives it."""
+    """The mirror topic's name; ControllerError for a source topic that cannot have one, or for another name than the link's prefix results
+    in."""
     if request.source_topic in INTERNAL_TOPICS or request.source_topic == METADATA_TOPIC:
         why = f"'{request.source_topic}' is an internal topic, which belongs to its own cluster."
         raise ControllerError(ErrorCode.invalid_topic_exception, why)
@@ -96,15 +97,15 @@ def mirror_name(link: Link, request: CreateMirrorRequest) -> str:
 
 
 def _topic(link: Link, name: str, source: SourceTopic, request: CreateMirrorRequest) -> CreatableTopic:
-    """What is always synced is the source's; what follows the source begins as it is there, unless the request says otherwise."""
-    asked = {config.name: config.value for config in request.configs}
-    wrong = sorted(asked.keys() & set(ALWAYS_SYNCED_CONFIGS))
+    """The mirror topic's settings: always synced ones from the source, followed ones initially from it, unless the request sets them."""
+    requested = {config.name: config.value for config in request.configs}
+    wrong = sorted(requested.keys() & set(ALWAYS_SYNCED_CONFIGS))
     if wrong:
         raise ControllerError(ErrorCode.invalid_config, f"A mirror topic always has its source's {', '.join(wrong)}.")
     include = values_of(link.settings)[CONFIG_SYNC_INCLUDE]
     assert isinstance(include, tuple), "a list, by its definition"
     followed = {*ALWAYS_SYNCED_CONFIGS, *include}
-    settings = {config.name: config.value for config in source.configs if config.name in followed} | asked
+    settings = {config.name: config.value for config in source.configs if config.name in followed} | requested
     return entity(
         CreatableTopic,
         name=name,
@@ -122,7 +123,7 @@ def _created(code: ErrorCode, message: str | None, topic: str, topic_id: UUID | 
 def alter_mirrors(
     image: ClusterImage, request: AlterMirrorsRequest, context: DecisionContext
 ) -> Result[AlterMirrorsResponse]:
-    """Each topic by itself. That promoted topics are level with their source was checked by the broker that passes this on."""
+    """Change each topic on its own. The broker that forwards this has checked that topics to be promoted have caught up."""
     if request.action not in list(MirrorAction):
         raise ControllerError(ErrorCode.invalid_request, f"There is no action '{request.action}'.")
     action = MirrorAction(request.action)
@@ -130,21 +131,21 @@ def alter_mirrors(
         raise ControllerError(ErrorCode.invalid_request, f"There is no error '{request.mirror_error}'.")
     times = Counter(request.topics)
     records: list[MetadataRecord] = []
-    answers = []
+    results = []
     for topic in request.topics:
         try:
             if times[topic] > 1:
                 raise ControllerError(ErrorCode.invalid_request, f"Topic '{topic}' is named more than once.")
             records += _altered(image, _mirror(image, topic), action, request, context.wall_ms)
-            answers.append(_answer(topic, ErrorCode.none, None))
+            results.append(_result(topic, ErrorCode.none, None))
         except ControllerError as refusal:
-            answers.append(_answer(topic, refusal.code, refusal.message))
+            results.append(_result(topic, refusal.code, refusal.message))
     check_size(records)
-    response = AlterMirrorsResponse(topics=tuple(answers))
+    response = AlterMirrorsResponse(topics=tuple(results))
     return Result(() if request.validate_only else tuple(records), response)
 
 
-def _answer(topic: str, code: ErrorCode, message: str | None) -> AlteredMirror:
+def _result(topic: str, code: ErrorCode, message: str | None) -> AlteredMirror:
     return AlteredMirror(topic=topic, error_code=code, error_message=message, lags=())
 
 
@@ -182,10 +183,10 @@ def _altered(
 def raise_leader_epochs(
     image: ClusterImage, request: RaiseLeaderEpochsRequest, _context: ControllerContext
 ) -> Result[RaiseLeaderEpochsResponse]:
-    """A worker does this before batches of a new epoch of the source come. An epoch that is high enough already stays."""
+    """Raise leader epochs before batches of a new epoch of the source arrive. An epoch that is high enough already is unchanged."""
     times = Counter(topic.name for topic in request.topics)
     records: list[MetadataRecord] = []
-    answers = []
+    results = []
     for topic in request.topics:
         code, message = ErrorCode.none, None
         try:
@@ -194,16 +195,16 @@ def raise_leader_epochs(
             records += _raised(image, _mirror(image, topic.name), topic)
         except ControllerError as refusal:
             code, message = refusal.code, refusal.message
-        answers.append(RaisedTopic(name=topic.name, error_code=code, error_message=message))
+        results.append(RaisedTopic(name=topic.name, error_code=code, error_message=message))
     check_size(records)
-    return Result(tuple(records), RaiseLeaderEpochsResponse(topics=tuple(answers)))
+    return Result(tuple(records), RaiseLeaderEpochsResponse(topics=tuple(results)))
 
 
-def _raised(image: ClusterImage, mirror: Mirror, asked: FloorsOfTopic) -> list[MetadataRecord]:
+def _raised(image: ClusterImage, mirror: Mirror, topic: FloorsOfTopic) -> list[MetadataRecord]:
     if mirror.state is MirrorState.STOPPED:
         why = f"Mirror topic '{mirror.topic}' is stopped; its leader epochs are its own."
         raise ControllerError(ErrorCode.policy_violation, why)
-    floors = {floor.index: floor.at_least for floor in asked.partitions}
+    floors = {floor.index: floor.at_least for floor in topic.partitions}
     if max(floors.values(), default=0) > LEADER_EPOCH_MAX:
         raise ControllerError(ErrorCode.invalid_request, f"A leader epoch is not raised above {LEADER_EPOCH_MAX}.")
     partitions = image.topics.by_id[mirror.topic_id].partitions

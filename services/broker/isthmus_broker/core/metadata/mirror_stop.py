@@ -1,8 +1,9 @@
-"""How a mirror topic becomes a topic like any other, in one batch of records that needs neither the source nor a worker.
+"""How a mirror topic becomes an ordinary topic, in one batch of records that needs neither the source nor a worker.
 
-All partitions get one leader epoch above everything that was seen: a leader takes no batch of the source whose epoch is above its own
-partition's, so the highest of those bounds them all. The margin is KIP-1279's, for epochs of the source that consumers know of and no batch
-carries. A leader that begins such an epoch aborts what the source left open, and notes the epoch before it takes clients' writes.
+All partitions get one leader epoch above every epoch so far. A leader refuses batches of the source whose epoch is above its own
+partition's, so the highest of those is an upper bound. The margin is KIP-1279's, for epochs of the source that consumers know of and that
+no batch has. A leader that begins such an epoch aborts transactions that the source left open, and records the epoch before it accepts
+clients' writes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,6 @@ def stopped(image: ClusterImage, mirror: Mirror, now_ms: WallMs) -> list[Metadat
 
 
 def raised_to(partition: Partition, leader_epoch: int) -> Partition:
-    """The partition with the same leader in a later epoch: a whole record, because a change record can only count one up."""
-    assert leader_epoch > partition.leader_epoch, "leader epochs never go back"
+    """The partition with the same leader in a later epoch: a whole record, because a change record can only increment the epoch."""
+    assert leader_epoch > partition.leader_epoch, "leader epochs never decrease"
     return replace(partition, leader_epoch=leader_epoch, partition_epoch=partition.partition_epoch + 1)

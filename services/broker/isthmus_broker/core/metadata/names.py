@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Validation of topic names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_NAME_LENGTH: Final = 249
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with a topic's name; None for a good one."""
+    """Why a topic's name is invalid; None if it is valid."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"
@@ -24,5 +24,5 @@ def why_invalid(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str | None:
-    """What topics must not share: metrics show dots as underscores. None for names that have neither."""
+    """The name as metrics show it, with dots as underscores: no two topics may share it. None for names that have neither."""
     return name.replace(".", "_") if "." in name or "_" in name else None

@@ -1,7 +1,7 @@
 """One operation of the active controller: the function that decides a request, and the one that refuses it.
 
-A decision takes the latest image and a request in the class of its highest version, and returns records and a response. The caller
-appends the records to the metadata log as one batch, applies them to `ImageHistory`, and sends the response once they are committed.
+A decision takes the latest image and a request in the class of its highest version, and returns records and a response. The caller appends
+the records to the metadata log as one batch, applies them to `ImageHistory`, and sends the response once they are committed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from isthmus_broker.core.metadata.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext(ControllerContext):
-    """What a single decision needs besides the controller's settings: both clocks, the brokers' sessions, and where the log ends."""
+    """The inputs of a single decision besides the controller's settings: both clocks, the brokers' sessions, and the log end offset."""
 
     wall_ms: WallMs
     monotonic_ms: MonotonicMs
@@ -36,7 +36,7 @@ class DecisionContext(ControllerContext):
         sessions: Sessions,
         next_offset: int,
     ) -> DecisionContext:
-        """The controller's context with the facts of this moment."""
+        """The controller's context with the values of this moment."""
         return cls(
             context.node,
             context.cluster_id,
@@ -57,7 +57,7 @@ class ControllerOperation(NamedTuple):
     """The response that refuses the request as a whole."""
 
     def perform(self, image: ClusterImage, request: Any, context: DecisionContext) -> Result[Any]:
-        """The decision; a request that is refused as a whole makes no records."""
+        """Decide the request; one that is refused as a whole results in no records."""
         try:
             return self.decide(image, request, context)
         except ControllerError as refusal:

@@ -1,7 +1,7 @@
-"""What becomes of one partition: who leads, who is in sync, who is still eligible to lead (KIP-966), when a reassignment is complete.
+"""Changes of one partition: its leader, ISR, eligible leader replicas (KIP-966), and the completion of a reassignment.
 
-Everything that changes a partition goes through here, so its rules hold whatever the occasion: an ISR change its leader asks for, a broker
-that is fenced or comes back, an election, a step of a reassignment.
+Every change of a partition goes through here, so that the same rules apply to an ISR change by the leader, a broker that is fenced or
+unfenced, an election, and a step of a reassignment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_reassigning(partition: Partition) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChange:
-    """A partition, and what it shall become; `record` tells what has to be written for that, if anything."""
+    """A partition and its changes; `record` returns the record to be written, if any."""
 
     partition: Partition
     may_lead: Callable[[int], bool]
@@ -40,7 +40,7 @@ class PartitionChange:
     elr_enabled: bool
     default_directory: Callable[[int], UUID | None]
     leading_order: Callable[[Replicas, Replicas], Replicas] = lambda replicas, _observers: replicas
-    """Replicas and those of them that observe, in the order in which they should lead."""
+    """Replicas in their order of preference for leadership, and the observers among them."""
     election: Election = Election.ONLINE
     isr: Replicas | None = None
     replicas: Replicas | None = None
@@ -53,11 +53,11 @@ class PartitionChange:
 
     @property
     def preferred_leader(self) -> int:
-        """Who leads when nothing is wrong."""
+        """The preferred leader."""
         return self.leading_order(self.partition.replicas, self.partition.observers or ())[0]
 
     def record(self) -> PartitionChangeRecord | None:
-        """The change; None when nothing differs."""
+        """The record of the change; None if nothing differs."""
         before = self.partition
         isr, replicas, removing, adding = self._after_reassignment()
         observers = self._observers(replicas)
@@ -69,10 +69,10 @@ class PartitionChange:
         if leader in elr:
             isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
         if unclean:
-            # Whoever is elected so has what counts from here on; the mark stays until it has made its log fit.
+            # The elected leader defines the log from here on; the recovery state remains until it has truncated its own log.
             isr, elr, recovery_state = (leader,), (), RECOVERING
         if not self.elr_enabled and not isr:
-            isr = before.isr  # without eligible leaders the last in-sync replicas are remembered as such
+            isr = before.isr  # without eligible leaders the last in-sync replicas are recorded as such
         bump = leader != before.leader or bool(set(before.replicas) - set(replicas))
         directories = self._directories(replicas)
         change = PartitionChangeRecord(
@@ -95,7 +95,7 @@ class PartitionChange:
         return None if change == unchanged else change
 
     def _with_sole_member(self, leader: int, *, unclean: bool) -> PartitionChange:
-        """The same change with the elected leader in sync: that may be all that the reassignment waited for."""
+        """The same change with the elected leader in sync: that may complete the reassignment."""
         if not unclean:
             return replace(self, isr=(leader,))
         return replace(self, isr=(leader,), recovery_state=RECOVERING, uncleanly_stopped=self.partition.replicas)
@@ -114,19 +114,19 @@ class PartitionChange:
         observers = self._observers(replicas)
         complete = bool(kept_isr or not removing) and bool(kept) and set(adding) - set(observers) <= set(kept_isr)
         if complete and (observers or len(adding) < len(removing)):
-            # Fewer replicas than before, or one that observed until now: none of them may be behind when the others go.
-            # An observer is not waited for, it would never be in sync.
+            # The replica set shrinks or an observer is promoted: none of the new replicas may lag when the others are removed.
+            # An observer is not waited for, it would never join the ISR.
             complete = set(kept) - set(observers) <= set(kept_isr)
         return (kept_isr, kept, (), ()) if complete else (isr, replicas, removing, adding)
 
     def _observers(self, replicas: Replicas) -> Replicas:
-        wanted = (self.partition.observers or ()) if self.observers is None else self.observers
-        return tuple(replica for replica in wanted if replica in replicas)
+        observers = (self.partition.observers or ()) if self.observers is None else self.observers
+        return tuple(replica for replica in observers if replica in replicas)
 
     def _eligible(self, isr: Replicas, replicas: Replicas, observers: Replicas) -> Replicas:
-        """Replicas out of sync that nevertheless hold every committed record: they left while too few were in sync to commit more.
+        """Out-of-sync replicas that have every committed record: they left the ISR while it was below min.insync.replicas.
 
-        Unlike Kafka, a broker that a reassignment took away is not among them: it has nothing left.
+        Unlike in Kafka, a broker that was removed by a reassignment is not among them: it has no data left.
         """
         if not self.elr_enabled or len(isr) >= self.min_isr:
             return ()
@@ -145,7 +145,7 @@ class PartitionChange:
         leader = next((replica for replica in order if holds_all(replica)), None)
         if leader is not None:
             return leader, False
-        # A reassignment may have taken away the leader that is remembered: it has nothing left.
+        # A reassignment may have removed the last known leader: it has no data left.
         last_known = [replica for replica in self.partition.last_known_elr or () if replica in replicas]
         if self.elr_enabled and not isr and not elr and len(last_known) == 1 and self.may_lead(last_known[0]):
             return last_known[0], True
@@ -154,7 +154,7 @@ class PartitionChange:
         return (NO_LEADER, False) if leader is None else (leader, True)
 
     def _last_known_leader(self, leader: int) -> Replicas | None:
-        """A partition that loses its leader remembers it: it is the one to come back when nobody is eligible."""
+        """A partition that loses its leader records it: it may become leader again if no replica is eligible."""
         known = self.partition.last_known_elr or ()
         if not self.elr_enabled:
             return None

@@ -1,4 +1,4 @@
-"""Partitions of existing topics: ISR changes that leaders ask for, elections, and what follows when a broker comes or goes."""
+"""Partitions of existing topics: ISR changes by leaders, elections, and changes of a broker's state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest
 from kio.schema.alter_partition.v3.request import PartitionData as AlteredPartition
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse
-from kio.schema.alter_partition.v3.response import PartitionData as PartitionAnswer
-from kio.schema.alter_partition.v3.response import TopicData as TopicAnswer
+from kio.schema.alter_partition.v3.response import PartitionData as PartitionResponse
+from kio.schema.alter_partition.v3.response import TopicData as TopicResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
@@ -51,16 +51,16 @@ def elr_enabled(image: ClusterImage) -> bool:
 
 
 def topic_setting(image: ClusterImage, context: ControllerContext, topic: str, key: str) -> str:
-    """What a topic setting comes down to, as text: the topic's own, else its brokers', else Kafka's default."""
+    """The effective value of a topic setting, as text: the topic's own, else its brokers', else Kafka's default."""
     text = effective_topic_text(layers_of(image, context), image.config(ResourceType.TOPIC, topic), key)
     assert text is not None, f"{key} has a default"
     return text
 
 
 def effective_min_isr(image: ClusterImage, context: ControllerContext, topic: Topic) -> int:
-    """min.insync.replicas, but never more than there are replicas."""
-    wanted = int(topic_setting(image, context, topic.name, "min.insync.replicas"))
-    return min(wanted, len(topic.partitions[0].replicas))
+    """The effective min.insync.replicas: never more than the number of replicas."""
+    min_isr = int(topic_setting(image, context, topic.name, "min.insync.replicas"))
+    return min(min_isr, len(topic.partitions[0].replicas))
 
 
 def unclean_election_allowed(image: ClusterImage, context: ControllerContext, topic: str) -> bool:
@@ -68,7 +68,7 @@ def unclean_election_allowed(image: ClusterImage, context: ControllerContext, to
 
 
 class ElectionRules(NamedTuple):
-    """What a topic's settings say of its leaders: looked up once where many of its partitions change together."""
+    """The settings of a topic about its leaders: looked up once if many of its partitions change together."""
 
     min_isr: int
     allows_unclean: bool
@@ -84,7 +84,7 @@ def election_rules(image: ClusterImage, context: ControllerContext, topic: Topic
 
 
 def default_directory(image: ClusterImage, broker_id: int) -> UUID | None:
-    """The directory of a new replica: a broker with several tells later which it chose."""
+    """The directory of a new replica: a broker with several reports its choice later."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return None
@@ -101,7 +101,7 @@ def change_of(
     is_alive: Callable[[int], bool] | None = None,
     rules: ElectionRules | None = None,
 ) -> PartitionChange:
-    """A change of the partition under the rules of its topic and the state of its brokers, to be filled in."""
+    """A change of the partition under the rules of its topic and the state of its brokers, to be completed by the caller."""
 
     def may_lead(broker_id: int) -> bool:
         broker = image.brokers.get(broker_id)
@@ -128,23 +128,23 @@ def change_of(
 def alter_partition(
     image: ClusterImage, request: AlterPartitionRequest, context: ControllerContext
 ) -> Result[AlterPartitionResponse]:
-    """A leader proposes another ISR. A refused partition does not hold up the others."""
+    """AlterPartition: a leader proposes another ISR. A refused partition does not affect the others."""
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
-    for asked in request.topics:
-        topic = image.topics.by_id.get(asked.topic_id) if asked.topic_id is not None else None
-        answers = []
-        for wanted in asked.partitions:
+    for requested in request.topics:
+        topic = image.topics.by_id.get(requested.topic_id) if requested.topic_id is not None else None
+        results = []
+        for part in requested.partitions:
             try:
                 if topic is None:
                     raise ControllerError(ErrorCode.unknown_topic_id)
-                answer, record = _alter_one(image, context, request.broker_id, topic, wanted)
+                result, record = _alter_one(image, context, request.broker_id, topic, part)
                 records += [record] if record is not None else []
             except ControllerError as refusal:
-                answer = _partition_answer(wanted.partition_index, refusal.code, None)
-            answers.append(answer)
-        topics.append(entity(TopicAnswer, topic_id=asked.topic_id, partitions=tuple(answers)))
+                result = _partition_response(part.partition_index, refusal.code, None)
+            results.append(result)
+        topics.append(entity(TopicResponse, topic_id=requested.topic_id, partitions=tuple(results)))
     response = entity(
         AlterPartitionResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, topics=tuple(topics)
     )
@@ -162,14 +162,14 @@ def check_broker_epoch(image: ClusterImage, broker_id: int, epoch: int) -> Broke
 
 
 def _alter_one(
-    image: ClusterImage, context: ControllerContext, broker_id: int, topic: Topic, wanted: AlteredPartition
-) -> tuple[PartitionAnswer, PartitionChangeRecord | None]:
-    partition = topic.partitions.get(wanted.partition_index)
+    image: ClusterImage, context: ControllerContext, broker_id: int, topic: Topic, requested: AlteredPartition
+) -> tuple[PartitionResponse, PartitionChangeRecord | None]:
+    partition = topic.partitions.get(requested.partition_index)
     if partition is None:
         raise ControllerError(ErrorCode.unknown_topic_or_partition)
-    isr = tuple(int(replica.broker_id) for replica in wanted.new_isr_with_epochs)
-    _check_proposal(partition, broker_id, wanted, isr)
-    for replica in wanted.new_isr_with_epochs:
+    isr = tuple(int(replica.broker_id) for replica in requested.new_isr_with_epochs)
+    _check_proposal(partition, broker_id, requested, isr)
+    for replica in requested.new_isr_with_epochs:
         broker = image.brokers.get(replica.broker_id)
         stale = broker is not None and replica.broker_epoch not in (UNKNOWN_EPOCH, broker.broker_epoch)
         if not is_active(broker) or stale:
@@ -177,30 +177,30 @@ def _alter_one(
     _check_observers(image, context, topic, partition, isr)
     change = change_of(image, context, topic, partition)
     change.isr = isr
-    change.recovery_state = wanted.leader_recovery_state
+    change.recovery_state = requested.leader_recovery_state
     if unclean_election_allowed(image, context, topic.name):
         change.election = Election.UNCLEAN
     record = change.record()
     after = partition if record is None else merged(partition, record)
-    # The change completed a reassignment and another replica leads now: the asker learns it from the metadata.
+    # The change completed a reassignment and another replica is the leader now: the sender learns it from the metadata.
     deposed = record is not None and record.leader not in (broker_id, NO_LEADER_CHANGE)
     code = ErrorCode.new_leader_elected if deposed else ErrorCode.none
-    return _partition_answer(wanted.partition_index, code, None if deposed else after), record
+    return _partition_response(requested.partition_index, code, None if deposed else after), record
 
 
-def _check_proposal(partition: Partition, broker_id: int, wanted: AlteredPartition, isr: tuple[int, ...]) -> None:
-    """The checks in Kafka's order. A proposal from the future means that this controller is the one behind."""
+def _check_proposal(partition: Partition, broker_id: int, requested: AlteredPartition, isr: tuple[int, ...]) -> None:
+    """The checks in Kafka's order. A proposal from the future means that this controller is stale."""
     refusals = (
-        (wanted.leader_epoch > partition.leader_epoch, ErrorCode.not_controller),
-        (wanted.partition_epoch > partition.partition_epoch, ErrorCode.not_controller),
-        (wanted.leader_epoch < partition.leader_epoch, ErrorCode.fenced_leader_epoch),
+        (requested.leader_epoch > partition.leader_epoch, ErrorCode.not_controller),
+        (requested.partition_epoch > partition.partition_epoch, ErrorCode.not_controller),
+        (requested.leader_epoch < partition.leader_epoch, ErrorCode.fenced_leader_epoch),
         (broker_id != partition.leader, ErrorCode.invalid_request),
-        (wanted.partition_epoch < partition.partition_epoch, ErrorCode.invalid_update_version),
+        (requested.partition_epoch < partition.partition_epoch, ErrorCode.invalid_update_version),
         (len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas), ErrorCode.invalid_request),
         (partition.leader not in isr, ErrorCode.invalid_request),
-        (wanted.leader_recovery_state == RECOVERING and len(isr) > 1, ErrorCode.invalid_request),
+        (requested.leader_recovery_state == RECOVERING and len(isr) > 1, ErrorCode.invalid_request),
         (
-            partition.leader_recovery_state == RECOVERED and wanted.leader_recovery_state == RECOVERING,
+            partition.leader_recovery_state == RECOVERED and requested.leader_recovery_state == RECOVERING,
             ErrorCode.invalid_request,
         ),
     )
@@ -212,21 +212,21 @@ def _check_proposal(partition: Partition, broker_id: int, wanted: AlteredPartiti
 def _check_observers(
     image: ClusterImage, context: ControllerContext, topic: Topic, partition: Partition, isr: tuple[int, ...]
 ) -> None:
-    """An observer joins only to stand in: as many as the promotion policy wants, and never without one."""
+    """An observer may only join the ISR under the promotion policy, in the number that it allows."""
     observers = partition.observers or ()
     joining = [replica for replica in isr if replica in observers and replica not in partition.isr]
     if not joining:
         return
     rules = isr_rules(constraints_of(image.config(ResourceType.TOPIC, topic.name)))
     leadership = Leadership(partition.leader, partition.leader_epoch, partition.replicas, isr, observers=observers)
-    wanted = members_with_observers(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
-    if len(isr) > wanted:
+    isr_max = members_with_observers(partition.leader, leadership, rules, effective_min_isr(image, context, topic))
+    if len(isr) > isr_max:
         raise ControllerError(ErrorCode.ineligible_replica)
 
 
-def _partition_answer(index: int, code: ErrorCode, partition: Partition | None) -> PartitionAnswer:
+def _partition_response(index: int, code: ErrorCode, partition: Partition | None) -> PartitionResponse:
     return entity(
-        PartitionAnswer,
+        PartitionResponse,
         partition_index=index,
         error_code=code,
         leader_id=0 if partition is None else partition.leader,
@@ -246,7 +246,7 @@ def leader_and_isr_updates(
     coming: int = NO_LEADER,
     uncleanly_stopped: int = NO_LEADER,
 ) -> Iterator[PartitionChangeRecord]:
-    """What becomes of partitions when one broker leaves the ISR, comes back, or turns out to have stopped uncleanly."""
+    """Change partitions when a broker leaves the ISR, returns, or turns out to have stopped uncleanly."""
     gone = {leaving, uncleanly_stopped}
 
     def is_alive(broker_id: int) -> bool:
@@ -267,36 +267,36 @@ def leader_and_isr_updates(
             yield record
 
 
-def partitions_where(image: ClusterImage, wanted: Callable[[Partition], bool]) -> list[tuple[Topic, Partition]]:
-    """The partitions that answer to a description, in order of topic name and partition."""
+def partitions_where(image: ClusterImage, matches: Callable[[Partition], bool]) -> list[tuple[Topic, Partition]]:
+    """The partitions that match, ordered by topic name and partition."""
     return [
         (topic, partition)
         for _, topic_id in sorted(image.topics.ids.items())
         for topic in (image.topics.by_id[topic_id],)
         for _, partition in sorted(topic.partitions.items())
-        if wanted(partition)
+        if matches(partition)
     ]
 
 
 def elect_leaders(
     image: ClusterImage, request: ElectLeadersRequest, context: ControllerContext
 ) -> Result[ElectLeadersResponse]:
-    """Preferred or unclean elections, of the partitions that are named or of all."""
+    """Preferred or unclean elections, of the named partitions or of all."""
     if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
         raise ControllerError(ErrorCode.invalid_request, f"Unknown election type {request.election_type}")
     election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
     named = request.topic_partitions is not None
     if request.topic_partitions is None:
-        asked = [
+        requested = [
             (name, tuple(sorted(image.topics.by_id[topic_id].partitions)))
             for name, topic_id in sorted(image.topics.ids.items())
         ]
     else:
-        asked = [(str(topic.topic), tuple(topic.partitions)) for topic in request.topic_partitions]
+        requested = [(str(topic.topic), tuple(topic.partitions)) for topic in request.topic_partitions]
     records: list[MetadataRecord] = []
     results = []
-    for name, indexes in asked:
-        answers = []
+    for name, indexes in requested:
+        responses = []
         for index in indexes:
             code, message = ErrorCode.none, None
             try:
@@ -304,8 +304,8 @@ def elect_leaders(
             except ControllerError as refusal:
                 code, message = refusal.code, refusal.message
             if named or code is not ErrorCode.election_not_needed:
-                answers.append(entity(PartitionResult, partition_id=index, error_code=code, error_message=message))
-        results.append(entity(ReplicaElectionResult, topic=name, partition_result=tuple(answers)))
+                responses.append(entity(PartitionResult, partition_id=index, error_code=code, error_message=message))
+        results.append(entity(ReplicaElectionResult, topic=name, partition_result=tuple(responses)))
     check_size(records)
     response = entity(
         ElectLeadersResponse,

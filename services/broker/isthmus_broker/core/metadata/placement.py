@@ -1,8 +1,8 @@
-"""Where the replicas of new partitions go: striped over racks, then over the brokers of a rack.
+"""Assigns the replicas of new partitions: striped over racks, then over the brokers of a rack.
 
-The first replica, which will lead, is on a broker that is not fenced. The next partition starts one rack and one broker further, so
-leaders and followers spread evenly. After as many partitions as there are brokers the order is shuffled, so that the same brokers do not
-follow one another for ever.
+The first replica, which will be the leader, is on a broker that is not fenced. The next partition starts one rack and one broker further,
+so that leaders and followers spread evenly. After as many partitions as there are brokers the order is shuffled, so that the same brokers
+do not follow each other in every partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UsableBroker:
 
 
 def usable_brokers(image: ClusterImage) -> list[UsableBroker]:
-    """Brokers that may get replicas: not about to stop, and with a directory that is not cordoned."""
+    """Brokers that may get replicas: not shutting down, and with a directory that is not cordoned."""
     return [
         UsableBroker(broker.broker_id, broker.rack, broker.fenced)
         for _, broker in sorted(image.brokers.items())
@@ -34,7 +34,7 @@ def usable_brokers(image: ClusterImage) -> list[UsableBroker]:
 
 
 class _Ring:
-    """Brokers taken in turn; every round starts one further than the last."""
+    """Brokers in rotation; every round starts one further than the last."""
 
     def __init__(self, brokers: Sequence[int], random: Randomness) -> None:
         self._brokers = sorted(brokers)
@@ -91,7 +91,7 @@ class _Stripes:
         start = self._offset % len(self._racks)
         first_rack, leader = self._leader(start)
         placed = [leader]
-        # The leader's rack has had its turn in the first lap over the racks.
+        # The leader's rack was already used in the first round over the racks.
         skip: int | None = first_rack
         position = start
         while len(placed) < replicas:

@@ -1,6 +1,7 @@
-"""Producer ids, given away to brokers in blocks.
+"""Producer ids, allocated to brokers in blocks.
 
-A cluster's ids begin at a number made of its own id, so that batches copied from another cluster hardly ever meet a producer of this one.
+A cluster's ids begin at a number derived from its own id, so that batches copied from another cluster are unlikely to use a producer id of
+this one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from isthmus_broker.core.metadata.schema import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 LAST_ID: Final = (1 << 63) - 1
-_PREFIX_MASK: Final = 0x7FFFFFFE  # the highest prefix is left out, so that a block never ends beyond the last id
+_PREFIX_MASK: Final = 0x7FFFFFFE  # the highest prefix is excluded, so that a block never ends beyond the last id
 _PREFIX_SHIFT: Final = 32
 
 
@@ -47,5 +48,5 @@ def allocate_producer_ids(
 
 
 def first_id(cluster_id: str) -> int:
-    """The cluster's own prefix in the upper half, nothing below: ids stay positive, and four thousand million fit under each prefix."""
+    """The cluster's own prefix in the upper half, zeros below: ids stay positive, and four thousand million fit under each prefix."""
     return (crc32c(cluster_id.encode()) & _PREFIX_MASK) << _PREFIX_SHIFT

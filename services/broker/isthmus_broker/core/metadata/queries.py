@@ -1,4 +1,4 @@
-"""What clients are told about the cluster and its topics: pure functions over a committed image."""
+"""Queries of the cluster and its topics: pure functions over a committed image."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
 
-# Operations by the numbers of the protocol. Without an authorizer everybody may do everything there is.
+# Operations by the numbers of the protocol. Without an authorizer every operation is allowed.
 _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 5, 7, 8, 9, 10, 11
 _READ, _WRITE, _DELETE, _IDEMPOTENT_WRITE = 3, 4, 6, 12
 TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
@@ -51,8 +51,8 @@ CLUSTER_OPERATIONS: Final = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
 
-# What changed in the answers of Metadata: version 0 hides replicas that are not alive, and from 6 on a leader without the
-# listener is told apart from no leader.
+# Changes in Metadata's responses: version 0 omits replicas that are not alive; since 6 a leader without the
+# listener is distinguished from no leader.
 FIRST_VERSION_WITH_DEAD_REPLICAS: Final = 1
 FIRST_VERSION_WITH_LISTENER_ERRORS: Final = 6
 FIRST_VERSION_WITH_IDS_ALONE: Final = 12
@@ -65,8 +65,8 @@ class View:
     image: ClusterImage
     listener: str
     cluster_id: str
-    departed: frozenset[int] = frozenset()
-    """Brokers that are fenced, but so newly that Metadata still lists them."""
+    recently_fenced: frozenset[int] = frozenset()
+    """Brokers fenced so recently that Metadata still lists them."""
 
     def endpoint(self, broker: Broker | None) -> BrokerEndpoint | None:
         if broker is None:
@@ -74,14 +74,14 @@ class View:
         return next((endpoint for endpoint in broker.endpoints if endpoint.name == self.listener), None)
 
     def alive(self, broker_id: int) -> bool:
-        """Whether the broker serves, and does so on this listener."""
+        """Whether the broker is unfenced and has this listener."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and self.endpoint(broker) is not None
 
     def leader(self, partition: Partition) -> int:
-        """The leader, if clients can be told where it is."""
-        found = self.endpoint(self.image.brokers.get(partition.leader)) is not None
-        return partition.leader if found else NO_LEADER
+        """The leader, if it has an endpoint for these clients."""
+        is_reachable = self.endpoint(self.image.brokers.get(partition.leader)) is not None
+        return partition.leader if is_reachable else NO_LEADER
 
     def offline(self, partition: Partition) -> tuple[int, ...]:
         return tuple(replica for replica in partition.replicas if not self._online(partition, replica))
@@ -93,18 +93,18 @@ class View:
         return has_online_directory(broker, directory_of(partition, broker_id))
 
     def controller_id(self) -> int:
-        """Any broker that serves: it passes on what is the controller's business."""
+        """Any broker that serves; it forwards requests for the controller."""
         alive = (broker.broker_id for broker in self.image.brokers.values() if not broker.fenced)
         return min(alive, default=NO_CONTROLLER)
 
 
 def is_about_all_topics(request: MetadataRequest, version: int) -> bool:
-    """No list of topics asks for all of them; in version 0, which has no such thing, an empty one does."""
+    """Whether all topics are requested: by no list of topics, or by an empty one in version 0."""
     return request.topics is None or (version == 0 and not request.topics)
 
 
 def missing_topics(image: ClusterImage, request: MetadataRequest) -> tuple[str, ...]:
-    """Names that are asked for and not known, each once: what automatic creation is about."""
+    """Requested names that do not exist, each once: the candidates for automatic creation."""
     if request.topics is None or any(topic.topic_id is not None for topic in request.topics):
         return ()
     names = dict.fromkeys(str(topic.name) for topic in request.topics if topic.name is not None)
@@ -114,12 +114,12 @@ def missing_topics(image: ClusterImage, request: MetadataRequest) -> tuple[str, 
 def metadata(
     view: View, request: MetadataRequest, version: int, creation: Mapping[str, ErrorCode] | None = None
 ) -> MetadataResponse:
-    """The Metadata answer. `creation` says what came of creating the missing topics, where that was tried."""
-    asked = request.topics or ()
-    if version < FIRST_VERSION_WITH_IDS_ALONE and any(topic.name is None or topic.topic_id for topic in asked):
+    """The Metadata response. `creation` has the results of creating missing topics, if that was tried."""
+    requested = request.topics or ()
+    if version < FIRST_VERSION_WITH_IDS_ALONE and any(topic.name is None or topic.topic_id for topic in requested):
         return _refused_metadata(request, ErrorCode.invalid_request)
-    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id is not None)
-    if not ids and any(topic.name is None for topic in asked):
+    ids = dict.fromkeys(topic.topic_id for topic in requested if topic.topic_id is not None)
+    if not ids and any(topic.name is None for topic in requested):
         return _refused_metadata(request, ErrorCode.unknown_server_error)  # neither name nor id
     topics: list[MetadataResponseTopic] = []
     if is_about_all_topics(request, version):
@@ -128,7 +128,7 @@ def metadata(
         topics = [_topic_error(ErrorCode.unknown_topic_id, None, i) for i in ids if i not in view.image.topics.by_id]
         known = [view.image.topics.by_id[i] for i in ids if i in view.image.topics.by_id]
     else:
-        names = dict.fromkeys(str(topic.name) for topic in asked)
+        names = dict.fromkeys(str(topic.name) for topic in requested)
         known = [topic for name in names if (topic := view.image.topics.named(name)) is not None]
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     topics += [_described_topic(view, topic, version, operations) for topic in known]
@@ -145,13 +145,13 @@ def metadata(
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),
         topics=tuple(topics),
-        cluster_authorized_operations=_cluster_operations(asked=request.include_cluster_authorized_operations),
+        cluster_authorized_operations=_cluster_operations(requested=request.include_cluster_authorized_operations),
         error_code=ErrorCode.none,
     )
 
 
 def _refused_metadata(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-    """Not a question that can be answered: before version 12 topics have names and nothing else, and later one or the other."""
+    """Why the request is invalid: before version 12 topics are named by name only, and later by either name or id."""
     topics = tuple(_topic_error(code, str(t.name or ""), t.topic_id) for t in request.topics or ())
     return entity(MetadataResponse, throttle_time=NO_THROTTLE, brokers=(), topics=topics, error_code=code)
 
@@ -159,7 +159,7 @@ def _refused_metadata(request: MetadataRequest, code: ErrorCode) -> MetadataResp
 def _brokers(view: View) -> Iterable[MetadataResponseBroker]:
     for broker_id, broker in sorted(view.image.brokers.items()):
         endpoint = view.endpoint(broker)
-        if endpoint is not None and (not broker.fenced or broker_id in view.departed):
+        if endpoint is not None and (not broker.fenced or broker_id in view.recently_fenced):
             yield entity(
                 MetadataResponseBroker, node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
@@ -215,12 +215,12 @@ def _described_partition(view: View, partition: Partition, version: int) -> Meta
     )
 
 
-def _cluster_operations(*, asked: bool) -> int:
-    return CLUSTER_OPERATIONS if asked else NOT_ASKED
+def _cluster_operations(*, requested: bool) -> int:
+    return CLUSTER_OPERATIONS if requested else NOT_ASKED
 
 
 def describe_cluster(view: View, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
-    """Brokers as seen on a broker's listener; fenced ones from version 2 on, for those who ask."""
+    """Brokers with their endpoints on a broker's listener; fenced ones since version 2, on request."""
     if request.endpoint_type != BROKERS:
         return _refused_cluster(request.endpoint_type, BROKERS, version)
     brokers = []
@@ -245,14 +245,14 @@ def describe_cluster(view: View, request: DescribeClusterRequest, version: int) 
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),
         brokers=tuple(brokers),
-        cluster_authorized_operations=_cluster_operations(asked=request.include_cluster_authorized_operations),
+        cluster_authorized_operations=_cluster_operations(requested=request.include_cluster_authorized_operations),
     )
 
 
 def describe_controllers(
     view: View, request: DescribeClusterRequest, version: int, leader_id: int | None
 ) -> DescribeClusterResponse:
-    """Controllers that have registered, as seen on a controller's listener; and which of them is the active one."""
+    """Registered controllers with their endpoints on a controller's listener, and the active one."""
     if request.endpoint_type != CONTROLLERS:
         return _refused_cluster(request.endpoint_type, CONTROLLERS, version)
     nodes = tuple(
@@ -303,15 +303,15 @@ def _refused_cluster(endpoint_type: int, here: int, version: int) -> DescribeClu
 def describe_topic_partitions(
     view: View, request: DescribeTopicPartitionsRequest, max_partitions: int
 ) -> DescribeTopicPartitionsResponse:
-    """Partitions page by page, topics in order of their names; `max_partitions` is this broker's own limit of a page."""
+    """Partitions page by page, topics ordered by name; `max_partitions` is this broker's own page limit."""
     cursor = request.cursor
     start = str(cursor.topic_name) if cursor is not None else ""
     everything = not request.topics
-    wanted = view.image.topics.ids if everything else {str(topic.name) for topic in request.topics}
-    names = sorted(name for name in wanted if name >= start)
+    requested = view.image.topics.ids if everything else {str(topic.name) for topic in request.topics}
+    names = sorted(name for name in requested if name >= start)
     if cursor is not None and (cursor.partition_index < 0 or not (everything or start in names)):
         return _refused_pages(request, ErrorCode.invalid_request)
-    if "" in wanted:
+    if "" in requested:
         return _refused_pages(request, ErrorCode.unknown_server_error)
     left = max(min(max_partitions, request.response_partition_limit), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []

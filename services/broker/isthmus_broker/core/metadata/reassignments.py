@@ -1,4 +1,4 @@
-"""Reassignments: moving a partition to other replicas, cancelling that, and listing what is under way."""
+"""Reassignments: moving a partition to other replicas, cancelling that, and listing those in progress."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from isthmus_broker.core.metadata.topics import check_assignment
 def alter_partition_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest, context: ControllerContext
 ) -> Result[AlterPartitionReassignmentsResponse]:
-    """New replicas for partitions, or none to cancel; each partition stands for itself."""
+    """Assign new replicas to partitions, or none to cancel. Each partition is processed on its own."""
     records: list[MetadataRecord] = []
     responses = []
     for topic in request.topics:
-        answers = []
-        for asked in topic.partitions:
+        results = []
+        for part in topic.partitions:
             code, message = ErrorCode.none, None
             try:
-                target = None if asked.replicas is None else tuple(int(replica) for replica in asked.replicas)
+                target = None if part.replicas is None else tuple(int(replica) for replica in part.replicas)
                 may_resize = request.allow_replication_factor_change
-                record = _alter_one(image, context, topic.name, asked.partition_index, target, may_resize=may_resize)
+                record = _alter_one(image, context, topic.name, part.partition_index, target, may_resize=may_resize)
                 records += [record] if record is not None else []
             except ControllerError as refusal:
                 code, message = refusal.code, refusal.message
-            answers.append(
+            results.append(
                 entity(
                     ReassignablePartitionResponse,
-                    partition_index=asked.partition_index,
+                    partition_index=part.partition_index,
                     error_code=code,
                     error_message=message,
                 )
             )
-        responses.append(entity(ReassignableTopicResponse, name=topic.name, partitions=tuple(answers)))
+        responses.append(entity(ReassignableTopicResponse, name=topic.name, partitions=tuple(results)))
     check_size(records)
     response = entity(
         AlterPartitionReassignmentsResponse,
@@ -92,7 +92,7 @@ def _alter_one(
 def _reassign(
     image: ClusterImage, change: PartitionChange, partition: Partition, target: tuple[int, ...], *, may_resize: bool
 ) -> None:
-    """The target comes first in order; replicas that are to go stay until every new one is in sync."""
+    """Begin a reassignment. The target comes first in order; replicas to be removed stay until every new one is in sync."""
     check_assignment(image, target, None, None)
     settled = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
     if not may_resize and len(settled) != len(target):
@@ -101,20 +101,21 @@ def _reassign(
     _check_not_only_observers(partition, target)
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     change.replicas = (*target, *removing)
-    # Who was being added and stays wanted still is; nobody is added and removed at once, or neither would ever be complete.
+    # A replica that was being added and is in the target is still added. No replica is added and removed at once: that would never
+    # complete.
     still_adding = set(partition.adding_replicas) & set(target)
     change.removing = removing
     change.adding = tuple(sorted(still_adding | (set(target) - set(partition.replicas))))
 
 
 def _check_not_only_observers(partition: Partition, replicas: tuple[int, ...]) -> None:
-    """None of them would ever be in sync for the others to go."""
+    """Observers alone could never complete a reassignment: none of them joins the ISR."""
     if set(replicas) <= set(partition.observers or ()):
         raise ControllerError(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
 
 
 def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
-    """Back to the replicas there were."""
+    """Return to the original replicas."""
     if not is_reassigning(partition):
         raise ControllerError(ErrorCode.no_reassignment_in_progress)
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
@@ -129,7 +130,7 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
         raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     if unclean:
         change.election = Election.UNCLEAN
-    # No observer is in sync by itself; at least one replica is not an observer.
+    # Observers do not join the ISR; at least one replica is not an observer.
     change.isr = isr or tuple(replica for replica in replicas if replica not in (partition.observers or ()))[:1]
     change.replicas = replicas
     change.removing = ()
@@ -139,14 +140,16 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
 def list_partition_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest, _context: ControllerContext
 ) -> Result[ListPartitionReassignmentsResponse]:
-    """What is under way, of the named partitions or of all; partitions that do not exist are passed over."""
+    """The reassignments in progress, of the named partitions or of all; partitions that do not exist are skipped."""
     if request.topics is None:
-        asked = [(name, sorted(image.topics.by_id[topic_id].partitions)) for name, topic_id in image.topics.ids.items()]
-        asked.sort()
+        requested = [
+            (name, sorted(image.topics.by_id[topic_id].partitions)) for name, topic_id in image.topics.ids.items()
+        ]
+        requested.sort()
     else:
-        asked = [(str(topic.name), [int(index) for index in topic.partition_indexes]) for topic in request.topics]
+        requested = [(str(topic.name), [int(index) for index in topic.partition_indexes]) for topic in request.topics]
     topics = []
-    for name, indexes in asked:
+    for name, indexes in requested:
         topic = image.topics.named(name)
         ongoing = () if topic is None else _ongoing(topic, indexes)
         if ongoing:

@@ -1,4 +1,4 @@
-"""Metadata records as bytes: a frame version, the record's key and version, and its body, as Kafka writes them."""
+"""Metadata records as bytes: a frame version, the record's key and version, and its body, as in Kafka."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
-    """DecodeError for anything that is not a record this release knows.
+    """Decode a record; raises DecodeError for one that this release does not know.
 
-    Kafka stops at such a record too: a node that skipped what it does not understand would disagree with its peers.
+    Kafka stops at such a record too: a node that skipped it would disagree with its peers.
     """
     cursor = Cursor(value, 0)
     frame_version, api_key, version = read_uvarint(cursor), read_uvarint(cursor), read_uvarint(cursor)
     if frame_version != FRAME_VERSION:
-        raise DecodeError(f"a metadata record has frame version {frame_version}, known is {FRAME_VERSION}")
+        raise DecodeError(f"a metadata record has frame version {frame_version}; expected {FRAME_VERSION}")
     record_type = RECORD_TYPES.get(api_key)
     if record_type is None:
-        raise DecodeError(f"metadata record type {api_key} is not known")
+        raise DecodeError(f"unknown metadata record type {api_key}")
     if version > record_type.__version__:
         raise DecodeError(f"{record_type.__name__} version {version} is newer than {record_type.__version__}")
     return decode_entity(record_type, value, _layout(api_key, version), cursor.position)
@@ -43,7 +43,7 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
 
 @cache
 def _layout(api_key: int, version: int) -> Layout:
-    """The shape that a version of the record has on disk: the fields that existed by then."""
+    """The fields that a version of the record has on disk."""
     record_type: Layout = RECORD_TYPES[api_key]
     if version == record_type.__version__:
         return record_type

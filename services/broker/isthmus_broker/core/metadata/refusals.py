@@ -145,11 +145,11 @@ _PASS_ON: Final = (ErrorCode.not_controller, ErrorCode.not_leader_or_follower)
 
 
 def says_not_controller(response: Any) -> bool:
-    """Whether a response only says that its sender is not the active controller: in every part, or in none."""
+    """Whether a response only reports that its sender is not the active controller: in every part, or in none."""
     if getattr(response, "error_code", ErrorCode.none) in _PASS_ON:
         return True
     if isinstance(response, AlterPartitionResponse | AssignReplicasToDirsResponse):
-        return False  # what these say of single partitions is about those
+        return False  # in these the errors of single partitions are about the partitions themselves
     parts: tuple[Any, ...] = next((getattr(response, name) for name in _PARTS if hasattr(response, name)), ())
     return bool(parts) and says_not_controller(parts[0])
 

@@ -1,4 +1,4 @@
-"""The one switch from record type to what it does: nothing else changes metadata."""
+"""The effect of each record type; nothing else changes metadata."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def replay_all(image: ClusterImage, records: Iterable[MetadataRecord]) -> Cluste
 
 
 def replay(delta: ClusterDelta, record: MetadataRecord) -> None:
-    """Replays a committed record. One that contradicts what is known is a broken log, and crashes."""
+    """Replay a committed record. One that contradicts the image means a damaged log, and crashes."""
     _MUTATORS[type(record)](delta, record)
 
 
@@ -43,7 +43,7 @@ def _register_broker(delta: ClusterDelta, record: Broker) -> None:
 
 
 def _by_name(features: tuple[schema.FeatureRange, ...]) -> tuple[schema.FeatureRange, ...]:
-    """Kafka writes features in any order, another one each time; an image has one order."""
+    """Kafka writes features in varying order; an image has one order."""
     return tuple(sorted(features, key=lambda feature: feature.name))
 
 
@@ -119,7 +119,7 @@ def _change_partition(delta: ClusterDelta, record: schema.PartitionChangeRecord)
 
 
 def merged(partition: Partition, change: schema.PartitionChangeRecord) -> Partition:
-    """The partition after the change. A leader that is named, even the same one, starts a new leader epoch."""
+    """The partition after the change. A leader in the record, even the same one, starts a new leader epoch."""
     leads_anew = change.leader != NO_LEADER_CHANGE
     replicas = partition.replicas if change.replicas is None else change.replicas
     return replace(
@@ -184,7 +184,7 @@ def _set_quota(delta: ClusterDelta, record: schema.ClientQuotaRecord) -> None:
 
 
 def _set_or_drop(edited: Edited[Any, Mapping[str, Any]], owner: Any, key: str, value: Any) -> None:
-    """Sets one of an owner's values, or drops it when there is none; an owner without values is gone."""
+    """Set one of an owner's values, or remove it if there is none; an owner without values is removed."""
     values = dict(edited.get(owner) or {})
     if value is None:
         values.pop(key, None)
@@ -205,7 +205,7 @@ def _set_feature(delta: ClusterDelta, record: schema.FeatureLevelRecord) -> None
 
 def _set_producer_ids(delta: ClusterDelta, record: schema.ProducerIdsRecord) -> None:
     previous = delta.producer_ids
-    assert previous is None or record.next_producer_id > previous.next_producer_id, "producer ids are given away once"
+    assert previous is None or record.next_producer_id > previous.next_producer_id, "producer ids are allocated once"
     delta.producer_ids = record
 
 
@@ -236,7 +236,7 @@ def _remove_token(delta: ClusterDelta, record: schema.RemoveDelegationTokenRecor
 
 
 def _nothing(_delta: ClusterDelta, _record: MetadataRecord) -> None:
-    """Records without a lasting effect on the image; transactions are `history`'s business."""
+    """Ignore records without a lasting effect on the image; transactions are handled in `history`."""
 
 
 _MUTATORS: Final[Mapping[type[MetadataRecord], Callable[[ClusterDelta, Any], None]]] = {

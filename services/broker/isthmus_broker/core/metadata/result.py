@@ -1,5 +1,4 @@
-"""What a controller operation is given and what it hands back: records that are not replayed yet, and the answer to send once they are
-committed."""
+"""Inputs and results of controller operations: records that are not replayed yet, and the response to send once they are committed."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from isthmus_broker.core.metadata.schema import MetadataRecord
 
 R_co = TypeVar("R_co", covariant=True)
 
-# Bounds of one request; beyond them it is refused with POLICY_VIOLATION and nothing of it happens.
+# Bounds of one request; beyond them the whole request is refused with POLICY_VIOLATION.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 
@@ -30,7 +29,7 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What decisions need besides the image: this controller's own settings, and what a core may not make by itself."""
+    """The inputs of decisions besides the image: this controller's own settings, and values that a core may not generate."""
 
     node: NodeConfig
     cluster_id: str
@@ -40,14 +39,14 @@ class ControllerContext:
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[R_co]):
-    """The records are appended as one batch, all or none; the response is sent when they are committed."""
+    """The records are appended as one batch, atomically; the response is sent when they are committed."""
 
     records: tuple[MetadataRecord, ...]
     response: R_co
 
 
 class ControllerError(Exception):
-    """Why one item of a request, or all of it, is not done: Kafka's error code and its words, if it has any."""
+    """Why one item of a request, or all of it, is refused: Kafka's error code, and a message if it has one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

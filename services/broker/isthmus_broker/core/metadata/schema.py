@@ -1,6 +1,6 @@
-"""Kafka's metadata records, as classes in the manner of kio: the fields carry Kafka's types, the wire library does the rest.
+"""Kafka's metadata records, as classes in the manner of kio: the fields have Kafka's types, and the wire library encodes them.
 
-A field that came with a later version of its record says so (`since`), so that records of older logs are read as well.
+A field that was added in a later version of its record is marked with `since`, so that records of older logs are read as well.
 """
 
 # No postponed annotations here: the codec reads the fields' types.
@@ -11,11 +11,11 @@ from uuid import UUID
 from kio.static.constants import EntityType
 
 OBSERVERS_TAG: Final = 10_000
-"""The tagged field, far above Kafka's own, that tells which replicas observe. Without observers a record is Kafka's byte for byte."""
+"""The tagged field, far above Kafka's own, that lists the observers. Without observers a record equals Kafka's byte for byte."""
 
 
 class _Entity:
-    """What kio's codecs ask of a class."""
+    """The attributes that kio's codecs need in a class."""
 
     __slots__ = ()
     __type__: ClassVar[EntityType] = EntityType.nested
@@ -32,13 +32,13 @@ class MetadataRecord(_Entity):
 
     @property
     def written_version(self) -> int:
-        """The version this very record is written in."""
+        """The version of this record instance."""
         return self.__version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEndpoint(_Entity):
-    """Where a node listens."""
+    """The endpoint of a node."""
 
     name: str = field(metadata={"kafka_type": "string"})
     host: str = field(metadata={"kafka_type": "string"})
@@ -98,7 +98,7 @@ class TopicRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord(MetadataRecord):
-    """A partition exists, or is as told here from now on."""
+    """A partition was created, or replaced by this description."""
 
     __api_key__: ClassVar[int] = 3
     __version__: ClassVar[int] = 2
@@ -134,7 +134,7 @@ class ConfigRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord(MetadataRecord):
-    """What changed of a partition; a field that is not given did not change."""
+    """Changes of a partition; a field that is not given did not change."""
 
     __api_key__: ClassVar[int] = 5
     __version__: ClassVar[int] = 2
@@ -158,7 +158,7 @@ class PartitionChangeRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceBrokerRecord(MetadataRecord):
-    """A broker may lead nothing (superseded by BrokerRegistrationChange; found in old logs)."""
+    """A broker was fenced (superseded by BrokerRegistrationChange; present in old logs)."""
 
     __api_key__: ClassVar[int] = 7
     __version__: ClassVar[int] = 0
@@ -168,7 +168,7 @@ class FenceBrokerRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfenceBrokerRecord(MetadataRecord):
-    """A broker may lead (superseded by BrokerRegistrationChange; found in old logs)."""
+    """A broker was unfenced (superseded by BrokerRegistrationChange; present in old logs)."""
 
     __api_key__: ClassVar[int] = 8
     __version__: ClassVar[int] = 0
@@ -187,7 +187,7 @@ class RemoveTopicRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationTokenRecord(MetadataRecord):
-    """A delegation token was made or renewed."""
+    """A delegation token was created or renewed."""
 
     __api_key__: ClassVar[int] = 10
     __version__: ClassVar[int] = 0
@@ -216,7 +216,7 @@ class UserScramCredentialRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord(MetadataRecord):
-    """A feature was finalised at a level; level 0 takes it away."""
+    """A feature was finalised at a level; level 0 removes it."""
 
     __api_key__: ClassVar[int] = 12
     __version__: ClassVar[int] = 0
@@ -226,7 +226,7 @@ class FeatureLevelRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity(_Entity):
-    """Part of who a quota is for; no name means the default."""
+    """Part of a quota's entity; no name means the default."""
 
     entity_type: str = field(metadata={"kafka_type": "string"})
     entity_name: str | None = field(metadata={"kafka_type": "string"})
@@ -246,7 +246,7 @@ class ClientQuotaRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord(MetadataRecord):
-    """The producer ids below this one are given away."""
+    """The producer ids below this one are allocated."""
 
     __api_key__: ClassVar[int] = 15
     __version__: ClassVar[int] = 0
@@ -257,7 +257,7 @@ class ProducerIdsRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord(MetadataRecord):
-    """What changed of a registered broker."""
+    """Changes of a registered broker."""
 
     __api_key__: ClassVar[int] = 17
     __version__: ClassVar[int] = 3
@@ -272,7 +272,7 @@ class BrokerRegistrationChangeRecord(MetadataRecord):
 
     @property
     def written_version(self) -> int:
-        """Kafka writes the lowest version that can say it."""
+        """Kafka writes the lowest version that has all needed fields."""
         if self.cordoned_log_dirs is not None:
             return 3
         if self.log_dirs:
@@ -307,7 +307,7 @@ class RemoveAccessControlEntryRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord(MetadataRecord):
-    """Nothing; an idle controller shows that it lives."""
+    """No effect; written by an idle controller."""
 
     __api_key__: ClassVar[int] = 20
     __version__: ClassVar[int] = 0
@@ -315,7 +315,7 @@ class NoOpRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZkMigrationStateRecord(MetadataRecord):
-    """How far a migration from ZooKeeper has come; found in the logs of old clusters."""
+    """The state of a migration from ZooKeeper; present in the logs of old clusters."""
 
     __api_key__: ClassVar[int] = 21
     __version__: ClassVar[int] = 0
@@ -334,7 +334,7 @@ class RemoveUserScramCredentialRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransactionRecord(MetadataRecord):
-    """What follows takes effect together, once the transaction ends."""
+    """The records that follow take effect together, once the transaction ends."""
 
     __api_key__: ClassVar[int] = 23
     __version__: ClassVar[int] = 0
@@ -343,7 +343,7 @@ class BeginTransactionRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionRecord(MetadataRecord):
-    """What followed the begin takes effect."""
+    """The records since the begin take effect."""
 
     __api_key__: ClassVar[int] = 24
     __version__: ClassVar[int] = 0
@@ -351,7 +351,7 @@ class EndTransactionRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTransactionRecord(MetadataRecord):
-    """What followed the begin never happened."""
+    """The records since the begin are discarded."""
 
     __api_key__: ClassVar[int] = 25
     __version__: ClassVar[int] = 0
@@ -382,7 +382,7 @@ class RegisterControllerRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord(MetadataRecord):
-    """Eligible leader replicas are forgotten, of one topic or, with an empty name, of all."""
+    """Eligible leader replicas are cleared, of one topic or, with an empty name, of all."""
 
     __api_key__: ClassVar[int] = 28
     __version__: ClassVar[int] = 0

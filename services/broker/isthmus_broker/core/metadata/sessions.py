@@ -1,6 +1,6 @@
-"""When each broker last sent a heartbeat, as the active controller remembers it.
+"""The last heartbeat of each broker, as recorded by the active controller.
 
-The one state of the controller that is not in the metadata log: a new active controller starts afresh and gives every broker a whole
+The one state of the controller that is not in the metadata log: a new active controller starts without it and gives every broker a whole
 session timeout.
 """
 
@@ -24,11 +24,11 @@ class Session:
     contact_ms: MonotonicMs
     metadata_offset: int = -1
     stopping_at_offset: int = NOT_STOPPING
-    """The log's end when the broker began its controlled shutdown: others must know of its moved leaderships before it goes."""
+    """The log end offset when the broker began its controlled shutdown: other brokers must apply its moved leaderships before it stops."""
 
 
 class Sessions:
-    """When the active controller last heard of each broker, and how far each has read the metadata."""
+    """The last heartbeat of each broker, and its offset in the metadata log."""
 
     def __init__(self, image: ClusterImage, timeout_ms: int, now_ms: MonotonicMs) -> None:
         self._timeout_ms = timeout_ms
@@ -54,25 +54,25 @@ class Sessions:
         return session is not None and session.epoch == epoch and now_ms < session.contact_ms + self._timeout_ms
 
     def expired(self, image: ClusterImage, now_ms: MonotonicMs) -> list[int]:
-        """Brokers that are not fenced and have said nothing for a session timeout, in order of their ids."""
+        """Unfenced brokers without a heartbeat for a session timeout, ordered by id."""
         return [
             broker_id
             for broker_id, broker in sorted(image.brokers.items())
             if not broker.fenced and not self.is_valid(broker_id, broker.broker_epoch, now_ms)
         ]
 
-    def forget_silent(self, now_ms: MonotonicMs) -> None:
-        """Drop what ran out; a broker that is not fenced counts as expired all the same."""
+    def forget_expired(self, now_ms: MonotonicMs) -> None:
+        """Remove expired sessions; a broker that is not fenced still counts as expired."""
         for broker_id, session in list(self._sessions.items()):
             if now_ms >= session.contact_ms + self._timeout_ms:
                 del self._sessions[broker_id]
 
     def deadline(self) -> int | None:
-        """When the next broker may expire."""
+        """When the next session expires."""
         return min((session.contact_ms + self._timeout_ms for session in self._sessions.values()), default=None)
 
     def lowest_active_offset(self, image: ClusterImage) -> int | None:
-        """How far every broker that is not fenced and not stopping has read the metadata; None when there is none."""
+        """The lowest metadata offset of the brokers that are neither fenced nor shutting down; None if there are none."""
         offsets = [
             session.metadata_offset
             for broker_id, session in self._sessions.items()

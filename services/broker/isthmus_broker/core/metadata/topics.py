@@ -51,7 +51,7 @@ Replicas = tuple[int, ...]
 def create_topics(
     image: ClusterImage, request: CreateTopicsRequest, context: ControllerContext
 ) -> Result[CreateTopicsResponse]:
-    """Each topic is created in whole or refused by itself; too many partitions in all refuse the request."""
+    """Create topics, each completely or not at all; too many partitions in total refuse the request."""
     times = Counter(str(topic.name) for topic in request.topics)
     single = [topic for topic in request.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
     _check_total(single, context)
@@ -77,8 +77,8 @@ def create_topics(
 def _check_total(topics: Sequence[CreatableTopic], context: ControllerContext) -> None:
     total = 0
     for topic in topics:
-        asked = context.node.settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
-        total += len(topic.assignments) or max(asked, 0)
+        count = context.node.settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+        total += len(topic.assignments) or max(count, 0)
     if total > MAX_PARTITIONS_PER_REQUEST:
         raise ControllerError(ErrorCode.policy_violation, _TOO_MANY)
 
@@ -96,14 +96,14 @@ def _refused_topic(name: str, refusal: ControllerError) -> CreatableTopicResult:
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """What makes a topic, and what is answered of it."""
+    """The records of a topic, and its part of the response."""
 
     records: list[MetadataRecord]
     result: CreatableTopicResult
 
 
 def create_topic(image: ClusterImage, topic: CreatableTopic, context: ControllerContext) -> Creation:
-    """One topic; ControllerError when it may not be."""
+    """Create one topic; raises ControllerError if it is refused."""
     _check_name(image, topic.name)
     settings = _settings(topic)
     _inherit_constraints(topic, settings, context)
@@ -169,13 +169,13 @@ def _settings(topic: CreatableTopic) -> dict[str, str]:
 
 
 class _Rules(NamedTuple):
-    """What a topic's settings say about where its replicas belong."""
+    """The settings of a topic about the placement of its replicas."""
 
     constraints: Constraints | None
     preference: tuple[str, ...]
 
     def observers(self, image: ClusterImage, replicas: Replicas) -> Replicas:
-        """Which of assigned replicas observe; ControllerError when the assignment does not satisfy the constraints."""
+        """The observers among assigned replicas; ControllerError if the assignment does not satisfy the constraints."""
         return () if self.constraints is None else observers_in(image, self.constraints, replicas)
 
 
@@ -185,7 +185,7 @@ def _rules_of(image: ClusterImage, context: ControllerContext, topic: Topic) -> 
 
 
 def _inherit_constraints(topic: CreatableTopic, settings: dict[str, str], context: ControllerContext) -> None:
-    """A topic that leaves its replicas to the brokers gets the brokers' constraints, for good, if they have some."""
+    """A topic without its own constraints permanently gets the brokers' constraints, if they have some."""
     constrained = any(settings.get(key) for key in CONSTRAINT_KEYS)
     chooses = bool(topic.assignments) or topic.replication_factor != USE_DEFAULT
     if constrained and topic.replication_factor != USE_DEFAULT:
@@ -197,7 +197,7 @@ def _inherit_constraints(topic: CreatableTopic, settings: dict[str, str], contex
 
 
 def _assigned(image: ClusterImage, topic: CreatableTopic, rules: _Rules) -> list[Placed]:
-    """The replicas as the request names them."""
+    """The replicas named in the request."""
     if topic.replication_factor != USE_DEFAULT:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
         raise ControllerError(ErrorCode.invalid_request, why)
@@ -220,7 +220,7 @@ def _assigned(image: ClusterImage, topic: CreatableTopic, rules: _Rules) -> list
 
 
 def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None, factor: int | None) -> Replicas:
-    """A manual assignment that may stand; with the partition's index, some of its replicas must be able to lead."""
+    """Validate a manual assignment; with the partition's index, some of its replicas must be able to lead."""
     start = "The manual partition assignment includes"
     why = None
     if not replicas:
@@ -246,7 +246,7 @@ def check_assignment(image: ClusterImage, replicas: Replicas, index: int | None,
 
 
 def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerContext, rules: _Rules) -> list[Placed]:
-    """The replicas where the controller wants them."""
+    """The replicas as placed by the controller."""
     if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
         raise ControllerError(ErrorCode.invalid_replication_factor, why)
@@ -255,8 +255,8 @@ def _placed(image: ClusterImage, topic: CreatableTopic, context: ControllerConte
         raise ControllerError(ErrorCode.invalid_partitions, why)
     settings = context.node.settings
     partitions = settings.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
-    asked = int(topic.replication_factor)
-    factor = settings.default_replication_factor if asked == USE_DEFAULT else asked
+    requested = int(topic.replication_factor)
+    factor = settings.default_replication_factor if requested == USE_DEFAULT else requested
     try:
         return _place_active(image, context, partitions, factor, rules)
     except ControllerError as refusal:
@@ -301,7 +301,7 @@ def _new_partition(
 def delete_topics(
     image: ClusterImage, request: DeleteTopicsRequest, context: ControllerContext
 ) -> Result[DeleteTopicsResponse]:
-    """Topics by name or by id; what is named twice, either way, is not deleted."""
+    """Delete topics by name or by id; a topic that is named twice is not deleted."""
     if not context.node.settings.delete_topic_enable:
         raise ControllerError(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
     named = [
@@ -381,22 +381,24 @@ def _added(name: str, outcome: ControllerError) -> CreatePartitionsTopicResult:
     return entity(CreatePartitionsTopicResult, name=name, error_code=outcome.code, error_message=outcome.message)
 
 
-def _add_partitions(image: ClusterImage, asked: CreatePartitionsTopic, context: ControllerContext) -> list[Partition]:
-    topic = image.topics.named(asked.name)
+def _add_partitions(
+    image: ClusterImage, requested: CreatePartitionsTopic, context: ControllerContext
+) -> list[Partition]:
+    topic = image.topics.named(requested.name)
     if topic is None:
         raise ControllerError(ErrorCode.unknown_topic_or_partition)
     existing = len(topic.partitions)
-    if asked.count == existing:
+    if requested.count == existing:
         raise ControllerError(ErrorCode.invalid_partitions, f"Topic already has {existing} partition(s).")
-    if asked.count < existing:
-        why = f"The topic {asked.name} currently has {existing} partition(s); {asked.count} would not be an increase."
+    if requested.count < existing:
+        why = f"The topic {requested.name} currently has {existing} partition(s); {requested.count} would not be an increase."
         raise ControllerError(ErrorCode.invalid_partitions, why)
-    additional = asked.count - existing
+    additional = requested.count - existing
     if additional > MAX_PARTITIONS_PER_REQUEST:
         raise ControllerError(ErrorCode.policy_violation, _TOO_MANY)
     factor = len(topic.partitions[0].replicas)
     rules = _rules_of(image, context, topic)
-    placed = _additional(image, context, asked, existing, factor, rules)
+    placed = _additional(image, context, requested, existing, factor, rules)
     return [
         _new_partition(image, topic.id, existing + step, replicas, rules.preference)
         for step, replicas in enumerate(placed)
@@ -406,22 +408,22 @@ def _add_partitions(image: ClusterImage, asked: CreatePartitionsTopic, context: 
 def _additional(
     image: ClusterImage,
     context: ControllerContext,
-    asked: CreatePartitionsTopic,
+    requested: CreatePartitionsTopic,
     existing: int,
     factor: int,
     rules: _Rules,
 ) -> list[Placed]:
-    additional = asked.count - existing
-    if asked.assignments is None:
+    additional = requested.count - existing
+    if requested.assignments is None:
         return _place_active(image, context, additional, factor, rules)
-    if len(asked.assignments) != additional:
+    if len(requested.assignments) != additional:
         why = (
-            f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} "
+            f"Attempted to add {additional} additional partition(s), but only {len(requested.assignments)} "
             "assignment(s) were specified."
         )
         raise ControllerError(ErrorCode.invalid_replica_assignment, why)
     assigned = [
         check_assignment(image, tuple(assignment.broker_ids), existing + step, factor)
-        for step, assignment in enumerate(asked.assignments)
+        for step, assignment in enumerate(requested.assignments)
     ]
     return [Placed(replicas, rules.observers(image, replicas)) for replicas in assigned]

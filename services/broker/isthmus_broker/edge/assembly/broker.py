@@ -1,4 +1,4 @@
-"""The broker of a node: its logs, partitions and groups, and its place in the cluster. A node that is a controller alone has none."""
+"""The broker role of a node: its logs, partitions and groups, and its registration. A node that is only a controller has none."""
 
 import logging
 import random
@@ -30,7 +30,7 @@ from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.requests.recently_fenced import Departed
+from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import FilePool
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class Broker:
-    """Made before the metadata is known; `start` when it is on its way, `stop` in two steps around the closing of the listeners."""
+    """Constructed before the metadata is available; `start` when it arrives, `stop` in two steps around the closing of the listeners."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Broker:
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
             replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),
-            departed=Departed(self._clocks.monotonic),
+            recently_fenced=RecentlyFenced(self._clocks.monotonic),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
             groups=CoordinatorHost(
                 OFFSETS_TOPIC,
@@ -143,10 +143,10 @@ class Broker:
         self.services.replicas.stop()
         self.services.logs.close(self._lifecycle.epoch)
 
-    # -- what the parts call -------------------------------------------------------------------------------------------------
+    # -- callbacks of the parts ----------------------------------------------------------------------------------------------
 
-    def quorum_leader_known(self) -> None:
-        """Retry at once what waited for an active controller."""
+    def quorum_leader_elected(self) -> None:
+        """Retry at once the work that waited for an active controller."""
         self._lifecycle.wake()
 
     def apply_changes(self, changes: Changes) -> None:
@@ -154,7 +154,7 @@ class Broker:
         services, publisher = self.services, self._publisher
         if publisher is None:
             return
-        services.departed.changed(changes)
+        services.recently_fenced.changed(changes)
         services.replicas.apply(changes, services.config)
         if self._groups.follow(changes, publisher.offset, services.config):
             services.groups.metadata_changed(self._groups.view)
@@ -197,8 +197,8 @@ class Broker:
         return limit
 
     def _partition_count(self, topic: str, otherwise: int) -> int:
-        found = self.services.image.topics.named(topic)
-        return otherwise if found is None else len(found.partitions)
+        current = self.services.image.topics.named(topic)
+        return otherwise if current is None else len(current.partitions)
 
     def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
         from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
@@ -213,6 +213,6 @@ def _log_directories(config: NodeConfig, directories: list[LogDir]) -> list[LogD
 
 
 def last_clean_epoch(directories: list[LogDir]) -> int:
-    """The broker's epoch of the last life, if every directory says that it ended in order; else -1, and its replicas are suspect."""
+    """The broker's previous epoch, if every directory records a clean shutdown; else -1, and its replicas are suspect."""
     epochs = {directory.last_broker_epoch if directory.was_clean else -1 for directory in directories}
     return epochs.pop() if len(epochs) == 1 else -1

@@ -1,4 +1,4 @@
-"""Giving log directories their identity: what `isthmus storage format` does, and a first start does by itself."""
+"""Formatting of log directories: for `isthmus storage format`, and for the first start of a standalone node."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Formatted(NamedTuple):
 
 
 def random_uuid() -> UUID:
-    """As Kafka makes them: none of the reserved ids, and no text that begins with a dash."""
+    """A directory id as Kafka makes them: none of the reserved ids, and no text that begins with a dash."""
     while True:
         candidate = uuid4()
         if not uuid_text(candidate).startswith("-"):
@@ -37,7 +37,7 @@ def random_uuid() -> UUID:
 
 
 def new_cluster_id() -> str:
-    """A cluster id that nobody has."""
+    """A random cluster id."""
     return uuid_text(random_uuid())
 
 
@@ -48,7 +48,7 @@ def directories_of(config: NodeConfig) -> list[Path]:
 
 
 def metadata_directory(config: NodeConfig) -> Path:
-    """Where the metadata log is kept, as `directories_of` has it."""
+    """The directory of the metadata log, as listed by `directories_of`."""
     return Path(os.path.abspath(config.metadata_log_dir))
 
 
@@ -78,9 +78,9 @@ def format_directories(
     cluster_id: str | None,
     ids: Mapping[Path, UUID] = NO_IDS,
 ) -> Formatted:
-    """Format those that are not formatted; they must all belong to the same cluster and to this node.
+    """Format directories that are not formatted; all must belong to the same cluster and to this node.
 
-    A cluster id that is not given is taken from a directory that has one, or made up; so is the id of a directory that `ids` leaves out.
+    A missing cluster id is taken from a formatted directory, or generated; so is the id of a directory that is not in `ids`.
     """
     known: dict[Path, MetaProperties] = {}
     unformatted: list[Path] = []
@@ -106,12 +106,12 @@ def format_directories(
         except DiskFailure:
             continue
     if not known and not written:
-        raise Inconsistent(f"none of the log directories can be written: {', '.join(map(str, directories))}")
+        raise Inconsistent(f"none of the log directories is writable: {', '.join(map(str, directories))}")
     return Formatted(cluster_id, tuple(written), tuple(known))
 
 
 def write_first_voters(files: FileSystem, config: NodeConfig, voters: VoterSet) -> None:
-    """The bootstrap snapshot of a quorum whose voters the log tells (KIP-853): each of them is formatted with the same."""
+    """The bootstrap snapshot of a quorum whose voters are in the log (KIP-853): each voter is formatted with the same one."""
     from isthmus_broker.edge.quorum.raft_records import RaftRecords
     from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 

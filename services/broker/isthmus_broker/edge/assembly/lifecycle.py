@@ -1,4 +1,4 @@
-"""This node's broker in the eyes of the controller: registered, unfenced when its logs are open, fenced before it stops."""
+"""The registration of this node's broker: registered at the start, unfenced when its logs are open, fenced before it stops."""
 
 import asyncio
 import logging
@@ -26,9 +26,9 @@ from isthmus_broker.edge.storage.log_dir import LogDir
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS: Final = 15.0
-"""How long a broker waits for leave to stop; then it stops all the same, and whoever notices does the rest."""
+"""How long a stopping broker waits for the controlled shutdown to complete; then it stops anyway."""
 FAREWELL_SECONDS: Final = 2.0
-"""How long a broker that stops looks for an active controller to tell."""
+"""How long a stopping broker looks for an active controller."""
 _ROUND_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.1
 _WAITING: Final = ErrorCode.duplicate_broker_registration
@@ -36,17 +36,17 @@ _FORGOTTEN: Final = (ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_regis
 _WHY: Final = {
     ErrorCode.duplicate_broker_registration: "another broker with this node.id is alive",
     ErrorCode.inconsistent_cluster_id: "it belongs to another cluster",
-    ErrorCode.invalid_registration: "its log directories, or what it says about itself, do not fit the cluster",
-    ErrorCode.unsupported_version: "the cluster uses features that this release does not have",
+    ErrorCode.invalid_registration: "its log directories or its registration do not fit the cluster",
+    ErrorCode.unsupported_version: "the cluster uses features that this release does not support",
 }
 
 
 class RefusedByController(Exception):
-    """The cluster does not let this node be a broker of it, for example because it uses features this release lacks."""
+    """The cluster refuses this node as a broker, for example because it uses features that this release does not support."""
 
 
 class BrokerLifecycle:
-    """Registration and heartbeats, over a channel that nothing else holds up."""
+    """Registration and heartbeats, over a channel of their own."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class BrokerLifecycle:
         previous_epoch: int,
         metadata_offset: Callable[[], int],
     ) -> None:
-        """`metadata_offset` is how far this node has read the metadata."""
+        """`metadata_offset` is the offset up to which this node has applied the metadata."""
         self._channel = channel
         self._context = context
         self._directories = directories
@@ -69,9 +69,9 @@ class BrokerLifecycle:
         self.epoch = -1
 
     async def register(self, ports: Mapping[str, int]) -> None:
-        """Announce this process, with the ports its listeners really have; it is fenced until it serves.
+        """Register this process, with the actual ports of its listeners; it is fenced until it serves.
 
-        The session of this broker's last life may have to run out first.
+        The session of this broker's previous life may have to time out first.
         """
         self._ports = ports
         loop = asyncio.get_running_loop()
@@ -81,17 +81,17 @@ class BrokerLifecycle:
                 error = await self._register_once(max(deadline - loop.time(), _RETRY_SECONDS))
             except ControllerUnreachable as problem:
                 raise RefusedByController(
-                    f"no active controller was found within initial.broker.registration.timeout.ms: {problem}"
+                    f"no active controller responded within initial.broker.registration.timeout.ms: {problem}"
                 ) from problem
             if error is ErrorCode.none:
                 return
             if error is not _WAITING or loop.time() > deadline:
                 why = _WHY.get(error, error.name)
-                raise RefusedByController(f"the controller does not take this node as a broker: {why}")
+                raise RefusedByController(f"the controller refuses this node as a broker: {why}")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def serve(self) -> None:
-        """Ask to be unfenced until it is granted, then keep telling the controller that this broker lives."""
+        """Send heartbeats until the broker is unfenced, then continue at their interval."""
         while True:
             try:
                 if not await self._is_fenced():
@@ -102,11 +102,11 @@ class BrokerLifecycle:
         self._heart = asyncio.get_running_loop().create_task(self._beat())
 
     def wake(self) -> None:
-        """Another controller is active: it should hear from this broker at once, and watch the connection."""
+        """Send a heartbeat to a new active controller at once, so that it can monitor the connection."""
         self._wake.set()
 
     async def leave(self) -> None:
-        """Hand over what this broker leads, and be fenced."""
+        """Controlled shutdown: move leadership of this broker's partitions, and get fenced."""
         if self._heart is None:
             return
         self.stop()
@@ -115,18 +115,18 @@ class BrokerLifecycle:
             try:
                 response = await self._heartbeat(FAREWELL_SECONDS, want_shut_down=True)
             except ControllerUnreachable as problem:
-                logger.warning("stopping without the controller's leave: %s", problem)
+                logger.warning("controlled shutdown failed, stopping anyway: %s", problem)
                 return
             if response.error_code is not ErrorCode.none:
-                logger.warning("stopping without the controller's leave: %s", response.error_code.name)
+                logger.warning("controlled shutdown failed, stopping anyway: %s", response.error_code.name)
                 return
             if response.should_shut_down:
                 return
             await asyncio.sleep(_ROUND_SECONDS)
-        logger.warning("the controller gave no leave to stop; stopping all the same")
+        logger.warning("controlled shutdown timed out, stopping anyway")
 
     def stop(self) -> None:
-        """No more heartbeats."""
+        """Stop the heartbeats."""
         if self._heart is not None:
             self._heart.cancel()
             self._heart = None
@@ -144,17 +144,17 @@ class BrokerLifecycle:
             try:
                 pause = _RETRY_SECONDS if await self._is_fenced() else interval
             except ControllerUnreachable as problem:
-                logger.warning("no heartbeat reached the active controller: %s", problem)
+                logger.warning("cannot send a heartbeat to the active controller: %s", problem)
 
     async def _is_fenced(self) -> bool:
-        """One heartbeat, after a new registration if the controller has forgotten this one."""
+        """Send one heartbeat, after a new registration if the controller has dropped this one."""
         seconds = self._context().node.settings.broker_session_timeout_ms / 1000
         response = await self._heartbeat(seconds, want_shut_down=False)
         if response.error_code in _FORGOTTEN:
             logger.warning("the controller does not know this broker any more: registering again")
             error = await self._register_once(seconds)
             if error is not ErrorCode.none:
-                logger.warning("the registration is refused: %s", _WHY.get(error, error.name))
+                logger.warning("the registration was refused: %s", _WHY.get(error, error.name))
             return True
         if response.error_code is not ErrorCode.none:
             logger.warning("a heartbeat was refused: %s", response.error_code.name)
@@ -162,7 +162,7 @@ class BrokerLifecycle:
 
     async def _register_once(self, seconds: float) -> ErrorCode:
         request = self._registration(self._context().node, self._ports)
-        response: BrokerRegistrationResponse = await self._channel.ask(request, seconds=seconds)
+        response: BrokerRegistrationResponse = await self._channel.send(request, seconds=seconds)
         if response.error_code is ErrorCode.none:
             self.epoch = int(response.broker_epoch)
         return response.error_code
@@ -178,7 +178,7 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=offline,
         )
-        response: BrokerHeartbeatResponse = await self._channel.ask(request, seconds=seconds)
+        response: BrokerHeartbeatResponse = await self._channel.send(request, seconds=seconds)
         return response
 
     def _registration(self, node: NodeConfig, ports: Mapping[str, int]) -> BrokerRegistrationRequest:

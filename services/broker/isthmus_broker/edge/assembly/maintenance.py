@@ -11,7 +11,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 
 PRODUCER_CHECK_MS: Final = 600_000
 FLUSH_CHECK_MS: Final = 1_000
-"""The scheduler's own interval is unlimited by default; flush.ms of a topic is kept to this much."""
+"""The scheduler's own interval is unlimited by default; a topic's flush.ms is honoured with this precision."""
 
 
 class Maintenance:
@@ -25,7 +25,7 @@ class Maintenance:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
-        """Schedule every job; each first runs after one interval."""
+        """Schedule every job; each runs first after one interval."""
         settings = self._config().settings
         self._every("retention", lambda: self._config().settings.log_retention_check_interval_ms, self._logs.delete_expired,
                     first_ms=settings.log_initial_task_delay_ms)  # fmt: skip

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataPublisher:
-    """Updates what the request handlers read, then the settings in force, then the parts that apply changes."""
+    """Updates the services of the request handlers, then the settings in force, then the parts that apply changes."""
 
     def __init__(
         self,

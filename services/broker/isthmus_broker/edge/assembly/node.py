@@ -1,4 +1,4 @@
-"""One node, put together: what is built for its roles, in which order it starts, and how it stops."""
+"""The assembly of one node: its parts by role, the order of its start, and its shutdown."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 
 class Node:
-    """A broker, a controller, or both, in one process. Made inside a running event loop."""
+    """A broker, a controller, or both, in one process. Created inside a running event loop."""
 
     def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS, files: FileSystem = SYSTEM) -> None:
         check_protocols(config)
@@ -99,7 +99,7 @@ class Node:
     # -- start ---------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Recover, join, and serve. Controllers talk to each other before there is a cluster for brokers to join."""
+        """Recover, join, and serve. Controllers connect to each other before there is a cluster for brokers to join."""
         await self._bind()
         self._quorum.start(self._pool)
         await self.observation.serve(self._view(), self._not_ready)
@@ -121,7 +121,7 @@ class Node:
             backlog=settings.socket_listen_backlog_size,
         )
         limits, clock = connection_limits(self._services.config), self._clocks.monotonic
-        # As in Kafka, controllers count their connections by themselves.
+        # As in Kafka, controllers count their connections separately.
         brokers = Admission(limits, clock, listeners.inter_broker if len(listeners.of_brokers) > 1 else None)
         controllers = Admission(limits, clock)
         self._admissions = [brokers, controllers]
@@ -146,7 +146,7 @@ class Node:
 
     @property
     def fault(self) -> BaseException | None:
-        """Why the node could not go on, if it could not."""
+        """The fault that stopped the node, if any."""
         return self._failed.result() if self._failed.done() else None
 
     @property
@@ -158,11 +158,11 @@ class Node:
     # -- stop ----------------------------------------------------------------------------------------------------------------
 
     async def failed(self) -> BaseException:
-        """Waits for a fault after which the node cannot go on."""
+        """Waits for a fault that stops the node."""
         return await asyncio.shield(self._failed)
 
     async def stop(self) -> None:
-        """Hand over, close connections, and leave the disks clean. Controllers are talked to as long as there is something to say."""
+        """Move leadership, close connections, and shut down cleanly. The channels to controllers close last."""
         await self.observation.stop()
         if self._broker is not None and not self._failed.done():
             await self._broker.leave()
@@ -178,7 +178,7 @@ class Node:
         for directory in self._directories:
             directory.release()
 
-    # -- what the node tells -------------------------------------------------------------------------------------------------
+    # -- health and endpoints ------------------------------------------------------------------------------------------------
 
     def _view(self) -> NodeView:
         broker = self._broker
@@ -195,12 +195,12 @@ class Node:
         if not self._serves:
             return "the node has not started yet"
         if not self._quorum.is_settled:
-            return "no active controller is in reach"
+            return "no active controller is reachable"
         own = self._services.image.brokers.get(self._config.node_id)
         return "the broker is fenced" if self._broker is not None and (own is None or own.fenced) else ""
 
     def own_endpoint(self) -> Endpoint:
-        """Where this broker reaches itself: the inter-broker listener."""
+        """The inter-broker listener, through which this broker connects to itself."""
         named = self._config.listeners.inter_broker
         entry, listener = next(
             (entry, made)
@@ -209,14 +209,14 @@ class Node:
         )
         return Endpoint(LOOPBACK if entry.host in ANY_ADDRESS else entry.host, listener.port)
 
-    # -- what the parts call -------------------------------------------------------------------------------------------------
+    # -- callbacks of the parts ----------------------------------------------------------------------------------------------
 
     def _published(self, published: Published) -> None:
         self._publisher.publish(published)
 
     def _quorum_leader_known(self) -> None:
         if self._broker is not None:
-            self._broker.quorum_leader_known()
+            self._broker.quorum_leader_elected()
 
     def _apply_changes(self, changes: Changes) -> None:
         if self._broker is not None:
@@ -232,24 +232,24 @@ class Node:
 
     def _metadata_directory(self) -> LogDir:
         path = Path(self._config.metadata_log_dir).absolute()
-        found = next(directory for directory in self._directories if directory.path == path)
-        if not found.online:
-            raise Inconsistent(f"{path} cannot be used, and the metadata log is kept there")
-        return found
+        directory = next(directory for directory in self._directories if directory.path == path)
+        if not directory.online:
+            raise Inconsistent(f"{path} cannot be used, and the metadata log is in it")
+        return directory
 
 
 def check_protocols(config: NodeConfig) -> None:
-    """Listeners speak plain text so far; one that should not must not be opened as if it did."""
+    """Only PLAINTEXT listeners are supported so far; any other must not be opened unencrypted."""
     for listener in config.listeners.bound:
         if listener.protocol != "PLAINTEXT":
             raise ConfigRefused(
-                f"listener {listener.name} wants {listener.protocol}, which this release does not speak; "
+                f"listener {listener.name} uses {listener.protocol}, which this release does not support; "
                 "only PLAINTEXT listeners can be used"
             )
 
 
 def open_directories(files: FileSystem, paths: list[Path]) -> list[LogDir]:
-    """Lock the directories that work; one that does not is offline from the start."""
+    """Lock the usable directories; the others are offline from the start."""
     directories = []
     for path in paths:
         directory = LogDir(files, path)

@@ -1,4 +1,4 @@
-"""What this node does while it leads the quorum: decide requests, watch over the brokers, begin where the last controller ended."""
+"""The active controller: decides requests, monitors brokers, and resumes unfinished work of its predecessor."""
 
 import asyncio
 import logging
@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 
 from isthmus_model.clocks import Clocks
 
-from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_silent_brokers
+from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.controller.controller import Controller, NotController
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
-from isthmus_broker.edge.controller.maintenance import ControllerUpkeep
+from isthmus_broker.edge.controller.maintenance import ControllerMaintenance
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 
 logger = logging.getLogger(__name__)
 
 
 class QuorumOperation(NamedTuple):
-    """A request that the leader of the quorum answers from its raft state instead of the image."""
+    """A request that the leader of the quorum serves from its raft state instead of the image."""
 
-    answer: Callable[[RaftDriver, Any, ControllerContext], Awaitable[Any]]
+    decide: Callable[[RaftDriver, Any, ControllerContext], Awaitable[Any]]
     refuse: Callable[[Any, ControllerError], Any]
 
 
@@ -32,7 +32,7 @@ Operation = ControllerOperation | QuorumOperation
 
 
 class ActiveController:
-    """Answers requests, in the classes of their highest versions, as long as this node is the active controller."""
+    """Serves requests, in the classes of their highest versions, while this node is the active controller."""
 
     def __init__(
         self,
@@ -52,25 +52,25 @@ class ActiveController:
         self._sessions: Sessions | None = None
         self._task: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
-        self._upkeep = ControllerUpkeep(controller, context)
+        self._maintenance = ControllerMaintenance(controller, context)
         self.liveness = BrokerLiveness(lambda: controller.history.latest, broker_listener, self._fence_dead)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes requests."""
+        """Whether it serves requests."""
         return self._sessions is not None
 
     def leadership_changed(self, leads: bool) -> None:
-        """Begin, or leave it to another."""
+        """Become active, or stop being active."""
         if leads:
             self._task = asyncio.get_running_loop().create_task(self._activate())
         else:
             self.stop()
 
     def stop(self) -> None:
-        """Take no more requests."""
+        """Serve no more requests."""
         self._sessions = None
-        self._upkeep.stop()
+        self._maintenance.stop()
         self.liveness.stop()
         if self._task is not None:
             self._task.cancel()
@@ -79,15 +79,15 @@ class ActiveController:
             self._expiry.cancel()
             self._expiry = None
 
-    async def answer(self, request: Any) -> Any:
-        """The response, once what it says is committed; raises NotController."""
+    async def decide(self, request: Any) -> Any:
+        """The response, once the decision is committed; raises NotController."""
         sessions = self._sessions
         if sessions is None:
             raise NotController
         operation = self._operation_of(request.__api_key__)
         if isinstance(operation, QuorumOperation):
             assert self._controller.raft is not None
-            return await operation.answer(self._controller.raft, request, self._context())
+            return await operation.decide(self._controller.raft, request, self._context())
         response = await self._controller.run(
             lambda image: operation.perform(image, request, self._decision_context(sessions))
         )
@@ -114,19 +114,19 @@ class ActiveController:
             )
         except NotController:
             return
-        # Every broker gets a fresh session, but for the last life of this very process.
+        # Every broker gets a fresh session, except the previous life of this very process.
         sessions = Sessions(history.latest, context.node.settings.broker_session_timeout_ms, self._clocks.monotonic())
         sessions.forget(context.node.node_id)
         self._sessions = sessions
-        self.liveness.look(except_for=context.node.node_id)
+        self.liveness.probe_all(except_for=context.node.node_id)
         self._watch_sessions()
-        self._upkeep.start()
+        self._maintenance.start()
         self._on_ready()
 
-    # -- brokers that are silent or dead -------------------------------------------------------------------------------------
+    # -- stale and dead brokers ----------------------------------------------------------------------------------------------
 
     def _watch_sessions(self) -> None:
-        """Be there when the next session may run out."""
+        """Schedule the check for the next session timeout."""
         deadline = None if self._sessions is None or self._expiry is not None else self._sessions.deadline()
         if deadline is not None:
             delay = max(deadline - self._clocks.monotonic(), 0) / 1000
@@ -140,15 +140,15 @@ class ActiveController:
         controller = self._controller
         while (sessions := self._sessions) is not None:
             now = self._clocks.monotonic()
-            silent = sessions.expired(controller.history.latest, now)
-            if not silent:
-                sessions.forget_silent(now)
+            stale = sessions.expired(controller.history.latest, now)
+            if not stale:
+                sessions.forget_expired(now)
                 self._watch_sessions()
                 return
-            logger.info("broker %d has been silent for a session timeout", silent[0])
+            logger.info("fencing broker %d: no heartbeat for a session timeout", stale[0])
             try:
                 await controller.run(
-                    partial(fence_silent_brokers, context=self._context(), sessions=sessions, now_ms=now)
+                    partial(fence_stale_brokers, context=self._context(), sessions=sessions, now_ms=now)
                 )
             except NotController:
                 return

@@ -1,4 +1,5 @@
-"""controller.quorum.auto.join.enable: a controller that is no voter makes itself one, once it has caught up with the leader (KIP-1186)."""
+"""Implements controller.quorum.auto.join.enable: a controller that is not a voter adds itself once it has caught up with the leader
+(KIP-1186)."""
 
 import asyncio
 import logging
@@ -21,17 +22,18 @@ PAUSE_SECONDS: Final = 0.5
 
 
 async def join(raft: RaftDriver, config: RaftConfig, channel: ControllerChannel, cluster_id: str) -> None:
-    """Ask until this replica votes. A voter of this node's id with another directory is its last life on a lost disk: it goes first."""
+    """Request AddRaftVoter until this replica is a voter. A voter with this node's id and another directory is this node's lost disk: it is
+    removed first."""
     while True:
         await asyncio.sleep(PAUSE_SECONDS)
         if raft.core.voters.contains(config.key):
-            break  # looked at now, not before the pause: whoever has been added meanwhile must not take itself for its last life
+            break  # read now, not before the pause: a replica that was added meanwhile must not be mistaken for a lost disk
         if not raft.core.voters.voters:
-            continue  # the log has not come yet, so there is no telling
+            continue  # the log has not arrived yet, so the voters are unknown
         former = raft.core.voters.find(config.node_id)
         request = _addition(config, cluster_id) if former is None else _removal(former.key, cluster_id)
         try:
-            response = await channel.ask(request)
+            response = await channel.send(request)
         except ControllerUnreachable:
             continue
         if response.error_code not in (ErrorCode.none, ErrorCode.duplicate_voter, ErrorCode.request_timed_out):

@@ -1,7 +1,7 @@
-"""The controller on this node: operations over the newest image, their records through raft, images to everyone who follows.
+"""The controller on this node: runs operations on the newest image, writes their records through raft, and publishes images.
 
-An operation is a pure function from an image and a request to records and a response. It runs only while this node leads the quorum;
-its records count for the next operation at once, and its response is given when they are committed.
+An operation is a pure function from an image and a request to records and a response. It runs only while this node is the quorum's leader.
+Its records are visible to the next operation at once; its response is sent when they are committed.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ Operation = Callable[[ClusterImage], Result[R]]
 
 
 class NotController(Exception):
-    """This node does not lead the quorum, or lost it before the outcome was known."""
+    """This node is not the quorum's leader, or lost leadership before the outcome was known."""
 
 
 class Controller:
-    """The state machine over the metadata log, and the way to change it."""
+    """The state machine of the metadata log, and the way to change it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Controller:
         on_leader: Callable[[bool], None],
         clock: WallClock,
     ) -> None:
-        """`on_leader` is told of every change of leader, and whether this node leads now."""
+        """`on_leader` is called at every change of leader, with whether this node is the leader now."""
         self.history = ImageHistory()
         self.raft: RaftDriver | None = None
         self._node_id = node_id
@@ -52,7 +52,7 @@ class Controller:
         self.leads = False
         self.leader_id: int | None = None
         self._unsettled: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """Answers without records that say what is not committed yet, and the offset with which it is."""
+        """Responses without records that depend on uncommitted ones, and the offset at which these are committed."""
 
     async def run(self, operation: Operation[R]) -> R:
         """Decide, append, wait for the commit, and return the response; raises NotController."""
@@ -66,7 +66,7 @@ class Controller:
         done = raft.append(batch_of(result.records, self._clock()), len(result.records))
         if raft.core.is_leader and not (done.done() and done.exception()):
             last_offset = raft.core.log_end - 1
-            if last_offset > self.history.latest_offset:  # else the commit came at once and has applied it
+            if last_offset > self.history.latest_offset:  # otherwise it is committed already and has been applied
                 self.history.append(result.records, last_offset)
         try:
             await done
@@ -75,10 +75,10 @@ class Controller:
         return result.response
 
     async def _settled(self) -> None:
-        """Waits until everything this controller knows is committed; raises NotController.
+        """Wait until everything in this controller's image is committed; raises NotController.
 
-        An answer from what may still be lost would tell a leader, for instance, that its partition has changed and the metadata will say
-        how; after a failover it never would.
+        A response from uncommitted state could, for instance, confirm a change of partition to its leader; after a failover that change
+        would never appear in the metadata.
         """
         offset = self.history.latest_offset
         if offset > self.history.committed_offset:
@@ -99,7 +99,7 @@ class Controller:
     # -- raft's state machine ------------------------------------------------------------------------------------------------
 
     def committed(self, batch: bytes, base_offset: int, last_offset: int, epoch: int) -> None:
-        """A batch is committed: apply it, unless it was applied when it was appended."""
+        """Apply a committed batch, unless it was applied when it was appended."""
         if header_at(batch).is_control:
             return
         if last_offset > self.history.latest_offset:
@@ -110,15 +110,16 @@ class Controller:
         self._settle()
 
     def load_snapshot(self, snapshot_id: SnapshotId, batches: Iterator[bytes]) -> None:
-        """A snapshot takes the place of what is known."""
+        """Replace the image by a snapshot."""
         self._publish(self.history.load_snapshot(records_of(batches), snapshot_id.end_offset - 1))
 
     def snapshot(self, snapshot_id: SnapshotId) -> Iterable[bytes]:
-        """The committed image, which never changes, as batches."""
+        """The committed image, which is immutable, as batches."""
         return _snapshot_batches(self.history.committed, self._clock())
 
     def leader_changed(self, epoch: int, leader_id: int | None) -> None:
-        """Leadership came or went. Raft tells of this node's own only when everything committed before it has been applied."""
+        """Start or stop being the leader. Raft reports this node's own leadership only after everything committed before it has been
+        applied."""
         leads = leader_id == self._node_id
         if self.leads and not leads:
             self.history.revert()
@@ -133,7 +134,7 @@ def batch_of(records: Sequence[MetadataRecord], now: WallMs) -> bytes:
 
 
 def records_of(batches: Iterable[bytes]) -> Iterator[MetadataRecord]:
-    """The metadata records in batches, raft's own left out."""
+    """The metadata records in batches, without raft's own."""
     for batch in batches:
         if not header_at(batch).is_control:
             for record in iterate_records(batch):

@@ -1,4 +1,4 @@
-"""The way to the active controller, wherever it is: every change of the cluster's metadata that this node wants goes through here."""
+"""The channel to the active controller, local or remote: every change of the cluster's metadata that this node requests uses it."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,32 +16,31 @@ if TYPE_CHECKING:
     from isthmus_client.connection import Connection
 
 ASK_SECONDS: Final = 30.0
-"""How long an active controller is looked for and waited for; then the asker is told that there is none."""
+"""Upper bound on the search for an active controller and on its response; ControllerUnreachable follows."""
 _RETRY_SECONDS: Final = 0.05
 _LAST_WITH_NAMES: Final = 5
 CLIENT_ID: Final = "isthmus-controller-channel"
 
 
 class ControllerUnreachable(Exception):
-    """No active controller answered in time. What was asked may have happened all the same."""
+    """No active controller responded in time. The request may have taken effect anyway."""
 
 
 class ControllerChannel:
-    """Asks the active controller: in this process, if this node is it, else over one connection of its own.
+    """Sends requests to the active controller: in this process, if this node is active, else over one connection of its own.
 
-    A controller that answers as none, or is lost while it works, is asked again, or the next one is: what was asked may then happen twice,
-    as with Kafka's channels.
+    A request is retried if the controller is not active or is lost while it works. It may then take effect twice, as with Kafka's channels.
     """
 
     def __init__(self, active: ActiveController, place: Callable[[], Endpoint | None]) -> None:
-        """`place` tells where the leader of the quorum is, if that is known."""
+        """`place` returns the endpoint of the quorum's leader, if it is known."""
         self._active = active
         self._place = place
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    async def ask(self, request: Any, *, seconds: float = ASK_SECONDS) -> Any:
+    async def send(self, request: Any, *, seconds: float = ASK_SECONDS) -> Any:
         """The response to a request of its API's highest version, in the class of that version; raises ControllerUnreachable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -49,8 +48,8 @@ class ControllerChannel:
             self._changed.clear()
             try:
                 if self._active.is_ready:
-                    return await self._active.answer(request)
-                return await self._ask_remote(request, deadline - loop.time())
+                    return await self._active.decide(request)
+                return await self._send_remote(request, deadline - loop.time())
             except NotController as refusal:
                 why: Exception = refusal
             left = deadline - loop.time()
@@ -63,7 +62,7 @@ class ControllerChannel:
                 pass
 
     def leader_changed(self) -> None:
-        """Somebody else leads, or this node is ready to: whoever waits tries again, and nothing more is hoped for from the last one."""
+        """The active controller changed: waiting requests are retried, and the connection to the previous one is closed."""
         self._changed.set()
         connection = self._connection
         if connection is not None and (self._active.is_ready or self._place() not in (None, connection.endpoint)):
@@ -75,10 +74,10 @@ class ControllerChannel:
         if connection is not None:
             connection.close()
 
-    async def _ask_remote(self, request: Any, seconds: float) -> Any:
+    async def _send_remote(self, request: Any, seconds: float) -> Any:
         place = self._place()
         if place is None:
-            raise NotController("no leader of the quorum is known")
+            raise NotController("the leader of the quorum is unknown")
         from isthmus_client.errors import ClientError
         from isthmus_client.versions import NEWEST
 
@@ -89,7 +88,7 @@ class ControllerChannel:
                 newest = _LAST_WITH_NAMES if getattr(request, "topic_names", ()) else NEWEST
                 response = await connection.ask(ApiKey(request.__api_key__), request, seconds=seconds, at_most=newest)
         except (ClientError, WireError, TimeoutError) as error:
-            raise NotController(str(error) or "the active controller did not answer in time") from error
+            raise NotController(str(error) or "the active controller did not respond in time") from error
         if says_not_controller(response):
             raise NotController(f"{connection.name} is not the active controller")
         return response

@@ -1,7 +1,7 @@
-"""Which brokers are certainly dead: their heartbeats' connection has closed, and nobody listens where they did.
+"""Detects dead broker processes: their heartbeats' connection has closed, and their address refuses connections.
 
-A closed connection alone may be a cut in the network, and a broker that does not answer may be slow: both are left to the session timeout.
-A refused connection is said by the machine that the broker ran on; a relay before it, which has accepted already, resets instead.
+A closed connection alone may be a network failure, and an unresponsive broker may be slow: both are left to the session timeout. Only the
+machine of the broker itself can refuse a connection; a relay in between, which has accepted already, resets it instead.
 """
 
 import asyncio
@@ -18,41 +18,41 @@ logger = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 1.0
 PROBES_MAX: Final = 32
-"""Brokers that are looked for at once; the others wait."""
+"""Brokers that are probed at once; the others wait."""
 
 Fence = Callable[[int, int], Awaitable[None]]
 
 
 class BrokerLiveness:
-    """The active controller's eye on the brokers' processes."""
+    """Monitors the brokers' processes on the active controller."""
 
     def __init__(self, image: Callable[[], ClusterImage], listener: str, fence: Fence) -> None:
-        """`fence` takes a broker's id and epoch; `listener` is the one brokers reach each other by."""
+        """`fence` takes a broker's id and epoch; `listener` is the inter-broker listener."""
         self._image = image
         self._listener = listener
         self._fence = fence
-        self._heard: dict[Connection, tuple[int, int]] = {}
+        self._brokers: dict[Connection, tuple[int, int]] = {}
         self._probes: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(PROBES_MAX)
 
-    def heard(self, broker_id: int, epoch: int, connection: Connection) -> None:
-        """A heartbeat came by this connection."""
-        self._heard[connection] = (broker_id, epoch)
+    def record_heartbeat(self, broker_id: int, epoch: int, connection: Connection) -> None:
+        """Record the connection of a broker's heartbeat."""
+        self._brokers[connection] = (broker_id, epoch)
 
     def closed(self, connection: Connection) -> None:
-        """A connection of a controller listener is gone."""
-        broker = self._heard.pop(connection, None)
-        if broker is not None and broker not in self._heard.values():
+        """Probe a broker when its last heartbeat connection has closed."""
+        broker = self._brokers.pop(connection, None)
+        if broker is not None and broker not in self._brokers.values():
             self._probe(*broker)
 
-    def look(self, except_for: int) -> None:
-        """Look for every broker that should be there: a new active controller has not heard of any."""
+    def probe_all(self, except_for: int) -> None:
+        """Probe every unfenced broker: a new active controller has no heartbeat connections yet."""
         for broker in self._image().brokers.values():
             if not broker.fenced and broker.broker_id != except_for:
                 self._probe(broker.broker_id, broker.broker_epoch)
 
     def stop(self) -> None:
-        """This controller is not the active one any more."""
+        """Stop probing: this controller is not active any more."""
         for probe in self._probes:
             probe.cancel()
 
@@ -66,7 +66,7 @@ class BrokerLiveness:
             broker = self._image().brokers.get(broker_id)
             if broker is None or broker.fenced or broker.broker_epoch != epoch or not await self._is_gone(broker):
                 return
-        logger.info("broker %d is gone: its connection closed, and a new one is refused", broker_id)
+        logger.info("fencing broker %d: its connection closed, and a new one was refused", broker_id)
         await self._fence(broker_id, epoch)
 
     async def _is_gone(self, broker: Broker) -> bool:
@@ -78,9 +78,10 @@ class BrokerLiveness:
             async with asyncio.timeout(PROBE_SECONDS):
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
                 with closing(writer):
-                    await reader.read(1)  # a broker says nothing unasked; a relay learns late that it is refused
+                    # A broker does not send first; a relay may learn of the refusal only now.
+                    await reader.read(1)
         except ConnectionResetError:
             return True
-        except OSError as error:  # a timeout is one as well
+        except OSError as error:  # includes TimeoutError
             return is_refusal(error)
         return False

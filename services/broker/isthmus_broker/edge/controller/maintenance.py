@@ -1,4 +1,4 @@
-"""The clock of what the active controller does unasked: leaders back to where they should be, replicas to where they are wanted."""
+"""Periodic tasks of the active controller: preferred leader elections, and moves of replicas to satisfy placement constraints."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ CONSTRAINTS_SECONDS: Final = 1.0
 Duty = Callable[[ClusterImage, ControllerContext], Result[None]]
 
 
-class ControllerUpkeep:
-    """Works from `start` to `stop`, which is as long as this node is the active controller."""
+class ControllerMaintenance:
+    """Runs from `start` to `stop`, while this node is the active controller."""
 
     def __init__(self, controller: Controller, context: Callable[[], ControllerContext]) -> None:
         self._controller = controller
@@ -33,7 +33,7 @@ class ControllerUpkeep:
         self._tasks = [loop.create_task(self._follow_constraints()), loop.create_task(self._balance())]
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Stop the tasks."""
         for task in self._tasks:
             task.cancel()
         self._tasks = []
@@ -47,7 +47,7 @@ class ControllerUpkeep:
                 self._seen = image
                 moved = await self._do(follow_constraints)
                 if moved:
-                    logger.info("%d partitions go to where their topics' placement constraints want them", moved)
+                    logger.info("%d partitions are reassigned to satisfy their topics' placement constraints", moved)
 
     async def _balance(self) -> None:
         while True:
@@ -59,10 +59,10 @@ class ControllerUpkeep:
             while moved == ELECTIONS_MAX and settings["auto.leader.rebalance.enable"]:
                 moved = await self._do(balance_leaders)
                 if moved:
-                    logger.info("%d partitions are led by their preferred replicas again", moved)
+                    logger.info("%d partitions were given back to their preferred leaders", moved)
 
     async def _do(self, duty: Duty) -> int:
-        """How many records that made."""
+        """The number of records written."""
         made: list[Any] = []
 
         def decided(image: ClusterImage) -> Result[None]:

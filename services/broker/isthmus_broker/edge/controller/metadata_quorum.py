@@ -1,4 +1,4 @@
-"""This node's replica of the metadata log, voter or observer, and what it takes part in: the quorum and the active controller."""
+"""This node's replica of the metadata log, voter or observer, with the quorum's peers and the active controller."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ _REGISTRATION_PAUSE_SECONDS: Final = 1.0
 
 
 class Quorum:
-    """From `start` to `stop`. It answers other replicas as soon as it has started, which is before anybody need lead."""
+    """Runs from `start` to `stop`. It serves other replicas as soon as it has started, before there is a leader."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Quorum:
         on_leader: Callable[[], None],
         clocks: Clocks,
     ) -> None:
-        """`on_leader` is called when another node leads the quorum, or this one is ready to."""
+        """`on_leader` is called when another node becomes the quorum's leader, or this one is ready to serve as leader."""
         self.raft_config = raft_config(config, directory_id)
         self.controller = Controller(config.node_id, publish, self._leader_changed, clocks.wall)
         self.active = ActiveController(
@@ -74,7 +74,7 @@ class Quorum:
     # -- life ----------------------------------------------------------------------------------------------------------------
 
     def start(self, pool: FilePool) -> None:
-        """Recover the log and take part."""
+        """Recover the log and join the quorum."""
         config = self._config
         directory = Path(config.metadata_log_dir).absolute()
         self._store = MetadataLogStore(pool, directory, metadata_log_config(config), self._clocks)
@@ -103,7 +103,7 @@ class Quorum:
                 self._tasks.append(asyncio.get_running_loop().create_task(task))
 
     async def stop(self) -> None:
-        """Leave in good order: a leader names its successors."""
+        """Controlled shutdown: a leader names its successors."""
         for task in self._tasks:
             task.cancel()
         self.active.stop()
@@ -118,13 +118,13 @@ class Quorum:
         self._worker.shutdown()
 
     def channel(self) -> ControllerChannel:
-        """A way to the active controller with a connection of its own."""
+        """A channel to the active controller with a connection of its own."""
         channel = ControllerChannel(self.active, self._leader_place)
         self._channels.append(channel)
         return channel
 
     def _make_peers(self) -> "QuorumPeers | None":
-        """None for a node that is the whole quorum for ever: it has nobody to talk to."""
+        """None on a node that is permanently the whole quorum: it has no peers."""
         config = self.raft_config
         if config.static_voters is not None and config.static_voters.is_only_voter(config.key):
             return None
@@ -139,29 +139,29 @@ class Quorum:
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, as far as this node knows."""
+        """The leader's node id, as far as this node knows."""
         return self._raft.core.leader_id
 
     @property
     def is_settled(self) -> bool:
-        """Whether this node leads, or follows a leader that it hears of."""
+        """Whether this node is the leader, or follows a leader that responds."""
         return self._raft.core.role in (Follower, Leader)
 
     @property
     def kraft_version(self) -> int:
-        """1 where the log says who votes, 0 where the settings do."""
+        """1 if the voters are in the log, 0 if they are in the settings."""
         return 0 if self.raft_config.static_voters is not None else 1
 
     def handle(self, request: Request) -> "asyncio.Future[Response]":
-        """Answer another replica."""
+        """Serve a request from another replica."""
         return self._raft.handle(request)
 
     def addressed(self, voter_id: int, directory_id: UUID | None) -> ReplicaKey:
-        """Whom a request is meant for; one that does not say so is meant for this node."""
+        """The replica to which a request is addressed; one without an addressee is for this node."""
         return self.raft_config.key if voter_id == _ANYBODY else ReplicaKey(voter_id, directory_id)
 
     def learn_leader(self, epoch: int, leader_id: int, endpoints: Sequence[Any]) -> None:
-        """A leader announces itself, and where it is."""
+        """Record the endpoints of a leader that announces itself."""
         if endpoints and epoch >= self._raft.core.epoch:
             listener = self._config.listeners.controller_names[0]
             chosen = next((each for each in endpoints if each.name == listener), endpoints[0])
@@ -189,14 +189,16 @@ class Quorum:
         self._on_leader()
 
     async def _register(self) -> None:
-        """Tell the active controller where this controller listens and what it supports (KIP-919)."""
+        """Register this controller's endpoints and supported features with the active controller (KIP-919)."""
         channel, request = self.channel(), controller_registration(self._config, self._context().new_id())
         while True:
             try:
-                response = await channel.ask(request)
+                response = await channel.send(request)
                 if response.error_code.value == 0:
                     break
-                logger.warning("the registration of this controller is refused: %s", response.error_code.name)
+                logger.warning(
+                    "the active controller refused this controller's registration: %s", response.error_code.name
+                )
             except ControllerUnreachable as problem:
                 logger.info("this controller cannot register: %s", problem)
             await asyncio.sleep(_REGISTRATION_PAUSE_SECONDS)
@@ -204,7 +206,7 @@ class Quorum:
 
 
 def controller_registration(config: NodeConfig, incarnation_id: UUID) -> registration.ControllerRegistrationRequest:
-    """What a controller says about itself."""
+    """The registration of this controller."""
     return entity(
         registration.ControllerRegistrationRequest,
         controller_id=config.node_id,

@@ -1,4 +1,4 @@
-"""Producer ids out of the block that the controller gave this broker."""
+"""Assigns producer ids from the block that the controller allocated to this broker."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 
 
 class ProducerIds:
-    """Hands out ids, each once; a block that is begun when the process dies is lost, which costs nothing."""
+    """Returns each id once. The rest of a block is lost when the process dies, which costs nothing."""
 
     def __init__(
         self, controller: ControllerChannel, context: Callable[[], ControllerContext], broker_epoch: Callable[[], int]
@@ -35,6 +35,6 @@ class ProducerIds:
         request = entity(
             AllocateProducerIdsRequest, broker_id=self._context().node.node_id, broker_epoch=self._broker_epoch()
         )
-        response = await self._controller.ask(request)
+        response = await self._controller.send(request)
         self._next = int(response.producer_id_start)
         self._end = self._next + int(response.producer_id_len)

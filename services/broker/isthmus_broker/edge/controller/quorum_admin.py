@@ -19,7 +19,7 @@ from isthmus_broker.core.raft.types import ReplicaKey, ReplicaProgress, Voter, V
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
 
-_WORDS: Final = {
+_MESSAGES: Final = {
     ErrorCode.duplicate_voter: "The voter id for {key} is already part of the set of voters {ids}.",
     ErrorCode.voter_not_found: "Cannot remove voter {key} from the set of voters {ids}",
     ErrorCode.unsupported_version: "Cluster doesn't support adding or removing voters because the kraft.version feature is 0",
@@ -44,7 +44,7 @@ def voter_not_removed(_request: RemoveRaftVoterRequest, why: ControllerError) ->
 
 
 async def add_voter(raft: RaftDriver, request: AddRaftVoterRequest, context: ControllerContext) -> AddRaftVoterResponse:
-    """Add a voter; raises NotController when this node does not lead the quorum."""
+    """Add a voter; raises NotController when this node is not the quorum's leader."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
     code: ErrorCode
@@ -65,7 +65,7 @@ async def add_voter(raft: RaftDriver, request: AddRaftVoterRequest, context: Con
 async def remove_voter(
     raft: RaftDriver, request: RemoveRaftVoterRequest, context: ControllerContext
 ) -> RemoveRaftVoterResponse:
-    """Remove a voter; raises NotController when this node does not lead the quorum."""
+    """Remove a voter; raises NotController when this node is not the quorum's leader."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     code: ErrorCode
     why: str | None
@@ -83,7 +83,7 @@ def _another_cluster(expected: str, got: str | None) -> tuple[ErrorCode, str]:
 
 
 async def _accepted(raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey) -> tuple[ErrorCode, str | None]:
-    """A change that was appended is answered before it is committed: the new voter may itself be needed for that."""
+    """Respond to an appended change before it is committed: the new voter may itself be needed for the commit."""
     if not change.done():
         change.add_done_callback(lambda done: done.exception())
         return ErrorCode.none, None
@@ -106,7 +106,7 @@ async def _outcome(
 
 
 def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
-    words = _WORDS.get(error)
+    words = _MESSAGES.get(error)
     shown = f"{key.node_id} with directory {key.directory_id}"
     return None if words is None else words.format(key=shown, ids=list(raft.core.voters.node_ids()))
 
@@ -115,7 +115,7 @@ def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
 
 
 def quorum_not_described(request: DescribeQuorumRequest, why: ControllerError) -> described.DescribeQuorumResponse:
-    """The error in every partition; a node that does not lead the quorum says so of the partition, as Kafka does."""
+    """The error in every partition; NOT_LEADER_OR_FOLLOWER belongs to the partition, as in Kafka."""
     not_leader = why.code is ErrorCode.not_controller
     return _undescribed(request, ErrorCode.not_leader_or_follower if not_leader else why.code)
 
@@ -123,9 +123,9 @@ def quorum_not_described(request: DescribeQuorumRequest, why: ControllerError) -
 async def describe_quorum(
     raft: RaftDriver, request: DescribeQuorumRequest, _context: ControllerContext
 ) -> described.DescribeQuorumResponse:
-    """Describe voters and observers; raises NotController when this node does not lead the quorum."""
-    asked = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
-    if asked != [(METADATA_TOPIC, [0])]:
+    """Describe voters and observers; raises NotController when this node is not the quorum's leader."""
+    partitions = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
+    if partitions != [(METADATA_TOPIC, [0])]:
         return _undescribed(request, ErrorCode.unknown_topic_or_partition)
     info = raft.describe()
     if info is None:

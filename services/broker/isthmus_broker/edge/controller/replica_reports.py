@@ -1,6 +1,6 @@
-"""What a broker tells the controller about its replicas: where they are kept.
+"""Reports to the controller the directories of this broker's replicas.
 
-It is read off the image: whatever it says that is not so is reported, until it says so.
+Differences between the image and the directories are reported until the image is correct.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 REPORTED_MAX: Final = 5_000
-"""Replicas in one report; the rest follows when the image shows these."""
+"""Replicas in one report; the rest follows when the image includes these."""
 RETRY_SECONDS: Final = 1.0
 
 
 class ReplicaReports:
-    """At most one report is under way."""
+    """At most one report is in flight."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class ReplicaReports:
         self._image: ClusterImage | None = None
 
     def follow(self, image: ClusterImage) -> None:
-        """Report what this image has wrong."""
+        """Report the replicas that this image places in a wrong directory."""
         self._image = image
         if self._task is None and any(self._misplaced(image)):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """The node stops."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
 
@@ -70,19 +70,19 @@ class ReplicaReports:
             self._task = None
 
     async def _send(self, request: object) -> None:
-        response = await self._controller.ask(request)
+        response = await self._controller.send(request)
         if response.error_code.value:
-            logger.warning("the controller refuses a report about replicas: %s", response.error_code.name)
+            logger.warning("the controller refused a report of replica directories: %s", response.error_code.name)
 
     def _mine(self, image: ClusterImage) -> Iterator[tuple[str, UUID, PartitionRecord]]:
         for topic, index in self._logs.logs:
-            found = image.topics.named(topic)
-            partition = None if found is None else found.partitions.get(index)
-            if found is not None and partition is not None and self._context().node.node_id in partition.replicas:
-                yield topic, found.id, partition
+            entry = image.topics.named(topic)
+            partition = None if entry is None else entry.partitions.get(index)
+            if entry is not None and partition is not None and self._context().node.node_id in partition.replicas:
+                yield topic, entry.id, partition
 
     def _misplaced(self, image: ClusterImage) -> Iterator[tuple[UUID, UUID, int]]:
-        """(directory, topic, partition) of replicas that are elsewhere than the image says."""
+        """(directory, topic, partition) of replicas that are in another directory than in the image."""
         node_id = self._context().node.node_id
         for topic, topic_id, partition in self._mine(image):
             home = self._logs.home[topic, partition.partition_id].directory_id

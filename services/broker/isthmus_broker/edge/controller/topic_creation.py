@@ -1,4 +1,4 @@
-"""Topics that nobody creates by hand: the internal ones, and those that a Metadata request names while auto.create.topics.enable is on."""
+"""Automatic creation of topics: internal ones, and those that a Metadata request names while auto.create.topics.enable is on."""
 
 import asyncio
 import logging
@@ -19,11 +19,11 @@ from isthmus_broker.edge.controller.controller_channel import ControllerChannel,
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS: Final = 1.0
-"""How long a request waits for a topic that it needs, and with it all requests behind it."""
+"""Upper bound on the wait of a request for a topic that it needs. Later requests of the connection wait as well."""
 
 
 class TopicCreation:
-    """Asks the controller, once for each topic at a time."""
+    """Sends creations to the controller, one at a time for each topic."""
 
     def __init__(self, controller: ControllerChannel, context: Callable[[], ControllerContext]) -> None:
         self._controller = controller
@@ -31,9 +31,9 @@ class TopicCreation:
         self._under_way: dict[str, asyncio.Task[ErrorCode]] = {}
 
     async def create(self, name: str) -> ErrorCode:
-        """Create the topic as its kind wants it; a topic that exists meanwhile is no error.
+        """Create the topic with the settings for its kind; a topic that exists meanwhile is no error.
 
-        Without an active controller it goes on in the background, as in Kafka: whoever asked comes again, and is not held up.
+        Without an active controller the creation continues in the background, as in Kafka: the client retries instead of waiting.
         """
         if name not in self._under_way:
             self._under_way[name] = asyncio.get_running_loop().create_task(self._create(name))
@@ -46,7 +46,7 @@ class TopicCreation:
     async def _create(self, name: str) -> ErrorCode:
         request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
         try:
-            response: CreateTopicsResponse = await self._controller.ask(request)
+            response: CreateTopicsResponse = await self._controller.send(request)
         except ControllerUnreachable:
             return ErrorCode.leader_not_available
         finally:
@@ -55,7 +55,7 @@ class TopicCreation:
         if result.error_code is ErrorCode.topic_already_exists:
             return ErrorCode.none
         if result.error_code is not ErrorCode.none:
-            logger.warning("topic %s cannot be created: %s", name, result.error_message or result.error_code.name)
+            logger.warning("cannot create topic %s: %s", name, result.error_message or result.error_code.name)
         return result.error_code
 
     def _wanted(self, name: str) -> CreatableTopic:

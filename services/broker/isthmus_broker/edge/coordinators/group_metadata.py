@@ -1,4 +1,4 @@
-"""What groups see of the cluster: topics with their partitions' racks, and the settings of groups."""
+"""The part of the cluster's metadata that groups need: topics with their partitions' racks, and the settings of groups."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -24,7 +24,7 @@ class GroupMetadata:
         self.configs = GroupConfigs(broker=group_config(config))
 
     def follow(self, changes: Changes, offset: int, config: NodeConfig) -> bool:
-        """Take over what changed; returns whether topics did."""
+        """Apply changes; returns whether topics changed."""
         self.configs.broker = group_config(config)
         for resource in changes.configs:
             if resource.type == ResourceType.GROUP:
@@ -62,7 +62,7 @@ def _view_of(image: ClusterImage, topic: Topic) -> TopicView:
 
 
 def group_config(config: NodeConfig) -> GroupConfig:
-    """The node's settings that groups obey."""
+    """The node's settings that apply to groups."""
     values: dict[str, Any] = {field.name: config.values[field.name.replace("_", ".")] for field in fields(GroupConfig)}
     values["group_consumer_migration_policy"] = MigrationPolicy(str(values["group_consumer_migration_policy"]).lower())
     return GroupConfig(**values)

@@ -1,7 +1,7 @@
 """The host of a coordinator topic: one runtime, with its shard, for each partition of the topic that this node leads.
 
-A partition that this node begins to lead is read from its log into a fresh shard, in slices so that the loop keeps serving others.
-What a shard writes is appended as one batch; a response leaves when the partition's high watermark covers what it reflects.
+When this node becomes a partition's leader, its log is replayed into a fresh shard, in slices so that the loop keeps serving requests. A
+shard's records are appended as one batch; a response is sent when the high watermark covers everything it reflects.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from isthmus_broker.edge.storage.log import Log
 logger = logging.getLogger(__name__)
 
 LOAD_SLICE: Final = 2_000
-"""Records replayed before the loop serves somebody else."""
+"""Records replayed before the loop serves other work."""
 
 _LEVELS: Final = {"loaded": logging.DEBUG}
 
@@ -47,7 +47,7 @@ class _HostedShard(Generic[V]):
 
 
 class CoordinatorHost(Generic[V]):
-    """Runtimes by partition of one topic. `V` is what its shards see of the cluster's metadata."""
+    """Runtimes by partition of one topic. `V` is the shards' view of the cluster's metadata."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class CoordinatorHost(Generic[V]):
         return sorted(self._shards)
 
     def submit(self, partition: int, request: object, context: RequestContext, respond: Respond) -> bool:
-        """Give a request to a shard, which responds now or later; False when this node does not lead the partition."""
+        """Pass a request to a shard, which responds now or later; False when this node is not the partition's leader."""
         shard = self._shards.get(partition)
         if shard is None:
             return False
@@ -101,7 +101,7 @@ class CoordinatorHost(Generic[V]):
             shard.loading = asyncio.get_running_loop().create_task(self._load(shard, partition.log))
 
     def unload(self, partition: Partition) -> None:
-        """End the partition's shard, if there is one: this node no longer leads it."""
+        """Unload the partition's shard, if there is one: this node is no longer its leader."""
         shard = self._shards.pop(partition.index, None)
         if shard is None:
             return
@@ -120,7 +120,7 @@ class CoordinatorHost(Generic[V]):
             self.unload(shard.partition)
 
     def metadata_changed(self, view: V) -> None:
-        """Give the shards a new view of the metadata."""
+        """Pass a new view of the metadata to the shards."""
         self._view = view
         for shard in list(self._shards.values()):
             shard.runtime.metadata(view, self._clocks.now())
@@ -144,7 +144,7 @@ class CoordinatorHost(Generic[V]):
         self._drive(shard)
 
     async def _replay(self, runtime: Runtime[V], log: Log) -> int:
-        """Give the log's records and transaction markers to the shard; returns how many there were."""
+        """Replay the log's records and transaction markers into the shard; returns how many there were."""
         loaded = 0
         for segment, (position, header) in log.placed_batches(log.log_start_offset):
             producer = ProducerId(header.producer_id, header.producer_epoch) if header.is_transactional else None
@@ -168,7 +168,7 @@ class CoordinatorHost(Generic[V]):
             self._drive(shard)
 
     def _drive(self, shard: _HostedShard[V]) -> None:
-        """Append, report and respond until the runtime has nothing more, then set its timer."""
+        """Append, report and respond until the runtime has no more output, then set its timer."""
         if shard.driving:
             return
         shard.driving = True
@@ -222,7 +222,7 @@ def _batch_of(append: BatchAppend, timestamp: WallMs) -> bytearray:
     records = [NewRecord(key, value, timestamp) for key, value in append.records]
     if append.producer is None:
         return bytearray(build_batch(records))
-    producer_id, epoch = append.producer  # the sequence is of no use, and Kafka writes 0
+    producer_id, epoch = append.producer  # the sequence is not used, and Kafka writes 0
     return bytearray(
         build_batch(
             records, attributes=TRANSACTIONAL_BIT, producer_id=producer_id, producer_epoch=epoch, base_sequence=0

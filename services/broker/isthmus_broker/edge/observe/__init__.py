@@ -1,1 +1,1 @@
-"""What a node tells about itself: metrics and health over HTTP, samples of lag and load into topics of its cluster."""
+"""Metrics and health over HTTP, and samples of lag and load written to topics of the cluster."""

@@ -1,6 +1,6 @@
-"""A node's metrics, under the names that dashboards made for Kafka's JMX exporter look for.
+"""A node's metrics, under the names that dashboards made for Kafka's JMX exporter use.
 
-They are read when somebody asks: on the way of a request nothing is counted but what partitions and dispatchers count anyhow.
+They are read at a scrape: requests count nothing beyond what partitions and dispatchers count anyway.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class NodeMetrics(Collector):
             yield from _replication(partitions)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing in advance: asking would read the node before it has started."""
+        """Describe nothing in advance: it would read the node before it has started."""
         return iter(())
 
     def _network(self) -> Iterator[Metric]:
@@ -61,39 +61,47 @@ class NodeMetrics(Collector):
             partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
             offline = sum(partition.leader == NO_LEADER for partition in partitions)
             fenced = sum(broker.fenced for broker in image.brokers.values())
-            for name, told, value in (
+            for name, help_text, value in (
                 ("offlinepartitionscount", "Partitions without a leader.", offline),
                 ("globaltopiccount", "Topics.", len(image.topics.by_id)),
                 ("globalpartitioncount", "Partitions.", len(partitions)),
-                ("fencedbrokercount", "Registered brokers that do not serve.", fenced),
-                ("activebrokercount", "Brokers that serve.", len(image.brokers) - fenced),
+                ("fencedbrokercount", "Registered brokers that are fenced.", fenced),
+                ("activebrokercount", "Registered brokers that are not fenced.", len(image.brokers) - fenced),
             ):
-                yield GaugeMetricFamily(f"kafka_controller_kafkacontroller_{name}", told, value=value)
+                yield GaugeMetricFamily(f"kafka_controller_kafkacontroller_{name}", help_text, value=value)
         if raft is not None:
             core = raft.core
             leader = core.leader_id
-            for name, told, value in (
-                ("current_leader", "Who leads the quorum, -1 if nobody is known to.", -1 if leader is None else leader),
+            for name, help_text, value in (
+                ("current_leader", "Node id of the quorum's leader, -1 if unknown.", -1 if leader is None else leader),
                 ("current_epoch", "The quorum's epoch.", core.epoch),
-                ("log_end_offset", "The end of this node's metadata log.", core.log_end),
-                ("high_watermark", "Metadata records below this offset are committed.", core.high_watermark),
+                ("log_end_offset", "Log end offset of this node's metadata log.", core.log_end),
+                ("high_watermark", "High watermark of the metadata log.", core.high_watermark),
             ):
-                yield GaugeMetricFamily(f"kafka_server_raftmetrics_{name}", told, value=value)
+                yield GaugeMetricFamily(f"kafka_server_raftmetrics_{name}", help_text, value=value)
 
 
 def _broker(partitions: Sequence[Partition]) -> Iterator[Metric]:
     led = [partition for partition in partitions if partition.leader is not None]
     in_sync = [(len(p.leadership.isr), p.leader.rules.min_isr) for p in led if p.leader is not None]
     lagging = sum(len(p.leadership.isr) < len(p.leadership.replicas) - len(p.leadership.observers) for p in led)
-    for name, told, value in (
-        ("leadercount", "Partitions led here.", len(led)),
-        ("partitioncount", "Replicas held here.", len(partitions)),
-        ("offlinereplicacount", "Replicas whose log cannot be used.", sum(p.log is None for p in partitions)),
-        ("underreplicatedpartitions", "Led here, with fewer in sync than sync replicas.", lagging),
-        ("underminisrpartitioncount", "Led here, with too few in sync.", sum(isr < least for isr, least in in_sync)),
-        ("atminisrpartitioncount", "Led here, with just enough in sync.", sum(isr == least for isr, least in in_sync)),
+    for name, help_text, value in (
+        ("leadercount", "Partitions whose leader is this broker.", len(led)),
+        ("partitioncount", "Replicas on this broker.", len(partitions)),
+        ("offlinereplicacount", "Replicas whose log directory is offline.", sum(p.log is None for p in partitions)),
+        ("underreplicatedpartitions", "Led partitions with out-of-sync replicas.", lagging),
+        (
+            "underminisrpartitioncount",
+            "Led partitions below min.insync.replicas.",
+            sum(isr < least for isr, least in in_sync),
+        ),
+        (
+            "atminisrpartitioncount",
+            "Led partitions with exactly min.insync.replicas in sync.",
+            sum(isr == least for isr, least in in_sync),
+        ),
     ):
-        yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", told, value=value)
+        yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", help_text, value=value)
 
 
 def _topics(partitions: Sequence[Partition]) -> Iterator[Metric]:
@@ -103,7 +111,7 @@ def _topics(partitions: Sequence[Partition]) -> Iterator[Metric]:
         counts = (partition.bytes_in, partition.records_in, partition.bytes_out, partition.replicated_out)
         for place, count in enumerate(counts):
             sums[place] += count
-    for place, (name, told) in enumerate(
+    for place, (name, help_text) in enumerate(
         (
             ("bytesin", "Bytes from producers and links."),
             ("messagesin", "Records from producers."),
@@ -111,7 +119,7 @@ def _topics(partitions: Sequence[Partition]) -> Iterator[Metric]:
             ("replicationbytesout", "Bytes to other replicas."),
         )
     ):
-        family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", told, labels=_TOPIC)
+        family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", help_text, labels=_TOPIC)
         for topic, sums in sorted(counted.items()):
             family.add_metric((topic,), sums[place])
         yield family
@@ -119,11 +127,11 @@ def _topics(partitions: Sequence[Partition]) -> Iterator[Metric]:
 
 def _logs(partitions: Sequence[Partition]) -> Iterator[Metric]:
     families = [
-        GaugeMetricFamily(f"kafka_log_log_{name}", told, labels=_PARTITION)
-        for name, told in (
+        GaugeMetricFamily(f"kafka_log_log_{name}", help_text, labels=_PARTITION)
+        for name, help_text in (
             ("size", "Bytes of a log."),
-            ("logstartoffset", "The first offset of a log."),
-            ("logendoffset", "The offset that the next record gets."),
+            ("logstartoffset", "Log start offset."),
+            ("logendoffset", "Log end offset."),
         )
     ]
     for partition in partitions:
@@ -136,11 +144,11 @@ def _logs(partitions: Sequence[Partition]) -> Iterator[Metric]:
 
 def _replication(partitions: Sequence[Partition]) -> Iterator[Metric]:
     families = [
-        GaugeMetricFamily(f"kafka_cluster_partition_{name}", told, labels=_PARTITION)
-        for name, told in (
-            ("replicascount", "Replicas of a partition led here."),
-            ("insyncreplicascount", "Those in sync."),
-            ("observersinisrcount", "Observers among those in sync."),
+        GaugeMetricFamily(f"kafka_cluster_partition_{name}", help_text, labels=_PARTITION)
+        for name, help_text in (
+            ("replicascount", "Replicas of a led partition."),
+            ("insyncreplicascount", "In-sync replicas of a led partition."),
+            ("observersinisrcount", "In-sync replicas that are observers."),
         )
     ]
     for partition in partitions:

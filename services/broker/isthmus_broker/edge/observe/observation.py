@@ -1,4 +1,4 @@
-"""Metrics, health and lag samples of a node, as its settings ask for. Libraries are imported only when something is asked for."""
+"""Metrics, health and lag samples of a node, as configured. Libraries are imported only when one of them is enabled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """Metrics and health are served from the start, so that a node that is not ready can say why; samples once it serves clients."""
+    """Metrics and health are served from the start, so that a node that is not ready can report why; samples start once it serves
+    clients."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config

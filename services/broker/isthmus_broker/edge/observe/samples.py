@@ -1,4 +1,4 @@
-"""Samples that a broker writes into its own cluster: the load of its replicas, and the lag of all replicas that follow it."""
+"""Samples that a broker writes to its own cluster: the load of its replicas, and the lag of all replicas that follow it."""
 
 import asyncio
 import logging
@@ -22,13 +22,13 @@ from isthmus_broker.edge.requests.services import Services
 
 logger = logging.getLogger(__name__)
 
-"""Topics of samples are no subject of samples: they would keep themselves growing."""
+"""Topics of samples are not sampled: they would keep themselves growing."""
 _LOAD_KEPT_MS: Final = 24 * 3600 * 1000
 _Counted = tuple[int, int, int]
 
 
 class Sampler:
-    """Writes every `interval_ms` until it is stopped. It talks to its own broker as any client does."""
+    """Writes every `interval_ms` until it is stopped, as an ordinary client of its own broker."""
 
     def __init__(self, services: Services, address: Endpoint, interval_ms: int) -> None:
         self._services = services
@@ -37,16 +37,16 @@ class Sampler:
         self._before: dict[tuple[str, int], _Counted] = {}
         self._before_ms = services.clocks.monotonic()
         self._behind_since: dict[tuple[str, int, int], int] = {}
-        """Replicas that were seen behind the last time, and since when: a new leader does not know when they last had everything."""
+        """When each replica was first seen to lag: a new leader does not know when they were last caught up."""
         self._behind_next: dict[tuple[str, int, int], int] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the first samples come after an interval."""
+        """Start; the first samples are written after one interval."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """No more."""
+        """Stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -57,7 +57,7 @@ class Sampler:
                 async with Client([self._address], client_id="isthmus-sampler") as client:
                     await self._write_with(client)
             except ClientError as error:
-                logger.warning("samples cannot be written: %s", error)
+                logger.warning("cannot write samples: %s", error)
             await asyncio.sleep(self._interval)
 
     async def _write_with(self, client: Client) -> None:
@@ -98,7 +98,7 @@ class Sampler:
         self._before, self._before_ms = counted, now
 
     def _lags(self, now: Now) -> Iterator[LagSample]:
-        """Of the partitions that this broker leads: every other replica's."""
+        """Lag of every other replica of the partitions that this broker leads."""
         services = self._services
         racks = {broker_id: broker.rack for broker_id, broker in services.image.brokers.items()}
         own_region = region_of(services.config.settings.broker_rack)

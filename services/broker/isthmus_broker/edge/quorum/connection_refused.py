@@ -1,4 +1,4 @@
-"""What proves that a process is gone: the machine it ran on refuses a connection to where it listened."""
+"""Recognises refused connections, which prove that a process is dead: its machine refuses a connection to its port."""
 
 import errno
 from typing import Final
@@ -8,7 +8,7 @@ _SEVERAL: Final = "Multiple exceptions: "
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether every address of a host refused. asyncio joins the errors of several addresses into one, which has no number of its own."""
+    """Whether every address of a host refused. asyncio joins the errors of several addresses into one, which has no errno of its own."""
     if isinstance(error, ConnectionRefusedError):
         return True
     words = str(error)

@@ -1,8 +1,7 @@
-"""The one loop that drives a core on asyncio: feed, take, persist, send, reply, re-arm one timer.
+"""The loop that drives a core on asyncio: feed, take, persist, send, reply, re-arm one timer.
 
-It runs on the event loop's thread, within the call that feeds it, so that an event costs no task. Only `Host.sync` may block; it
-runs in the given executor, or inline without one. While one sync is under way further writes are made, and the next sync covers
-them all: that is the group commit.
+It runs on the event loop's thread, within the call that feeds it, so that an event costs no task. Only `Host.sync` may block; it runs in
+the given executor, or inline without one. While one sync runs further writes are made, and the next sync covers them all: group commit.
 """
 
 import asyncio
@@ -26,14 +25,14 @@ N_contra = TypeVar("N_contra", contravariant=True)
 
 
 class Host(Protocol[W_contra, S, R_contra, N_contra]):
-    """What the driver does things with. Everything but `sync` is called on the event loop's thread and returns quickly; it may feed
-    the driver, which takes up the event after the current one."""
+    """The operations that the driver needs. All except `sync` are called on the event loop's thread and return quickly; they may feed the
+    driver, which processes the event after the current one."""
 
     def fill(self, send: S) -> S:
-        """Complete a message with what it must carry from storage, as storage is before the writes of the same Ready."""
+        """Complete a message with data from storage, as it is before the writes of the same Ready."""
 
     def write(self, write: W_contra) -> None:
-        """Make a write, not yet durable."""
+        """Perform a write; it need not be durable yet."""
 
     def sync(self) -> None:
         """Make every write so far durable. May run in a worker thread, at the same time as `write` and `fill`."""
@@ -42,14 +41,14 @@ class Host(Protocol[W_contra, S, R_contra, N_contra]):
         """Send a message, without waiting for it to arrive."""
 
     def reply(self, reply: R_contra) -> None:
-        """Hand a result to whoever waits for it."""
+        """Deliver a result to the waiting caller."""
 
     def note(self, note: N_contra) -> None:
         """Log or count a fact."""
 
 
 class Driver(Generic[E, W, S, R, N]):
-    """Drives one core. A core that crashes, or a disk that fails, ends the driver and is told to `on_fault`, once."""
+    """Drives one core. A core that crashes, or a disk that fails, ends the driver and is reported to `on_fault`, once."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class Driver(Generic[E, W, S, R, N]):
         self._is_stopped = False
 
     def start(self) -> None:
-        """Handle what the core owes since it was made."""
+        """Process the outputs of the core's construction."""
         self._run(lambda: None)
 
     def feed(self, event: E) -> None:
@@ -83,7 +82,7 @@ class Driver(Generic[E, W, S, R, N]):
         self._run(lambda: None)
 
     async def stop(self) -> None:
-        """Take no more events, and wait for the disk work under way. What only it would have released is not sent any more."""
+        """Accept no more events, and wait for the sync in progress. Outputs that depend on it are dropped."""
         self._is_stopped = True
         self._disarm()
         if self._syncing is not None:
@@ -92,7 +91,7 @@ class Driver(Generic[E, W, S, R, N]):
     # The loop
 
     def _run(self, call: Callable[[], None]) -> None:
-        """Make a call into the core, then everything that follows from it."""
+        """Call into the core, then process everything that follows."""
         if self._is_running or self._is_stopped:
             return
         self._is_running = True
@@ -133,7 +132,7 @@ class Driver(Generic[E, W, S, R, N]):
     # Durability
 
     def _sync_inline(self) -> bool:
-        """Without an executor: make everything durable here and now; whether there was anything to do."""
+        """Without an executor: make everything durable here and now. Returns whether there was anything to do."""
         if self._executor is not None or not self._unsynced:
             return False
         self._host.sync()

@@ -1,4 +1,4 @@
-"""The metadata log as raft wants it, over the same segment files as any other log."""
+"""The metadata log as raft needs it, in the same segment files as any other log."""
 
 import errno
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 def metadata_log_config(node: NodeConfig) -> TopicConfig:
-    """Segments as the node's metadata.log settings say; nothing is deleted but what a snapshot covers."""
+    """Segment settings from the node's metadata.log settings; only segments covered by a snapshot are deleted."""
     settings = node.settings
     overrides = {
         "cleanup.policy": "compact",
@@ -42,7 +42,7 @@ class MetadataLogStore:
     """The raft driver's LogStore."""
 
     def __init__(self, pool: FilePool, directory: Path, config: TopicConfig, clocks: Clocks) -> None:
-        """Open the log, or make it; what the last run wrote last may be torn, and is checked."""
+        """Open or create the log; an incomplete last write is removed."""
         self._clocks = clocks
         path = directory / DIRECTORY
         if pool.files.exists(path):
@@ -69,11 +69,11 @@ class MetadataLogStore:
             )
         _raise_start(self.log)
         _check_epochs(self.log)
-        self._directory_synced_for = -1  # the segment whose name is known to be on disk
+        self._directory_synced_for = -1  # the segment whose directory entry is durable
 
     @property
     def start_offset(self) -> int:
-        """The first offset kept."""
+        """The first offset in the log."""
         return self.log.log_start_offset
 
     @property
@@ -106,19 +106,19 @@ class MetadataLogStore:
         try:
             sync_path(self.log.pool.files, segment.path)
         except FileNotFoundError:
-            if segment in self.log.segments:  # else it has been dropped while this thread was on its way
+            if segment in self.log.segments:  # otherwise it was deleted meanwhile
                 raise
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on."""
+        """Remove everything from `offset` on."""
         self.log.truncate_to(offset, self._clocks.monotonic())
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`."""
+        """Remove everything and continue at `offset`."""
         self.log.restart_at(offset, self._clocks.monotonic())
         self.log.pool.descriptor(
             str(self.log.segments[-1].path)
-        )  # the file says where the log begins, even while it is empty
+        )  # the file records the log start offset, even while the log is empty
 
     def raise_start(self, offset: int) -> None:
         """Delete the segments that a snapshot covers."""
@@ -130,21 +130,21 @@ class MetadataLogStore:
         self.log.raise_start(offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches."""
-        found = self.log.read(offset, max_bytes, self.log.end_offset, at_least_one=True)
-        data = found.records() if found.size else b""
+        """Read whole batches."""
+        data_read = self.log.read(offset, max_bytes, self.log.end_offset, at_least_one=True)
+        data = data_read.records() if data_read.size else b""
         end = max((position + header.size for position, header in batches(data)), default=0)
         return data[:end]
 
     def close(self) -> None:
-        """The node stops."""
+        """Close the log."""
         self.log.close(self._clocks.monotonic())
 
 
 def _raise_start(log: Log) -> None:
-    """The log starts where it was last told to, at the end of a snapshot, though the segment that holds this begins before it.
+    """The log start offset, the end of a snapshot, though the segment that contains it begins earlier.
 
-    The history of epochs is where that is written down.
+    The epoch cache records it.
     """
     begin = log.epochs.entries[0][1] if log.epochs.entries else log.log_start_offset
     if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.pool.files, log.directory).complete()):
@@ -152,9 +152,9 @@ def _raise_start(log: Log) -> None:
 
 
 def _check_epochs(log: Log) -> None:
-    """Every batch of raft's log was written in some epoch: a history that does not reach its start is damaged."""
+    """Every batch of raft's log belongs to an epoch: an epoch cache that does not cover the log start is damaged."""
     entries = log.epochs.entries
     if log.end_offset > log.log_start_offset and (not entries or entries[0][1] > log.log_start_offset):
         raise DiskFailure(
-            log.directory / LEADER_EPOCHS, OSError(errno.EIO, "the history of epochs lacks its beginning")
+            log.directory / LEADER_EPOCHS, OSError(errno.EIO, "the leader epoch cache does not cover the log start")
         )

@@ -1,7 +1,7 @@
-"""The raft core's requests over the wire: one connection to each peer, and word to the core when a peer's process is gone.
+"""The raft core's requests over the network: one connection to each peer; the core is informed when a peer's process has died.
 
-The core has one request under way with each peer, and gives up on it by itself; so nothing is queued here. A request that the core has
-given up, because it changed its role, may still be on its way when the next one follows: the connection's own bound holds for those.
+The core has at most one request in flight to each peer, with its own timeout, so nothing is queued here. A request that the core has
+abandoned, because its role changed, may still be in flight when the next one follows; the connection's own limit applies to those.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from isthmus_broker.core.raft.messages import EndQuorumEpochRequest, Request
 from isthmus_broker.edge.quorum.connection_refused import is_refusal
 from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
-from isthmus_broker.edge.quorum.raft_requests import Answer, RefusedAsAWhole, Speaker, from_wire, to_wire
+from isthmus_broker.edge.quorum.raft_requests import PeerResponse, RefusedAsAWhole, Speaker, from_wire, to_wire
 
 logger = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "isthmus-quorum"
 FAREWELL_SECONDS: Final = 0.5
-"""How long a leader that stops waits for its successors to have heard of it."""
+"""How long a resigning leader waits for its successors to receive EndQuorumEpoch."""
 
 
 class QuorumPeers:
@@ -39,7 +39,7 @@ class QuorumPeers:
         self.raft: RaftDriver | None = None
 
     def send(self, peer: int, request_id: int, request: Request) -> None:
-        """Send, and tell the driver what came of it."""
+        """Send, and report the outcome to the driver."""
         task = asyncio.get_running_loop().create_task(self._exchange(peer, request_id, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -48,7 +48,7 @@ class QuorumPeers:
             task.add_done_callback(self._farewells.discard)
 
     async def stop(self) -> None:
-        """Close everything, once a leader's farewells are said."""
+        """Close everything, once a resigned leader's last messages are sent."""
         if self._farewells:
             await asyncio.wait(self._farewells, timeout=FAREWELL_SECONDS)
         for task in list(self._tasks):
@@ -61,17 +61,17 @@ class QuorumPeers:
         assert self.raft is not None
         try:
             async with asyncio.timeout(self._request_seconds):
-                answer = await self._ask(peer, request)
+                reply = await self._request(peer, request)
         except (ClientError, WireError, TimeoutError, RefusedAsAWhole) as error:
             self._note(peer, error)
             self.raft.failed(peer, request_id, is_gone=is_refusal(error.__cause__))
             return
         self._refused_by.discard(peer)
-        if answer.leader is not None:
-            self._addresses.learn(*answer.leader)
-        self.raft.responded(peer, request_id, answer.response)
+        if reply.leader is not None:
+            self._addresses.learn(*reply.leader)
+        self.raft.responded(peer, request_id, reply.response)
 
-    async def _ask(self, peer: int, request: Request) -> Answer:
+    async def _request(self, peer: int, request: Request) -> PeerResponse:
         connection = await self._connection(peer)
         api, message = to_wire(request, self._speaker)
         return from_wire(api, await connection.ask(api, message, seconds=self._request_seconds))
@@ -79,18 +79,18 @@ class QuorumPeers:
     async def _connection(self, peer: int) -> Connection:
         place = self._addresses.find(peer)
         if place is None:
-            raise ConnectionFailed(f"nobody has told where node {peer} is")
+            raise ConnectionFailed(f"the endpoint of node {peer} is unknown")
         known = self._connections.get(peer)
         if known is None or known.closed or known.endpoint != place:
             opened = await Connection.open(place, CLIENT_ID)
-            known = self._connections.get(peer)  # a request that the core gave up meanwhile may have opened one as well
+            known = self._connections.get(peer)  # an abandoned request may have opened one meanwhile
             if known is not None:
                 known.close()
             known = self._connections[peer] = opened
         return known
 
     def _note(self, peer: int, error: Exception) -> None:
-        """One line when a peer goes out of reach, not one for every attempt."""
+        """Log once when a peer becomes unreachable, not for every attempt."""
         if peer not in self._refused_by:
             self._refused_by.add(peer)
-            logger.info("quorum: node %d does not answer: %s", peer, error or type(error).__name__)
+            logger.info("quorum: node %d does not respond: %s", peer, error or type(error).__name__)

@@ -1,6 +1,6 @@
-"""The `quorum-state` file beside the metadata log, byte for byte as Kafka writes it.
+"""The `quorum-state` file beside the metadata log, in Kafka's format.
 
-Version 0 belongs to static voters and lists them; version 1 (kraft.version 1) adds the directory that was voted for.
+Version 0 is for static voters and lists them; version 1 (kraft.version 1) adds the directory that was voted for.
 """
 
 import json
@@ -21,11 +21,11 @@ _NO_DIRECTORY: Final = UUID(int=0)
 
 
 class DamagedQuorumState(Inconsistent):
-    """The file does not say what was voted. A node that went on without it could vote twice."""
+    """The file is damaged. A node that continued without it could vote twice."""
 
 
 def read_quorum_state(files: FileSystem, directory: Path) -> QuorumState:
-    """What the node remembers; the initial state where there is no file yet."""
+    """Read the quorum state; the initial state if there is no file yet."""
     path = directory / QUORUM_STATE
     try:
         data = json.loads(files.read_file(path))

@@ -1,4 +1,4 @@
-"""Binds the raft core to its files, its peers and its state machine: one replica of the metadata log."""
+"""Connects the raft core to its files, its peers and its state machine: one replica of the metadata log."""
 
 import asyncio
 import logging
@@ -64,34 +64,34 @@ class RaftRefused(Exception):
 
 
 class RaftStopped(Exception):
-    """The driver is not running, so nobody can answer."""
+    """The driver is not running, so the request cannot be processed."""
 
 
 class Peers(Protocol):
-    """Sends requests to other nodes. The answer comes by `RaftDriver.responded`, its absence by `RaftDriver.failed`."""
+    """Sends requests to other nodes. `RaftDriver.responded` receives the response, `RaftDriver.failed` its absence."""
 
     def send(self, peer: int, request_id: int, request: Request) -> None: ...
 
 
 class StateMachine(Protocol):
-    """What the log is for. Called on the event loop's thread, in the order of the log; it may call `append` from within."""
+    """The consumer of the log. Called on the event loop's thread, in the order of the log; it may call `append` from within."""
 
     def committed(self, batch: bytes, base_offset: int, last_offset: int, epoch: int) -> None:
-        """Apply a committed batch; raft's own control batches come as well, to be skipped by their header. Each comes once."""
+        """Apply a committed batch, once. Raft's own control batches are included; they are to be skipped by their header."""
 
     def load_snapshot(self, snapshot: SnapshotId, batches: Iterator[bytes]) -> None:
-        """Replace the state by what the batches say; the log goes on at the snapshot's end."""
+        """Replace the state by the batches of a snapshot; the log continues at the snapshot's end."""
 
     def snapshot(self, snapshot: SnapshotId) -> Iterable[bytes]:
-        """The state as it is now, as batches. They are consumed in a worker thread: give what does not change any more."""
+        """The current state, as batches. They are consumed in a worker thread, so they must be immutable."""
 
     def leader_changed(self, epoch: int, leader_id: int | None) -> None:
-        """Another leader is known, or none. For this node's own leadership it comes after all that was committed before."""
+        """The leader changed; it may be unknown. This node's own leadership is reported after everything committed before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSetting:
-    """What a raft replica is put into."""
+    """The environment of a raft replica."""
 
     config: RaftConfig
     files: FileSystem
@@ -99,15 +99,15 @@ class RaftSetting:
     log: LogStore
     state_machine: StateMachine
     peers: Peers | None
-    """None in a quorum of one without observers, which has nobody to talk to."""
+    """None in a quorum of one without observers, which has no peers."""
     clock: MonotonicClock
-    """Milliseconds that never run backwards; deadlines rest on it."""
+    """Monotonic milliseconds, for deadlines."""
     wall_clock: WallClock
-    """Milliseconds since 1970, for the timestamps in control batches."""
+    """Wall time in milliseconds, for the timestamps in control batches."""
     executor: Executor | None
-    """Where syncs run; inline without one."""
+    """The executor for syncs; they run inline without one."""
     on_fault: Callable[[BaseException], None]
-    """Told once when the core or the disk fails; the replica does nothing any more."""
+    """Called once when the core or the disk fails; the replica has stopped then."""
 
 
 class RaftDriver:
@@ -126,7 +126,7 @@ class RaftDriver:
         self._writing: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Recover and run. A quorum of one leads when this returns; its first commit follows with the first sync."""
+        """Recover and run. A quorum of one is the leader when this returns; its first commit follows with the first sync."""
         assert self._core is None, "a replica starts once"
         setting = self._setting
         recovered = self._storage.recover()
@@ -135,7 +135,7 @@ class RaftDriver:
         self._driver.start()
 
     async def stop(self) -> None:
-        """Leave in good order: a leader names its successors. Whoever still waits gets RaftStopped."""
+        """Controlled shutdown: a leader names its successors. Pending requests fail with RaftStopped."""
         if self._driver is None:
             return
         self._driver.feed(Shutdown())
@@ -147,26 +147,26 @@ class RaftDriver:
     # For the state machine's owner
 
     def append(self, batch: bytes, record_count: int) -> "asyncio.Future[int]":
-        """AppendRequest a batch, in the order of the calls. The future has its base offset when it is committed and has been applied
-        here, or RaftRefused; a batch refused for lost leadership may still become committed."""
+        """Append a batch, in the order of the calls. The future has its base offset when it is committed and has been applied here, or
+        RaftRefused; a batch refused for lost leadership may still be committed."""
         return self._ask(lambda token: AppendRequest(token, batch, record_count))
 
     def add_voter(self, voter: Voter) -> "asyncio.Future[int]":
-        """Make an observer that has caught up a voter. The future is done, with the end of the log, when that is committed."""
+        """Make a caught-up observer a voter. The future completes, with the log end offset, when that is committed."""
         return self._ask(lambda token: AddVoter(token, voter))
 
     def remove_voter(self, key: ReplicaKey) -> "asyncio.Future[int]":
-        """The reverse; the leader may remove itself, and resigns when that is committed."""
+        """Remove a voter. The leader may remove itself, and resigns when that is committed."""
         return self._ask(lambda token: RemoveVoter(token, key))
 
     @property
     def core(self) -> Raft:
-        """For questions: role, epoch, leader, offsets, voters."""
+        """The core, for queries: role, epoch, leader, offsets, voters."""
         assert self._core is not None, "not started"
         return self._core
 
     def describe(self) -> QuorumInfo | None:
-        """The rows of DescribeQuorum with wall-clock times; None when this node does not lead."""
+        """The rows of DescribeQuorum with wall time; None when this node is not the leader."""
         now = self._setting.clock()
         info = self.core.describe(now)
         if info is None:
@@ -190,7 +190,7 @@ class RaftDriver:
     # For the network
 
     def handle(self, request: Request) -> "asyncio.Future[Response]":
-        """Answer a request from another replica; a fetch may be held for a while."""
+        """Process a request from another replica; a fetch may be delayed."""
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         driver = self._driver
         if driver is None:
@@ -206,7 +206,7 @@ class RaftDriver:
             self._driver.feed(ResponseReceived(peer, request_id, response))
 
     def failed(self, peer: int, request_id: int, *, is_gone: bool = False) -> None:
-        """`is_gone` when a connection to the peer was refused: its process is not there."""
+        """A request failed. `is_gone` when the connection was refused: the peer's process is dead."""
         if self._driver is not None:
             self._driver.feed(RequestFailed(peer, request_id, is_gone))
 
@@ -218,8 +218,8 @@ class RaftDriver:
         response, read = send.response, send.read
         if isinstance(read, LogRead):
             assert isinstance(response, FetchResponse)
-            found = tuple(self._storage.read_entries(read.offset, read.end_offset, read.max_bytes))
-            return SendResponse(send.token, replace(response, entries=found))
+            entries = tuple(self._storage.read_entries(read.offset, read.end_offset, read.max_bytes))
+            return SendResponse(send.token, replace(response, entries=entries))
         assert isinstance(response, FetchSnapshotResponse)
         data, size = self._storage.snapshots.read(read.snapshot, read.position, read.max_bytes)
         if read.position >= size:
@@ -273,7 +273,7 @@ class RaftDriver:
             case LogTruncated():
                 _LOG.warning("raft: dropped uncommitted entries %d to %d", note.offset, note.end_offset)
             case LeadershipLost():
-                _LOG.warning("raft: resigned in epoch %d, no majority has fetched in time", note.epoch)
+                _LOG.warning("raft: resigned in epoch %d, a majority has not fetched in time", note.epoch)
             case PeerRefused():
                 _LOG.debug("raft: node %d refused %s: %s", note.peer, note.request, note.error.name)
             case _:
@@ -286,7 +286,7 @@ class RaftDriver:
         self._setting.state_machine.committed(entry.payload, entry.base_offset, entry.last_offset, entry.epoch)
 
     def _take_snapshot(self, reply: TakeSnapshot) -> None:
-        """The state machine names its state now; it is written without holding up the loop."""
+        """Obtain the state from the state machine now, and write it without blocking the loop."""
         batches = self._setting.state_machine.snapshot(reply.snapshot)
         header = self._records.snapshot_header(self._last_timestamp, reply.voters)
         task = asyncio.get_running_loop().create_task(self._write_snapshot(reply.snapshot, header, batches))
@@ -299,7 +299,7 @@ class RaftDriver:
             await asyncio.get_running_loop().run_in_executor(
                 self._setting.executor, files.write, snapshot, header, batches, footer
             )
-        except Exception as error:  # noqa: BLE001 - a disk that cannot take a snapshot cannot take the log either
+        except Exception as error:  # noqa: BLE001 - a disk that cannot store a snapshot cannot store the log either
             self._fault(error)
             return
         if self._driver is not None:
@@ -325,7 +325,7 @@ class RaftDriver:
             future.set_result(offset)
 
     def _fault(self, error: BaseException) -> None:
-        is_known = isinstance(error, OSError | WireError)  # a disk, or what it holds: no fault of the program
+        is_known = isinstance(error, OSError | WireError)  # a disk failure or damaged data, not a bug
         _LOG.critical(
             "raft: the replica of the metadata log has failed: %s", error, exc_info=None if is_known else error
         )

@@ -1,4 +1,4 @@
-"""The control batches of the metadata log and its snapshots, with Kafka's bytes, and what raft must know of any batch."""
+"""The control batches of the metadata log and its snapshots, in Kafka's format, and the properties of a batch that raft needs."""
 
 import struct
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _DYNAMIC_VOTERS: Final = 1
 
 
 class RaftRecords:
-    """Makes the batches that the core asks for; offsets and epochs are set when they are written."""
+    """Makes the batches that the core requests; offsets and epochs are set when they are written."""
 
     def __init__(self, wall_clock: WallClock) -> None:
         self._wall_clock = wall_clock
@@ -48,7 +48,7 @@ class RaftRecords:
     def leader_change(
         self, leader_id: int, voters: tuple[int, ...], granting: tuple[int, ...], first: VoterSet | None
     ) -> bytes:
-        """The first batch of an epoch; the very first of a dynamic quorum also tells the voters it was formatted with."""
+        """The first batch of an epoch; the very first of a dynamic quorum also contains the voters it was formatted with."""
         message = LeaderChangeMessage(
             version=_VERSION,
             leader_id=BrokerId(leader_id),
@@ -66,7 +66,7 @@ class RaftRecords:
         return build_control_batch(VOTERS, encode_entity(_voters_record(voters)), timestamp=self._wall_clock())
 
     def snapshot_header(self, last_timestamp: int, voters: VoterSet | None) -> bytes:
-        """What opens a snapshot: up to when it reaches and, where voters are dynamic, who they are."""
+        """The header of a snapshot: its last timestamp and, with dynamic voters, the voter set."""
         now = self._wall_clock()
         header = SnapshotHeaderRecord(version=_VERSION, last_contained_log_timestamp=i64(last_timestamp))
         records = [NewRecord(control_key(SNAPSHOT_HEADER), encode_entity(header), now)]
@@ -75,7 +75,7 @@ class RaftRecords:
         return build_batch(records, attributes=CONTROL_BIT)
 
     def snapshot_footer(self) -> bytes:
-        """What shows that a snapshot is whole."""
+        """The footer of a complete snapshot."""
         footer = SnapshotFooterRecord(version=_VERSION)
         return build_control_batch(SNAPSHOT_FOOTER, encode_entity(footer), timestamp=self._wall_clock())
 
@@ -115,7 +115,7 @@ def _from_record(voter: voters_v0.Voter) -> Voter:
 
 
 def entries(data: bytes) -> Iterator[Entry]:
-    """The whole batches in `data` as raft sees them. Only control batches are opened."""
+    """The complete batches in `data` as raft's entries. Only control batches are decoded."""
     for position, header in batches(data):
         payload = data[position : position + header.size]
         voters = voters_in(payload) if header.is_control else None
@@ -123,20 +123,20 @@ def entries(data: bytes) -> Iterator[Entry]:
 
 
 def voters_in(batch: bytes) -> VoterSet | None:
-    """The last voter set a control batch announces."""
-    found = None
+    """The last voter set in a control batch."""
+    voters = None
     for record in iterate_records(batch):
         if record.key == control_key(VOTERS):
             try:
                 message = decode_entity(voters_v0.VotersRecord, record.value or b"")
-                found = VoterSet(tuple(sorted(map(_from_record, message.voters), key=lambda each: each.key.node_id)))
+                voters = VoterSet(tuple(sorted(map(_from_record, message.voters), key=lambda each: each.key.node_id)))
             except (DecodeError, AssertionError) as error:
                 raise CorruptBatch(f"the voters at offset {record.offset}: {error}") from error
-    return found
+    return voters
 
 
 def snapshot_timestamp(batch: bytes) -> int:
-    """Up to when the snapshot that this batch opens reaches."""
+    """The last timestamp of the snapshot that this batch opens."""
     for record in iterate_records(batch):
         if record.key == control_key(SNAPSHOT_HEADER):
             return decode_entity(SnapshotHeaderRecord, record.value or b"").last_contained_log_timestamp
@@ -144,12 +144,12 @@ def snapshot_timestamp(batch: bytes) -> int:
 
 
 def is_snapshot_footer(batch: bytes) -> bool:
-    """Whether a control batch ends a snapshot."""
+    """Whether a control batch is a snapshot's footer."""
     return any(record.key == control_key(SNAPSHOT_FOOTER) for record in iterate_records(batch))
 
 
 def placed(entry: Entry) -> bytes:
-    """The entry's batch with the offset and the epoch it has in the log, neither of which its checksum covers."""
+    """The entry's batch with its offset and epoch in the log, which the checksum does not cover."""
     place = struct.pack(">q", entry.base_offset)
     epoch = struct.pack(">i", entry.epoch)
     payload = entry.payload

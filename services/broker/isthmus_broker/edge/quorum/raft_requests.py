@@ -1,4 +1,4 @@
-"""What the raft core says to other nodes, in Kafka's messages: requests out, their responses in."""
+"""Conversion of the raft core's requests and responses to and from Kafka's messages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ _LAST_SESSION_EPOCH: Final = -1
 
 
 class RefusedAsAWhole(Exception):
-    """The peer did not look into the request: another cluster's, or one it does not understand."""
+    """The peer refused the whole request: it belongs to another cluster, or does not understand it."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
@@ -53,14 +53,14 @@ class RefusedAsAWhole(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who asks."""
+    """The sender of a request."""
 
     cluster_id: str
     endpoints: tuple[VoterEndpoint, ...]
 
 
-class Answer(NamedTuple):
-    """A response, and where its sender says the leader is."""
+class PeerResponse(NamedTuple):
+    """A response, and the leader's endpoint according to its sender."""
 
     response: Response
     leader: tuple[int, str, int] | None
@@ -83,14 +83,14 @@ def to_wire(request: Request, speaker: Speaker) -> tuple[ApiKey, Any]:
             return ApiKey.UPDATE_RAFT_VOTER, _update(request, speaker)
 
 
-def from_wire(api: ApiKey, message: Any) -> Answer:
-    """The response that a message holds; raises RefusedAsAWhole, and DecodeError for one that is about something else."""
+def from_wire(api: ApiKey, message: Any) -> PeerResponse:
+    """Decode a response; raises RefusedAsAWhole, and DecodeError for one about another partition."""
     response = _READERS[api](message)
     endpoints = getattr(message, "node_endpoints", ())
     known = next(((n.node_id, n.host, n.port) for n in endpoints if n.node_id == response.leader_id), None)
     if api is ApiKey.UPDATE_RAFT_VOTER and message.current_leader.host:
         known = (message.current_leader.leader_id, message.current_leader.host, message.current_leader.port)
-    return Answer(response, known)
+    return PeerResponse(response, known)
 
 
 # Requests
@@ -175,12 +175,12 @@ def _fetch(request: FetchRequest, speaker: Speaker) -> fetch.FetchRequest:
 
 
 def _fetch_snapshot(request: FetchSnapshotRequest, speaker: Speaker) -> snapshot.FetchSnapshotRequest:
-    wanted = entity(snapshot.SnapshotId, end_offset=request.snapshot.end_offset, epoch=request.snapshot.epoch)
+    snapshot_id = entity(snapshot.SnapshotId, end_offset=request.snapshot.end_offset, epoch=request.snapshot.epoch)
     partition = entity(
         snapshot.PartitionSnapshot,
         partition=0,
         current_leader_epoch=request.epoch,
-        snapshot_id=wanted,
+        snapshot_id=snapshot_id,
         position=request.position,
         replica_directory_id=request.replica.directory_id,
     )
@@ -218,17 +218,17 @@ def _endpoints(kind: type, endpoints: tuple[VoterEndpoint, ...]) -> tuple[Any, .
 
 
 def leader_or_none(node_id: int) -> int | None:
-    """-1 stands for no leader known."""
+    """The node id in a message, where -1 means that the leader is unknown."""
     return None if node_id == NOBODY else node_id
 
 
 def _only(message: Any, topics: Sequence[Any]) -> Any:
-    """The answer about the one partition there is."""
+    """The response's part about the metadata log's partition."""
     if message.error_code is not ErrorCode.none:
         raise RefusedAsAWhole(message.error_code)
     partitions = [partition for topic in topics for partition in topic.partitions]
     if len(partitions) != 1:
-        raise DecodeError(f"an answer about {len(partitions)} partitions of the metadata log")
+        raise DecodeError(f"a response about {len(partitions)} partitions of the metadata log")
     return partitions[0]
 
 
@@ -258,7 +258,7 @@ def _from_end(message: Any) -> EndQuorumEpochResponse:
 
 def _from_fetch(message: Any) -> FetchResponse:
     part = _only(message, message.responses)
-    diverging, found = part.diverging_epoch, part.snapshot_id
+    diverging, snapshot_end = part.diverging_epoch, part.snapshot_id
     return FetchResponse(
         error=part.error_code,
         epoch=part.current_leader.leader_epoch,
@@ -266,18 +266,18 @@ def _from_fetch(message: Any) -> FetchResponse:
         high_watermark=part.high_watermark,
         log_start=part.log_start_offset,
         diverging=None if diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset),
-        snapshot=None if found.end_offset < 0 else SnapshotId(found.end_offset, found.epoch),
+        snapshot=None if snapshot_end.end_offset < 0 else SnapshotId(snapshot_end.end_offset, snapshot_end.epoch),
         entries=_checked(bytes(part.records or b"")),
     )
 
 
 def _checked(records: bytes) -> tuple[Entry, ...]:
-    """What goes into the log is what the leader wrote; raises CorruptBatch."""
-    found = tuple(entries(records))
-    for entry in found:
+    """Verify the fetched batches before they are appended; raises CorruptBatch."""
+    batches = tuple(entries(records))
+    for entry in batches:
         if not checksum_matches(entry.payload, header_at(entry.payload)):
             raise CorruptBatch(f"a batch of the metadata log at offset {entry.base_offset} has a wrong checksum")
-    return found
+    return batches
 
 
 def _from_snapshot(message: Any) -> FetchSnapshotResponse:

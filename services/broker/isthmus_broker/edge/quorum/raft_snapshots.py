@@ -1,6 +1,6 @@
 """Snapshot files of the metadata log, with Kafka's names and layout: header batch, data batches, footer batch.
 
-A file gets its final name only when it is whole and durable; what was being written in a crash is removed at the next start.
+A file gets its final name only when it is complete and durable; incomplete files are removed at the next start.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,15 +37,15 @@ class SnapshotFiles:
         return self._directory / name
 
     def complete(self) -> tuple[SnapshotId, ...]:
-        """Whole snapshots, oldest first."""
-        found = []
+        """Complete snapshots, oldest first."""
+        snapshots = []
         for path in self._files.list(self._directory):
             if not path.name.endswith(SUFFIX):
                 continue
             end_offset, _, epoch = path.name.removesuffix(SUFFIX).partition("-")
             if end_offset.isdecimal() and epoch.isdecimal():
-                found.append(SnapshotId(int(end_offset), int(epoch)))
-        return tuple(sorted(found))
+                snapshots.append(SnapshotId(int(end_offset), int(epoch)))
+        return tuple(sorted(snapshots))
 
     def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int]:
         """A part of the file, and the file's size."""
@@ -54,7 +54,7 @@ class SnapshotFiles:
             return self._files.read(file, max_bytes, position), self._files.size(path)
 
     def write(self, snapshot: SnapshotId, header: bytes, data: Iterable[bytes], footer: bytes) -> None:
-        """Write a whole snapshot of the state machine's batches, durably. May run in a worker thread."""
+        """Write a complete snapshot of the state machine's batches, durably. May run in a worker thread."""
         part = self._part(snapshot)
         offset = position = 0
         try:
@@ -70,7 +70,7 @@ class SnapshotFiles:
             raise DiskFailure(part, error) from error
 
     def write_part(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
-        """Add to a snapshot that is being fetched; position 0 begins it anew."""
+        """Append to a snapshot that is being fetched; position 0 starts it again."""
         part = self._part(snapshot)
         try:
             with self._opened(part, create=position == 0) as file:
@@ -81,7 +81,7 @@ class SnapshotFiles:
             raise DiskFailure(part, error) from error
 
     def receive(self, snapshot: SnapshotId) -> VoterSet | None:
-        """Check a fetched snapshot and put it in place, durably; the voters it tells. Raises CorruptBatch if it is not whole."""
+        """Verify a fetched snapshot and move it to its place, durably. Returns its voters; raises CorruptBatch if it is incomplete."""
         voters = None
         for entry in self._whole(self._part(snapshot)):
             voters = entry.voters or voters
@@ -97,12 +97,12 @@ class SnapshotFiles:
         return voters_in(first.payload) if first is not None else None
 
     def last_timestamp(self, snapshot: SnapshotId) -> int:
-        """The time of the last record that went into it, from its header."""
+        """The timestamp of the last record in it, from its header."""
         first = next(self._entries(self.path(snapshot)), None)
         return snapshot_timestamp(first.payload) if first is not None else NO_TIMESTAMP
 
     def batches(self, snapshot: SnapshotId) -> Iterator[bytes]:
-        """The state machine's batches in it, without header and footer. Raises CorruptBatch where something is missing."""
+        """The state machine's batches in it, without header and footer. Raises CorruptBatch if something is missing."""
         for entry in self._whole(self.path(snapshot)):
             if not header_at(entry.payload).is_control:
                 yield entry.payload
@@ -113,17 +113,17 @@ class SnapshotFiles:
                 remove_if_present(self._files, self.path(each))
 
     def _whole(self, path: Path) -> Iterator[Entry]:
-        """All batches, each following on the last, and the footer at the end: checksums alone do not show a batch that is gone."""
+        """All batches, which must be contiguous, and the footer at the end: checksums alone do not reveal a missing batch."""
         following = 0
         last: bytes | None = None
         for entry in self._entries(path):
             if entry.base_offset != following:
-                raise CorruptBatch(f"{path} lacks what comes before offset {entry.base_offset}")
+                raise CorruptBatch(f"{path} is missing the batches before offset {entry.base_offset}")
             following = entry.last_offset + 1
             last = entry.payload
             yield entry
         if last is None or not header_at(last).is_control or not is_snapshot_footer(last):
-            raise CorruptBatch(f"{path} has no end")
+            raise CorruptBatch(f"{path} has no footer")
 
     def _entries(self, path: Path) -> Iterator[Entry]:
         """Batch by batch, so that a large snapshot need not fit in memory."""

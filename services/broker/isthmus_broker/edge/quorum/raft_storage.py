@@ -1,4 +1,4 @@
-"""Carries the raft core's writes to the metadata log, the snapshots and the quorum state, and finds them again at start."""
+"""Writes the raft core's output to the metadata log, the snapshots and the quorum state, and recovers it at startup."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage.filesystem import FileSystem
 
 READ_BYTES: Final = 1024 * 1024
-"""How much of the log is read at a time; a larger batch is read alone."""
+"""Bytes of the log that are read at a time; a larger batch is read alone."""
 
 
 class LogStore(Protocol):
-    """The metadata log's segments. Everything but `flush` is called on the event loop's thread and only reaches the page cache;
+    """The metadata log's segments. All methods except `flush` are called on the event loop's thread and write to the page cache only;
     `flush` may run in a worker thread at the same time as the others."""
 
     @property
@@ -39,22 +39,22 @@ class LogStore(Protocol):
         """(epoch, first offset), oldest first."""
 
     def append(self, batches: Sequence[bytes]) -> None:
-        """Append batches that carry their offsets and epochs and follow on the end."""
+        """Append batches that carry their offsets and epochs and continue the log."""
 
     def flush(self) -> None:
         """Make everything appended before the call durable."""
 
     def truncate_to(self, offset: int) -> None:
-        """Remove everything from `offset` on, which is where a batch begins."""
+        """Remove everything from `offset` on, which is a batch's base offset."""
 
     def restart_at(self, offset: int) -> None:
         """Remove everything; the next batch begins at `offset`."""
 
     def raise_start(self, offset: int) -> None:
-        """Nothing before `offset` is needed any more."""
+        """Allow everything before `offset` to be deleted."""
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, at least one unless there is none."""
+        """Whole batches from the one that contains `offset` on, at least one unless the log ends there."""
 
 
 class RaftStorage:
@@ -64,7 +64,7 @@ class RaftStorage:
         self.log = log
         self.snapshots = SnapshotFiles(files, directory)
         self.received: SnapshotId | None = None
-        """A fetched snapshot that has just become whole, with the voters it tells."""
+        """A fetched snapshot that is now complete, with its voters."""
         self.received_voters: VoterSet | None = None
         self._files = files
         self._directory = directory
@@ -78,8 +78,8 @@ class RaftStorage:
         base = snapshots[-1].end_offset if snapshots else 0
         voters: list[tuple[int, VoterSet]] = []
         if self._static_voters is None and snapshots:
-            found = self.snapshots.voters(snapshots[-1])
-            voters = [(base - 1, found)] if found is not None else []
+            current = self.snapshots.voters(snapshots[-1])
+            voters = [(base - 1, current)] if current is not None else []
         size = 0
         for entry in self.read_entries(max(base, log.start_offset), log.end_offset):
             size += len(entry.payload)
@@ -122,7 +122,7 @@ class RaftStorage:
                 self.snapshots.delete_before(write.snapshot)
 
     def sync(self) -> None:
-        """Make the quorum state and the log durable. In this order no entry outlives the epoch it was written in."""
+        """Make the quorum state and the log durable. In this order no entry survives a crash without its epoch."""
         state = self._state
         if state is not None and state != self._saved_state:
             write_quorum_state(self._files, self._directory, state, self._static_voters)
@@ -137,12 +137,12 @@ class RaftStorage:
             self.received_voters = self.snapshots.receive(write.snapshot)
             self.received = write.snapshot
         except CorruptBatch:
-            # Not announced as received: the core's fetch times out and it begins anew.
+            # Not reported as received: the core's fetch times out and starts again.
             self.snapshots.discard_part(write.snapshot)
 
 
 def _within(boundaries: Sequence[tuple[int, int]], start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """The boundaries of the entries that the log still has."""
+    """The epoch boundaries of the entries in the log."""
     if start == end:
         return ()
     before = [(epoch, start) for epoch, first in boundaries if first <= start][-1:]

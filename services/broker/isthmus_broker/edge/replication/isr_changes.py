@@ -23,7 +23,7 @@ RETRY_SECONDS: Final = 0.05
 class Controllers(Protocol):
     """The way to the active controller."""
 
-    async def ask(self, request: Any) -> Any:
+    async def send(self, request: Any) -> Any:
         """Send a request and return its response; raises ControllerUnreachable."""
         ...
 
@@ -69,7 +69,7 @@ class IsrChanges:
     async def _send(self, request: AlterPartitionRequest) -> bool:
         """Whether every proposal of the request is decided."""
         try:
-            response: AlterPartitionResponse = await self._controllers.ask(request)
+            response: AlterPartitionResponse = await self._controllers.send(request)
         except ControllerUnreachable as error:
             logger.warning("AlterPartition failed, retrying: %s", error)
             return False

@@ -1,1 +1,1 @@
-"""One file per API key. `registry` finds them; ApiVersions is answered from what it found."""
+"""One file per API key. `table` lists them; ApiVersions responds from that table."""

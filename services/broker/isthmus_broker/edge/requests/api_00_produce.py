@@ -1,7 +1,7 @@
 """Produce: append one batch to each partition.
 
-Versions 0 to 2 are listed, as Kafka lists them for the sake of old librdkafka, and refused when used. Version 13 names topics by id.
-With acks=0 there is no response; an error then closes the connection, which is the only way to tell the client.
+Versions 0 to 2 are listed, as in Kafka, for old librdkafka, and refused when used. Version 13 names topics by id. With acks=0 there is no
+response; an error closes the connection, which is the only way to inform the client.
 """
 
 from typing import Final
@@ -35,28 +35,28 @@ _ADMIN_CLIENT: Final = "__admin_client"
 
 
 def handle(node: Services, request: Request) -> None:
-    """Append, then answer for every partition in the request's order."""
+    """Append, then respond for every partition in the request's order."""
     header = request.header
     if header.api_version < LOWEST_SERVED:
         raise ConnectionRefused(f"Produce version {header.api_version}, below {LOWEST_SERVED}")
-    asked = decode_produce_request(header.api_version, request.frame, header.size)
+    body = decode_produce_request(header.api_version, request.frame, header.size)
     now = node.clocks.now()
-    named = _each_once(asked.topics)
+    batches = _each_once(body.topics)
     uncommitted: dict[tuple[Topic, int], Uncommitted] = {}
-    if _is_transactional(named):
-        topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in named]
+    if _is_transactional(batches):
+        topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in batches]
     else:
         topics = [
             (
                 topic,
-                [_append(node, asked, topic, index, records, request, now, uncommitted) for index, records in parts],
+                [_append(node, body, topic, index, records, request, now, uncommitted) for index, records in parts],
             )
-            for topic, parts in named
+            for topic, parts in batches
         ]
     if uncommitted:
-        wait_for_commit(request, asked.timeout_ms, topics, uncommitted, lambda: _reply(node, request, topics))
+        wait_for_commit(request, body.timeout_ms, topics, uncommitted, lambda: _reply(node, request, topics))
         return
-    if asked.acks != 0:
+    if body.acks != 0:
         _reply(node, request, topics)
         return
     for topic, results in topics:
@@ -68,7 +68,7 @@ def handle(node: Services, request: Request) -> None:
 
 
 def _reply(node: Services, request: Request, topics: list[tuple[Topic, list[ProduceResult]]]) -> None:
-    """Answer; a client that asked the wrong broker hears where the leader is (KIP-951)."""
+    """Respond. A client that chose the wrong broker receives the current leaders (KIP-951)."""
     version = request.header.api_version
     moved = {result.current_leader[0] for _, results in topics for result in results if result.current_leader}
     leaders = node.replicas.endpoints_of(sorted(moved), request.connection.listener_name) if moved else ()
@@ -76,7 +76,7 @@ def _reply(node: Services, request: Request, topics: list[tuple[Topic, list[Prod
 
 
 def _each_once(topics: Topics) -> Topics:
-    """Of a partition named twice the last batch counts, and a topic without partitions is not answered, as Kafka reads it."""
+    """Keep the last batch of a partition named twice, and drop topics without partitions, as Kafka does."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return topics
     merged: dict[Topic, dict[int, memoryview | bytes | None]] = {}
@@ -87,7 +87,7 @@ def _each_once(topics: Topics) -> Topics:
 
 
 def _is_transactional(topics: Topics) -> bool:
-    """Whether any batch belongs to a transaction, which this broker does not serve."""
+    """Whether any batch belongs to a transaction. This broker does not serve transactions."""
     return any(
         records is not None and len(records) >= HEADER_SIZE and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT
         for _, partitions in topics
@@ -97,7 +97,7 @@ def _is_transactional(topics: Topics) -> bool:
 
 def _append(
     node: Services,
-    asked: ProduceRequest,
+    body: ProduceRequest,
     topic: Topic,
     index: int,
     records: memoryview | bytes | None,
@@ -105,7 +105,7 @@ def _append(
     now: Now,
     uncommitted: dict[tuple[Topic, int], Uncommitted],
 ) -> ProduceResult:
-    if asked.acks not in _ACKS:
+    if body.acks not in _ACKS:
         return ProduceResult(index, ErrorCode.invalid_required_acks.value)
     partition = node.replicas.find(topic, index)
     if isinstance(partition, ErrorCode):
@@ -114,10 +114,10 @@ def _append(
         return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
     try:
         view = None if records is None else memoryview(records)
-        result = partition.produce(view, request.header.api_version, asked.acks, now)
+        result = partition.produce(view, request.header.api_version, body.acks, now)
     except DiskFailure as failure:
         node.replicas.fail(partition, failure)
         return ProduceResult(index, ErrorCode.kafka_storage_error.value)
-    if asked.acks == ALL_IN_SYNC and not result.error_code and partition.has_uncommitted:
+    if body.acks == ALL_IN_SYNC and not result.error_code and partition.has_uncommitted:
         uncommitted[topic, index] = Uncommitted.now(partition)
     return result

@@ -1,8 +1,8 @@
 """Fetch: read batches from many partitions, waiting for min_bytes up to max_wait.
 
 Sessions (KIP-227) since 7, leader epochs since 9, the consumer's rack and reading from followers (KIP-392) since 11, diverging epochs since
-12, topic ids since 13. Records leave the log file only when the socket takes them. What followers and observers of this node's
-partitions fetch comes by here as well.
+12, topic ids since 13. Records are read from the log file only when the socket has room. Followers and observers of this node's partitions
+fetch through this API as well.
 """
 
 import asyncio
@@ -28,23 +28,23 @@ from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 LEADER_SINCE: Final = 16
-"""The first version that tells a reader who leads now."""
+"""The first version whose responses name the current leader."""
 RACK_SINCE: Final = 11
 """The first version whose consumers may read from followers."""
 
 
 def handle(node: Services, request: Request) -> None:
-    """Read now, and answer or wait."""
+    """Read now, and respond or wait."""
     version = request.header.api_version
-    asked = decode_fetch_request(version, request.frame, request.header.size)
-    if not 0 <= asked.isolation_level <= READ_COMMITTED:
+    body = decode_fetch_request(version, request.frame, request.header.size)
+    if not 0 <= body.isolation_level <= READ_COMMITTED:
         _respond(request, FetchResponse((), ErrorCode.unknown_server_error.value))
         return
-    fetching = node.sessions.begin(asked, by_id=version >= TOPIC_ID_SINCE, now_ms=node.clocks.monotonic())
+    fetching = node.sessions.begin(body, by_id=version >= TOPIC_ID_SINCE, now_ms=node.clocks.monotonic())
     if isinstance(fetching, ErrorCode):
         _respond(request, FetchResponse((), fetching.value))
         return
-    _Fetch(node, request, asked, fetching).serve()
+    _Fetch(node, request, body, fetching).serve()
 
 
 def _respond(request: Request, response: FetchResponse) -> None:
@@ -52,62 +52,62 @@ def _respond(request: Request, response: FetchResponse) -> None:
 
 
 class _Fetch:
-    """One fetch under way."""
+    """One fetch in progress."""
 
-    __slots__ = ("_asked", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
+    __slots__ = ("_body", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
 
-    def __init__(self, node: Services, request: Request, asked: FetchRequest, fetching: SessionFetch) -> None:
+    def __init__(self, node: Services, request: Request, body: FetchRequest, fetching: SessionFetch) -> None:
         self._node = node
         self._request = request
-        self._asked = asked
+        self._body = body
         self._fetching = fetching
         version = request.header.api_version
         self._rules = rules = (
-            self._consumer_rules(version) if asked.replica_id in CONSUMERS else self._replica_rules(version)
+            self._consumer_rules(version) if body.replica_id in CONSUMERS else self._replica_rules(version)
         )
         self._replica: ReplicaReader | None = None
         self._followed: FollowerSession | None = None
         if not rules.is_consumer:
             throttles, followers = node.replicas.throttles, node.replicas.followers
-            self._replica = ReplicaReader(rules, asked.replica_epoch, throttles, read_log, fetching.is_incremental)
-            self._followed = followers.session_of(asked.replica_id, request.header.client_id, fetching.session)
+            self._replica = ReplicaReader(rules, body.replica_epoch, throttles, read_log, fetching.is_incremental)
+            self._followed = followers.session_of(body.replica_id, request.header.client_id, fetching.session)
 
     def _consumer_rules(self, version: int) -> ReadRules:
-        asked, node = self._asked, self._node
+        body, node = self._body, self._node
         return ReadRules(
-            min(asked.max_bytes, node.config.settings.fetch_max_bytes),
-            asked.isolation_level == READ_COMMITTED,
-            asked.replica_id,
+            min(body.max_bytes, node.config.settings.fetch_max_bytes),
+            body.isolation_level == READ_COMMITTED,
+            body.replica_id,
             names_leader=version >= LEADER_SINCE,
             leader_only=version < RACK_SINCE,
-            prefer=node.replicas.preference(asked.rack_id, self._request.connection.listener_name).choose,
+            prefer=node.replicas.preference(body.rack_id, self._request.connection.listener_name).choose,
         )
 
     def _replica_rules(self, version: int) -> ReadRules:
-        return ReadRules(self._asked.max_bytes, False, self._asked.replica_id, names_leader=version >= LEADER_SINCE)
+        return ReadRules(self._body.max_bytes, False, self._body.replica_id, names_leader=version >= LEADER_SINCE)
 
     def serve(self) -> None:
         now = self._node.clocks.monotonic()
         if self._followed is not None:
-            forgotten = [(topic, index) for topic, indexes in self._asked.forgotten for index in indexes]
-            self._followed.begin_fetch(self._asked.topics, forgotten, now)
+            forgotten = [(topic, index) for topic, indexes in self._body.forgotten for index in indexes]
+            self._followed.begin_fetch(self._body.topics, forgotten, now)
         result = self._read(is_new=True)
-        if self._asked.max_wait_ms <= 0 or not self._fetching.partitions or self._is_enough(result):
-            self._answer(result)
+        if self._body.max_wait_ms <= 0 or not self._fetching.partitions or self._is_enough(result):
+            self._reply(result)
             return
         waiting = Waiting(
             asyncio.get_running_loop(),
             [*self._watched(), *result.pending],
-            self._asked.max_wait_ms,
+            self._body.max_wait_ms,
             self._read,
             self._is_enough,
-            self._answer,
+            self._reply,
             appends_too=self._replica is not None,
             deserves_soon=_is_behind,
         )
         if self._replica is not None:
-            node, asked = self._node, self._asked
-            node.replicas.followers.wait(asked.replica_id, self._request.header.client_id, waiting.cancel)
+            node, body = self._node, self._body
+            node.replicas.followers.wait(body.replica_id, self._request.header.client_id, waiting.cancel)
         if result.behind:
             waiting.wake()
         self._request.connection.on_abandoned = waiting.cancel
@@ -115,8 +115,8 @@ class _Fetch:
     def _watched(self) -> list[Watched]:
         if self._followed is not None:
             return [self._followed]
-        found = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.partitions)
-        return [partition for partition in found if isinstance(partition, Partition)]
+        partitions = (self._node.replicas.find(topic, part.partition) for topic, part in self._fetching.partitions)
+        return [partition for partition in partitions if isinstance(partition, Partition)]
 
     def _read(self, *, is_new: bool = False) -> ReadResult:
         find, followed = self._node.replicas.find, self._followed
@@ -126,9 +126,9 @@ class _Fetch:
         return self._replica.read(partitions, find, self._node.clocks.monotonic(), followed, is_new=is_new)
 
     def _is_enough(self, result: ReadResult) -> bool:
-        return result.is_urgent or result.size >= self._asked.min_bytes
+        return result.is_urgent or result.size >= self._body.min_bytes
 
-    def _answer(self, result: ReadResult) -> None:
+    def _reply(self, result: ReadResult) -> None:
         session_id, topics = self._node.sessions.finish(self._fetching, result.responses, self._node.clocks.monotonic())
         self._count(result)
         if self._replica is not None:
@@ -139,21 +139,23 @@ class _Fetch:
     def _count(self, result: ReadResult) -> None:
         if not result.size:
             return
-        for topic, answer in result.responses:
-            if answer.records:
-                partition = self._node.replicas.find(topic, answer.partition)
+        for topic, response in result.responses:
+            if response.records:
+                partition = self._node.replicas.find(topic, response.partition)
                 if isinstance(partition, Partition):
-                    size = sum(map(len, answer.records))
+                    size = sum(map(len, response.records))
                     if self._replica is None:
                         partition.bytes_out += size
                     else:
                         partition.replicated_out += size
 
     def _leaders(self, topics: Any) -> tuple[tuple[int, str, int, str | None], ...]:
-        """Where the leaders are that the answers to a consumer name."""
+        """The endpoints of the leaders that the response to a consumer names."""
         if self._replica is not None:
             return ()
-        named = {answer.current_leader[0] for _, answers in topics for answer in answers if answer.current_leader}
+        named = {
+            response.current_leader[0] for _, responses in topics for response in responses if response.current_leader
+        }
         return self._node.replicas.endpoints_of(sorted(named), self._request.connection.listener_name) if named else ()
 
 

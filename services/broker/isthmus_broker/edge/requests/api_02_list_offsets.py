@@ -1,9 +1,10 @@
 """ListOffsets: offsets by time.
 
-Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote
-storage (9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
+Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7), -4 earliest local (8), -5 latest in remote storage
+(9), -6 earliest not yet uploaded (11). Without remote storage -4 is -2; -5 and -6 have no offset.
 
-A leader that does not know yet what its predecessor committed says OFFSET_NOT_AVAILABLE (5), rather than an offset that would go back.
+A new leader whose high watermark may be older than its predecessor's responds with OFFSET_NOT_AVAILABLE (5), rather than with an offset
+that would go backwards.
 """
 
 from typing import Any, Final
@@ -31,32 +32,32 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 _FIXED: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-"""Asked for, these do not depend on the high watermark."""
+"""These timestamps do not depend on the high watermark."""
 _SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING: Final = (-1, -1, -1)
 NOT_AVAILABLE_SINCE: Final = 5
 
-Found = tuple[int, int, int]
+TimestampAndOffset = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer for every partition once, in the request's order; one named twice is an invalid request."""
-    asked: ListOffsetsRequest = request.decode()
-    named: set[tuple[str, int]] = set()
+    """Respond for every partition once, in the request's order; one named twice is an invalid request."""
+    body: ListOffsetsRequest = request.decode()
+    requested: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
-    for topic in asked.topics:
+    for topic in body.topics:
         for part in topic.partitions:
             key = (topic.name, part.partition_index)
-            (repeated if key in named else named).add(key)
+            (repeated if key in requested else requested).add(key)
     topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
-    for topic in asked.topics:
+    for topic in body.topics:
         for part in topic.partitions:
-            answers = topics.setdefault(topic.name, {})
+            partitions = topics.setdefault(topic.name, {})
             if (topic.name, part.partition_index) in repeated:
-                answers[part.partition_index] = _refused(part.partition_index, ErrorCode.invalid_request)
+                partitions[part.partition_index] = _refused(part.partition_index, ErrorCode.invalid_request)
             else:
-                answers[part.partition_index] = _answer(node, request.header.api_version, asked, topic.name, part)
+                partitions[part.partition_index] = _offset_of(node, request.header.api_version, body, topic.name, part)
     by_name: Any = topics.items()
     listed = tuple(ListOffsetsTopicResponse(name=name, partitions=tuple(parts.values())) for name, parts in by_name)
     request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=listed))
@@ -66,21 +67,21 @@ def _refused(index: Any, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
 
 
-def _answer(
-    node: Services, version: int, asked: ListOffsetsRequest, topic: str, part: Any
+def _offset_of(
+    node: Services, version: int, body: ListOffsetsRequest, topic: str, part: Any
 ) -> ListOffsetsPartitionResponse:
     partition = node.replicas.find(topic, part.partition_index)
     if isinstance(partition, ErrorCode):
         return _refused(part.partition_index, partition)
-    error = partition.refuses(part.current_leader_epoch, leader_only=asked.replica_id != DEBUGGING)
+    error = partition.refuses(part.current_leader_epoch, leader_only=body.replica_id != DEBUGGING)
     if error is not None or partition.log is None:
         return _refused(part.partition_index, error or ErrorCode.kafka_storage_error)
     if part.timestamp < 0 and (part.timestamp < EARLIEST_PENDING_UPLOAD or version < _SINCE.get(part.timestamp, 1)):
         return _refused(part.partition_index, ErrorCode.unsupported_version)
-    if asked.isolation_level > READ_COMMITTED:
+    if body.isolation_level > READ_COMMITTED:
         return _refused(part.partition_index, ErrorCode.unknown_server_error)
-    is_consumer = asked.replica_id in CONSUMERS
-    committed = is_consumer and asked.isolation_level == READ_COMMITTED
+    is_consumer = body.replica_id in CONSUMERS
+    committed = is_consumer and body.isolation_level == READ_COMMITTED
     try:
         timestamp, offset, epoch = find_offset(partition.log, part.timestamp, committed=committed, consumer=is_consumer)
     except DiskFailure as failure:
@@ -98,14 +99,14 @@ def _answer(
 
 
 def _runs_ahead(partition: Partition, timestamp: int, offset: int) -> bool:
-    """Whether the answer depends on records that this leader may not know to be committed yet."""
+    """Whether the response depends on records that this leader may not know to be committed yet."""
     leader, log = partition.leader, partition.log
     if leader is None or log is None or leader.is_high_watermark_current(log):
         return False
     return timestamp == LATEST or (timestamp not in _FIXED and offset < 0)
 
 
-def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> Found:
+def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> TimestampAndOffset:
     """The offset for a timestamp, special or not."""
     end = log.last_stable_offset if committed else log.high_watermark if consumer else log.end_offset
     if timestamp == LATEST:
@@ -114,7 +115,7 @@ def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) ->
         return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    found = log.latest_record() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= end:
+    record = log.latest_record() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if record is None or record.offset >= end:
         return _NOTHING
-    return found
+    return record

@@ -1,7 +1,7 @@
 """Metadata: brokers, and topics with their leaders; by id since 10 and 12.
 
-Topics that do not exist are created on the way when the client allows it (always before version 4) and auto.create.topics.enable is on;
-the client is told LEADER_NOT_AVAILABLE and asks again.
+Topics that do not exist are created if the client allows it (always before version 4) and auto.create.topics.enable is on. The response is
+LEADER_NOT_AVAILABLE then, and the client retries.
 """
 
 from collections.abc import Iterator
@@ -21,36 +21,36 @@ CREATION_OPTIONAL_SINCE: Final = 4
 
 
 async def handle(node: Services, request: Request) -> None:
-    """Answer from the image, after creating what is missing and wanted."""
-    asked: MetadataRequest = request.decode()
+    """Respond from the metadata image, after creating missing topics if allowed."""
+    body: MetadataRequest = request.decode()
     version = request.header.api_version
-    creation = await _create_missing(node, asked, version)
+    creation = await _create_missing(node, body, version)
     if node.replicas.held_requests:
-        await node.replicas.held_requests.settled(_leaders(node.image, asked))
-    view = View(node.image, request.connection.listener_name, node.cluster_id, node.departed.still_listed())
+        await node.replicas.held_requests.settled(_leaders(node.image, body))
+    view = View(node.image, request.connection.listener_name, node.cluster_id, node.recently_fenced.still_listed())
     try:
-        request.respond(metadata(view, asked, version, creation))
+        request.respond(metadata(view, body, version, creation))
     except ControllerError as refusal:
         raise ConnectionRefused(refusal.message or refusal.code.name) from refusal
 
 
-def _leaders(image: ClusterImage, asked: MetadataRequest) -> Iterator[int]:
-    """Who leads what is asked about."""
+def _leaders(image: ClusterImage, body: MetadataRequest) -> Iterator[int]:
+    """The leaders of the requested topics' partitions."""
     topics = image.topics
-    if asked.topics is None:
-        found = list(topics.by_id.values())
+    if body.topics is None:
+        requested = list(topics.by_id.values())
     else:
-        named = (topics.by_id.get(t.topic_id) if t.topic_id else topics.named(t.name or "") for t in asked.topics)
-        found = [topic for topic in named if topic is not None]
-    return (partition.leader for topic in found for partition in topic.partitions.values())
+        named = (topics.by_id.get(t.topic_id) if t.topic_id else topics.named(t.name or "") for t in body.topics)
+        requested = [topic for topic in named if topic is not None]
+    return (partition.leader for topic in requested for partition in topic.partitions.values())
 
 
-async def _create_missing(node: Services, asked: MetadataRequest, version: int) -> dict[str, ErrorCode]:
-    wanted = asked.allow_auto_topic_creation or version < CREATION_OPTIONAL_SINCE
-    if not wanted or not node.config.settings.auto_create_topics_enable:
+async def _create_missing(node: Services, body: MetadataRequest, version: int) -> dict[str, ErrorCode]:
+    is_allowed = body.allow_auto_topic_creation or version < CREATION_OPTIONAL_SINCE
+    if not is_allowed or not node.config.settings.auto_create_topics_enable:
         return {}
     outcomes: dict[str, ErrorCode] = {}
-    for name in missing_topics(node.image, asked):
+    for name in missing_topics(node.image, body):
         if why_invalid(name) is None:
             error = await node.topics.create(name)
             outcomes[name] = ErrorCode.leader_not_available if error is ErrorCode.none else error

@@ -1,7 +1,7 @@
-"""OffsetCommit: write down how far a group has read; topics by id since 10."""
+"""OffsetCommit: record the offsets that a group has processed; topics by id since 10."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

@@ -1,7 +1,7 @@
-"""OffsetFetch: how far groups have read; several groups since 8, topics by id since 10."""
+"""OffsetFetch: the committed offsets of groups; several groups since 8, topics by id since 10."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

@@ -1,8 +1,8 @@
-"""FindCoordinator: which broker coordinates a group; several keys since 4.
+"""FindCoordinator: the coordinator of a group; several keys since 4.
 
-The coordinator of a group leads the partition of __consumer_offsets that the group's name falls into. The topic is made when somebody
-asks for the first time; until it has leaders the answer is COORDINATOR_NOT_AVAILABLE, and clients ask again. Transactions and share
-groups have no coordinator here.
+The coordinator of a group is the leader of the partition of __consumer_offsets to which the group's name hashes. The topic is created on
+the first request; until it has leaders the response is COORDINATOR_NOT_AVAILABLE, and clients retry. Transactions and share groups have no
+coordinator here.
 """
 
 from typing import Any, Final
@@ -22,23 +22,25 @@ _UNKNOWN_TYPE: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-"""What Kafka's clients print for an invalid request; its brokers send the same words."""
+"""Printed by Kafka's clients for an invalid request; Kafka's brokers send the same text."""
 _NAMES: Final = {1: "Transactions are", 2: "Share groups are"}
 
 
 async def handle(node: Services, request: Request) -> None:
-    """Answer for every key."""
-    asked: FindCoordinatorRequest = request.decode()
-    keys = asked.coordinator_keys if request.header.api_version >= BATCHED_SINCE else (asked.key,)
-    found = [await _find(node, request, asked.key_type, key) for key in keys]
+    """Respond for every key."""
+    body: FindCoordinatorRequest = request.decode()
+    keys = body.coordinator_keys if request.header.api_version >= BATCHED_SINCE else (body.key,)
+    coordinators = [await _find(node, request, body.key_type, key) for key in keys]
     if request.header.api_version >= BATCHED_SINCE:
-        request.respond(FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(found)))
+        request.respond(FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(coordinators)))
         return
-    one = found[0]
-    message = "NONE" if one.error_code is ErrorCode.none else one.error_message  # Kafka's name of no error
-    told: dict[str, Any] = {"error_code": one.error_code, "error_message": message}
+    first = coordinators[0]
+    message = "NONE" if first.error_code is ErrorCode.none else first.error_message  # Kafka's name of no error
+    error_fields: dict[str, Any] = {"error_code": first.error_code, "error_message": message}
     request.respond(
-        FindCoordinatorResponse(throttle_time=NO_THROTTLE, node_id=one.node_id, host=one.host, port=one.port, **told)
+        FindCoordinatorResponse(
+            throttle_time=NO_THROTTLE, node_id=first.node_id, host=first.host, port=first.port, **error_fields
+        )
     )
 
 

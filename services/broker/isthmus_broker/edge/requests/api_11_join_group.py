@@ -1,7 +1,7 @@
-"""JoinGroup: become a member of a classic group; answered when the rebalance has everyone."""
+"""JoinGroup: become a member of a classic group. The response follows when all members have joined the rebalance."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

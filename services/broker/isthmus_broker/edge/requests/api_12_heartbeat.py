@@ -1,7 +1,7 @@
 """Heartbeat: a member of a classic group is alive, and learns of rebalances."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

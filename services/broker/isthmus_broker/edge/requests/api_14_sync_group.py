@@ -1,7 +1,7 @@
-"""SyncGroup: the leader's assignment in, each member's part out."""
+"""SyncGroup: the group's leader sends the assignment, each member receives its part."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

@@ -1,7 +1,7 @@
-"""ApiVersions: which APIs are served, and which features are supported and finalised.
+"""ApiVersions: the served APIs, and the supported and finalised features.
 
-A version that this broker does not know is answered by `dispatch`. Since version 3 the client tells its software's name and version;
-our own APIs are told to our own clients only.
+`dispatch` responds to unsupported versions of ApiVersions. Since version 3 the client sends its software's name and version; Isthmus' own
+APIs are advertised only to Isthmus' own clients.
 """
 
 import re
@@ -31,9 +31,9 @@ _OWN_SOFTWARE: Final = "isthmus"
 
 
 def handle(node: NodeServices, request: Request) -> None:
-    """Tell what this node serves."""
-    asked: ApiVersionsRequest = request.decode()
-    software = (asked.client_software_name, asked.client_software_version)
+    """Respond with the APIs and features of this node."""
+    body: ApiVersionsRequest = request.decode()
+    software = (body.client_software_name, body.client_software_version)
     if request.header.api_version >= _SOFTWARE_SINCE:
         if not all(_SOFTWARE.fullmatch(text) for text in software):
             request.respond(_response(ErrorCode.invalid_request, ()))
@@ -41,13 +41,13 @@ def handle(node: NodeServices, request: Request) -> None:
         request.connection.software = software
     on_controllers = request.connection.listener_name in node.config.listeners.controller_names
     side = Side.CONTROLLER if on_controllers else Side.BROKER
-    of_our_kind = asked.client_software_name == _OWN_SOFTWARE
-    request.respond(describe_node(node, side, request.header.api_version, tells_own=of_our_kind))
+    is_own_client = body.client_software_name == _OWN_SOFTWARE
+    request.respond(describe_node(node, side, request.header.api_version, with_own=is_own_client))
 
 
-def describe_node(node: NodeServices, side: Side, version: int, *, tells_own: bool) -> ApiVersionsResponse:
-    """The whole answer; below version 4 a feature whose minimum is 0 cannot be told and is left out."""
-    advertised = [(key, versions) for key, versions in served(side).items() if key < FIRST_OWN_KEY or tells_own]
+def describe_node(node: NodeServices, side: Side, version: int, *, with_own: bool) -> ApiVersionsResponse:
+    """The complete response. Below version 4 a feature whose minimum is 0 cannot be encoded and is omitted."""
+    advertised = [(key, versions) for key, versions in served(side).items() if key < FIRST_OWN_KEY or with_own]
     keys = tuple(_api_version(key, *versions) for key, versions in advertised)
     supported = tuple(
         entity(SupportedFeatureKey, name=name, min_version=lowest, max_version=highest)

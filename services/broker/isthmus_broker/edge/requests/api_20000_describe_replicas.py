@@ -1,4 +1,4 @@
-"""DescribeReplicas, an API of our own: how far the replicas of partitions that this broker leads have come."""
+"""DescribeReplicas, an Isthmus API: offsets and lag of the replicas of partitions that this broker leads."""
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
@@ -15,12 +15,12 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer for every partition in the request's order."""
-    asked: DescribeReplicasRequest = request.decode()
+    """Respond for every partition in the request's order."""
+    body: DescribeReplicasRequest = request.decode()
     now = node.clocks.monotonic()
     topics = tuple(
         DescribedTopic(name=topic.name, partitions=tuple(_describe(node, topic.name, i, now) for i in topic.partitions))
-        for topic in asked.topics
+        for topic in body.topics
     )
     request.respond(DescribeReplicasResponse(topics=topics))
 

@@ -1,4 +1,4 @@
-"""DescribeLinks, an API of our own: links with their settings, and what workers last reported of them."""
+"""DescribeLinks, an Isthmus API: links with their settings, and what workers last reported about them."""
 
 from isthmus_broker.core.metadata.link_queries import describe_links
 from isthmus_broker.edge.requests.services import Services
@@ -6,5 +6,5 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer from the image."""
+    """Respond from the metadata image."""
     request.respond(describe_links(node.image, request.decode()))

@@ -1,4 +1,4 @@
-"""DescribeMirrors, an API of our own: mirror topics and their states."""
+"""DescribeMirrors, an Isthmus API: mirror topics and their states."""
 
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.edge.requests.services import Services
@@ -6,5 +6,5 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer from the image."""
+    """Respond from the metadata image."""
     request.respond(describe_mirrors(node.image, request.decode()))

@@ -1,6 +1,6 @@
-"""AppendMirrored, an API of our own: a link's batches, appended at the offsets that they have at the source.
+"""AppendMirrored, an Isthmus API: append a link's batches at the offsets that they have at the source.
 
-An append names the offset where the log must end, so one that is sent twice, or by a worker that should be gone, changes nothing.
+An append names the log end offset it expects, so that a repeated one, or one from a worker that was replaced, changes nothing.
 """
 
 from isthmus_wire.extensions.append_mirrored import PartitionAppend, decode_append_request
@@ -14,10 +14,10 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Append at once, and answer when it is committed."""
-    asked, now = decode_append_request(request.frame, request.header.size), node.clocks.monotonic()
+    """Append at once, and respond when the records are committed."""
+    body, now = decode_append_request(request.frame, request.header.size), node.clocks.monotonic()
 
     def append_to(partition: Partition, part: PartitionAppend) -> Refusal | None:
-        return partition.append_mirrored(asked.link_id, part, now)
+        return partition.append_mirrored(body.link_id, part, now)
 
-    append_all(node.replicas, request, asked.timeout_ms, asked.topics, append_to, AppendMirroredResponse)
+    append_all(node.replicas, request, body.timeout_ms, body.topics, append_to, AppendMirroredResponse)

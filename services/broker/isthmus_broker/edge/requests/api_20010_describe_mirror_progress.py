@@ -1,4 +1,5 @@
-"""DescribeMirrorProgress, an API of our own: where the copies end that this broker leads, and what it heard of the source."""
+"""DescribeMirrorProgress, an Isthmus API: log end offsets of the mirror partitions that this broker leads, and the last reported source
+position."""
 
 from isthmus_wire.extensions.mirrors import (
     DescribeMirrorProgressRequest,
@@ -12,13 +13,13 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer for every partition in the request's order."""
-    asked: DescribeMirrorProgressRequest = request.decode()
+    """Respond for every partition in the request's order."""
+    body: DescribeMirrorProgressRequest = request.decode()
     now, find = node.clocks.monotonic(), node.replicas.find
     topics = tuple(
         TopicProgress(
             name=topic.name, partitions=tuple(mirror_progress(find(topic.name, i), i, now) for i in topic.partitions)
         )
-        for topic in asked.topics
+        for topic in body.topics
     )
     request.respond(DescribeMirrorProgressResponse(topics=topics))

@@ -1,4 +1,4 @@
-"""AppendAfter, an API of our own: batches for the end of a log whose last batch the sender knows."""
+"""AppendAfter, an Isthmus API: append batches if the log still ends with the batch that the sender names."""
 
 from isthmus_model.internal_topics import INTERNAL_TOPICS
 from isthmus_wire.errors import ErrorCode
@@ -12,7 +12,7 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Append at once, and answer when it is committed."""
+    """Append at once, and respond when the records are committed."""
     (timeout_ms, topics), now = decode_after_request(request.frame, request.header.size), node.clocks.now()
 
     def append_to(partition: Partition, part: Following) -> Refusal | None:

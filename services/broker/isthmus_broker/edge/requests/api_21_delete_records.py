@@ -1,7 +1,7 @@
 """DeleteRecords: raise the log start offset; -1 means up to the high watermark.
 
-The answer is the low watermark: the least log start over the replicas that live. It is given when every one of them has deleted the
-records, which followers do with their next fetch, or when the request's time is over.
+The response is the low watermark: the lowest log start offset of the live replicas. It is sent when every one of them has deleted the
+records, which followers do with their next fetch, or when the request times out.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _Outcome = tuple[int, ErrorCode]
 
 
 class _Deleting(NamedTuple):
-    """Deleted here, and perhaps not yet elsewhere."""
+    """A partition whose records are deleted here, and perhaps not yet on its other replicas."""
 
     partition: Partition
     leader: ReplicaLeader
@@ -51,29 +51,29 @@ class _Deleting(NamedTuple):
 
 def handle(node: Services, request: Request) -> None:
     """Delete here, then wait for the other replicas of the partitions that have some."""
-    asked: DeleteRecordsRequest = request.decode()
-    wanted: dict[_Key, Any] = {}
-    for topic in asked.topics:
+    body: DeleteRecordsRequest = request.decode()
+    requested: dict[_Key, Any] = {}
+    for topic in body.topics:
         for part in topic.partitions:
-            wanted[topic.name, part.partition_index] = part  # of one named twice the last counts
-    deletions = {key: _delete(node, key[0], part) for key, part in wanted.items()}
+            requested[topic.name, part.partition_index] = part  # the last counts if a partition is named twice
+    deletions = {key: _delete(node, key[0], part) for key, part in requested.items()}
     deleting = [one.partition for one in deletions.values() if isinstance(one, _Deleting)]
 
-    def look() -> dict[_Key, _Outcome | None]:
+    def outcomes_now() -> dict[_Key, _Outcome | None]:
         return {key: one.outcome() if isinstance(one, _Deleting) else one for key, one in deletions.items()}
 
     def is_complete(outcomes: dict[_Key, _Outcome | None]) -> bool:
         return None not in outcomes.values()
 
-    def answer(outcomes: dict[_Key, _Outcome | None]) -> None:
+    def respond(outcomes: dict[_Key, _Outcome | None]) -> None:
         request.respond(_response(outcomes))
 
-    outcomes = look()
+    outcomes = outcomes_now()
     if is_complete(outcomes):
-        answer(outcomes)
+        respond(outcomes)
     else:
-        timeout_ms = int(asked.timeout.total_seconds() * 1000)
-        waiting = Waiting(asyncio.get_running_loop(), deleting, timeout_ms, look, is_complete, answer)
+        timeout_ms = int(body.timeout.total_seconds() * 1000)
+        waiting = Waiting(asyncio.get_running_loop(), deleting, timeout_ms, outcomes_now, is_complete, respond)
         request.connection.on_abandoned = waiting.cancel
 
 

@@ -16,12 +16,12 @@ _NONE: Final = -1
 
 async def handle(node: Services, request: Request) -> None:
     """Every call without a transactional id gets a new id with epoch 0."""
-    asked: InitProducerIdRequest = request.decode()
-    if asked.transactional_id is not None:
-        error = ErrorCode.transactional_id_authorization_failed if asked.transactional_id else ErrorCode.invalid_request
+    body: InitProducerIdRequest = request.decode()
+    if body.transactional_id is not None:
+        error = ErrorCode.transactional_id_authorization_failed if body.transactional_id else ErrorCode.invalid_request
         request.respond(_response(error, _NONE, _NONE))
         return
-    if (asked.producer_id == _NONE) != (asked.producer_epoch == _NONE):
+    if (body.producer_id == _NONE) != (body.producer_epoch == _NONE):
         request.respond(_response(ErrorCode.invalid_request, _NONE, _NONE))
         return
     try:

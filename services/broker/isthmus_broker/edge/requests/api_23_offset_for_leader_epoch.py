@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ends in this log, so that a reader can tell whether its log parted from ours."""
+"""OffsetForLeaderEpoch: the end of an epoch in this log, from which a reader determines whether its log has diverged."""
 
 from typing import Any
 
@@ -16,22 +16,22 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer in the request's order."""
-    asked: OffsetForLeaderEpochRequest = request.decode()
+    """Respond in the request's order."""
+    body: OffsetForLeaderEpochRequest = request.decode()
     topics = tuple(
         OffsetForLeaderTopicResult(
-            topic=topic.topic, partitions=tuple(_answer(node, topic.topic, p) for p in topic.partitions)
+            topic=topic.topic, partitions=tuple(_epoch_end(node, topic.topic, p) for p in topic.partitions)
         )
-        for topic in asked.topics
+        for topic in body.topics
     )
     request.respond(OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=topics))
 
 
-def _answer(node: Services, topic: str, part: Any) -> EpochEndOffset:
+def _epoch_end(node: Services, topic: str, part: Any) -> EpochEndOffset:
     partition = node.replicas.find(topic, part.partition)
     error = partition if isinstance(partition, ErrorCode) else partition.refuses(part.current_leader_epoch)
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
         return EpochEndOffset(partition=part.partition, error_code=error or ErrorCode.kafka_storage_error)
     epoch, end = partition.log.epochs.end_offset(part.leader_epoch, partition.log.end_offset)
-    found: Any = {"leader_epoch": epoch, "end_offset": end}
-    return EpochEndOffset(partition=part.partition, error_code=ErrorCode.none, **found)
+    fields: Any = {"leader_epoch": epoch, "end_offset": end}
+    return EpochEndOffset(partition=part.partition, error_code=ErrorCode.none, **fields)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings in force, where each comes from, and what would hold without it."""
+"""DescribeConfigs: the settings in force, their sources, and the values they override."""
 
 from isthmus_broker.core.metadata.config_queries import describe_configs
 from isthmus_broker.edge.requests.services import Services
@@ -6,5 +6,5 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer from the image and this node's own settings."""
+    """Respond from the metadata image and this node's own settings."""
     request.respond(describe_configs(node.image, request.decode(), node.config))

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move logs between this node's directories; done in the background, see DescribeLogDirs."""
+"""AlterReplicaLogDirs: move logs between this node's directories, in the background; DescribeLogDirs shows the progress."""
 
 from collections import defaultdict
 from typing import Any
@@ -18,10 +18,10 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Begin each move, and answer whether it could begin."""
-    asked: AlterReplicaLogDirsRequest = request.decode()
+    """Begin each move, and report whether it could begin."""
+    body: AlterReplicaLogDirsRequest = request.decode()
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
-    for directory in asked.dirs:
+    for directory in body.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
                 error = _move(node, directory.path, topic.name, index)

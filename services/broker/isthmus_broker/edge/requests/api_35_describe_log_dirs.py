@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what the log directories hold, and how full their volumes are."""
+"""DescribeLogDirs: the logs in each log directory, and the free space of their volumes."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -23,39 +23,39 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Every directory is answered, also when it holds none of the partitions asked for."""
-    asked: DescribeLogDirsRequest = request.decode()
-    wanted: set[TopicPartition] | None = None
-    if asked.topics is not None:
-        wanted = {(topic.topic, index) for topic in asked.topics for index in topic.partitions}
-    results = tuple(_describe(node, directory, wanted) for directory in node.logs.directories)
+    """Respond for every directory, also those without any of the requested partitions."""
+    body: DescribeLogDirsRequest = request.decode()
+    requested: set[TopicPartition] | None = None
+    if body.topics is not None:
+        requested = {(topic.topic, index) for topic in body.topics for index in topic.partitions}
+    results = tuple(_describe(node, directory, requested) for directory in node.logs.directories)
     request.respond(DescribeLogDirsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=results))
 
 
-def _describe(node: Services, directory: LogDir, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def _describe(node: Services, directory: LogDir, requested: set[TopicPartition] | None) -> DescribeLogDirsResult:
     try:
         total, usable = directory.usable_bytes() if directory.online else (-1, -1)
     except DiskFailure:
         total = usable = -1
     if total < 0:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(directory.path), topics=())
-    held = [(key, node.logs.logs[key], False) for key in node.logs.keys_in(directory)]
-    held += [(key, copy, True) for key, home, copy in node.mover.moves() if home is directory]
-    shown = [entry for entry in held if wanted is None or entry[0] in wanted]
+    logs = [(key, node.logs.logs[key], False) for key in node.logs.keys_in(directory)]
+    logs += [(key, copy, True) for key, source, copy in node.mover.moves() if source is directory]
+    entries = [entry for entry in logs if requested is None or entry[0] in requested]
     volume: Any = {"total_bytes": total, "usable_bytes": usable}
     return DescribeLogDirsResult(
         error_code=ErrorCode.none,
         log_dir=str(directory.path),
-        topics=_by_topic(node, shown),
+        topics=_by_topic(node, entries),
         is_cordoned=False,
         **volume,
     )
 
 
-def _by_topic(node: Services, held: Iterable[tuple[TopicPartition, Log, bool]]) -> Any:
+def _by_topic(node: Services, logs: Iterable[tuple[TopicPartition, Log, bool]]) -> Any:
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for (topic, index), log, is_future in held:
-        # A copy lags behind the log it will replace, a log behind its own high watermark.
+    for (topic, index), log, is_future in logs:
+        # A copy's lag is against the log it will replace, a log's against its own high watermark.
         goal = node.logs.logs[topic, index].end_offset if is_future else log.high_watermark
         lag = max(0, goal - log.end_offset)
         fields: Any = {

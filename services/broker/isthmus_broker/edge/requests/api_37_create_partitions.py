@@ -1,6 +1,6 @@
-"""CreatePartitions: add partitions to topics, placed by the controller or as asked.
+"""CreatePartitions: add partitions to topics, placed by the controller or as requested.
 
-A mirror topic has as many as its source: only the link's worker may add some, which says so by its client id.
+A mirror topic has as many as its source: only the link's worker, identified by its client id, may add some.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from isthmus_broker.core.metadata.operation import ControllerOperation
 from isthmus_broker.core.metadata.refusals import partitions_not_created
 from isthmus_broker.core.metadata.topics import create_partitions
 from isthmus_broker.edge.controller.controller_channel import CLIENT_ID as BROKER
-from isthmus_broker.edge.requests.controller_requests import answer_by_controller, controller_response
+from isthmus_broker.edge.requests.controller_requests import controller_response, serve_by_controller
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
@@ -26,15 +26,15 @@ OPERATION = ControllerOperation(create_partitions, partitions_not_created)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """Refuse what is a mirror's, and ask about the rest."""
+    """Refuse mirror topics, and forward the rest."""
     if request.header.client_id in (WORKER_CLIENT_ID, BROKER):
-        await answer_by_controller(node, request)
+        await serve_by_controller(node, request)
         return
-    asked: CreatePartitionsRequest = request.decode()
-    refusals = [refusal for topic in asked.topics if (refusal := _refusal(node.image, topic.name)) is not None]
+    body: CreatePartitionsRequest = request.decode()
+    refusals = [refusal for topic in body.topics if (refusal := _refusal(node.image, topic.name)) is not None]
     names = {refusal.name for refusal in refusals}
-    rest: Any = tuple(topic for topic in asked.topics if topic.name not in names)
-    passed_on = replace(asked, topics=rest)
+    rest: Any = tuple(topic for topic in body.topics if topic.name not in names)
+    passed_on = replace(body, topics=rest)
     decided: CreatePartitionsResponse = await controller_response(node, request, passed_on)
     request.respond(replace(decided, results=(*decided.results, *refusals)))
 

@@ -1,7 +1,7 @@
-"""OffsetDelete: remove committed offsets of topics that the group does not read now."""
+"""OffsetDelete: remove committed offsets of topics to which the group is not subscribed."""
 
-from isthmus_broker.edge.requests.group_requests import answer_by_group_shards, refuse
+from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
 
 __all__ = ["handle", "refuse"]
 
-handle = answer_by_group_shards
+handle = serve_by_group_shards

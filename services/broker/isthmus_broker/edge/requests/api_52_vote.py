@@ -1,4 +1,4 @@
-"""Vote: a candidate asks for this voter's vote; since 2 also whether it would get it (KIP-996)."""
+"""Vote: a candidate requests this voter's vote; since 2 also a pre-vote (KIP-996)."""
 
 from kio.schema.vote.v2.request import VoteRequest
 from kio.schema.vote.v2.response import NodeEndpoint, PartitionData, TopicData, VoteResponse
@@ -13,20 +13,20 @@ _KINDS = Kinds(VoteResponse, TopicData, PartitionData, NodeEndpoint)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """The answer leaves when a vote that was given is durable."""
-    asked: VoteRequest = request.decode()
-    part = accepted(node, request, asked, _KINDS)
+    """Respond once a granted vote is durable."""
+    body: VoteRequest = request.decode()
+    part = accepted(node, request, body, _KINDS)
     if part is None:
         return
-    answer = await node.quorum.handle(
+    response = await node.quorum.handle(
         messages.VoteRequest(
             epoch=part.replica_epoch,
             candidate=ReplicaKey(part.replica_id, part.replica_directory_id),
-            voter=node.quorum.addressed(asked.voter_id, part.voter_directory_id),
+            voter=node.quorum.addressed(body.voter_id, part.voter_directory_id),
             last_epoch=part.last_offset_epoch,
             end_offset=part.last_offset,
             pre_vote=part.pre_vote,
         )
     )
-    assert isinstance(answer, messages.VoteResponse)
-    respond(node, request, _KINDS, answer, vote_granted=answer.granted)
+    assert isinstance(response, messages.VoteResponse)
+    respond(node, request, _KINDS, response, vote_granted=response.granted)

@@ -17,17 +17,17 @@ _KINDS = Kinds(BeginQuorumEpochResponse, TopicData, PartitionData, NodeEndpoint)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """Where the leader is must be known before the core follows it."""
-    asked: BeginQuorumEpochRequest = request.decode()
-    part = accepted(node, request, asked, _KINDS)
+    """Record the leader's endpoints before the core follows it."""
+    body: BeginQuorumEpochRequest = request.decode()
+    part = accepted(node, request, body, _KINDS)
     if part is None:
         return
-    node.quorum.learn_leader(part.leader_epoch, part.leader_id, asked.leader_endpoints)
-    answer = await node.quorum.handle(
+    node.quorum.learn_leader(part.leader_epoch, part.leader_id, body.leader_endpoints)
+    response = await node.quorum.handle(
         messages.BeginQuorumEpochRequest(
             epoch=part.leader_epoch,
             leader_id=part.leader_id,
-            voter=node.quorum.addressed(asked.voter_id, part.voter_directory_id),
+            voter=node.quorum.addressed(body.voter_id, part.voter_directory_id),
         )
     )
-    respond(node, request, _KINDS, answer)
+    respond(node, request, _KINDS, response)

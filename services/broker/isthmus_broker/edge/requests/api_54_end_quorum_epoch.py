@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: the leader gives up and names its successors."""
+"""EndQuorumEpoch: the leader resigns and names its successors."""
 
 from kio.schema.end_quorum_epoch.v1.request import EndQuorumEpochRequest
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse, NodeEndpoint, PartitionData, TopicData
@@ -13,12 +13,12 @@ _KINDS = Kinds(EndQuorumEpochResponse, TopicData, PartitionData, NodeEndpoint)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """The core decides how soon this voter stands for election."""
-    asked: EndQuorumEpochRequest = request.decode()
-    part = accepted(node, request, asked, _KINDS)
+    """The core decides how soon this voter starts an election."""
+    body: EndQuorumEpochRequest = request.decode()
+    part = accepted(node, request, body, _KINDS)
     if part is None:
         return
-    answer = await node.quorum.handle(
+    response = await node.quorum.handle(
         messages.EndQuorumEpochRequest(
             epoch=part.leader_epoch,
             leader_id=part.leader_id,
@@ -27,4 +27,4 @@ async def handle(node: NodeServices, request: Request) -> None:
             ),
         )
     )
-    respond(node, request, _KINDS, answer)
+    respond(node, request, _KINDS, response)

@@ -21,28 +21,26 @@ OPERATION = ControllerOperation(alter_partition, partition_not_altered)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """What the old version does not say of its replicas is any epoch."""
+    """Replicas in the old version have no epoch and match any."""
     header = request.header
     if header.api_version >= EPOCHS_SINCE:
-        asked = request.decode()
+        body = request.decode()
     else:
-        asked = with_epochs(
+        body = with_epochs(
             decode_entity(without_epochs.AlterPartitionRequest, bytes(request.frame), offset=header.size)
         )
-    request.respond(await decide_here(node, asked))
+    request.respond(await decide_here(node, body))
 
 
-def with_epochs(asked: without_epochs.AlterPartitionRequest) -> newest.AlterPartitionRequest:
-    """The same in the newest version."""
+def with_epochs(body: without_epochs.AlterPartitionRequest) -> newest.AlterPartitionRequest:
+    """Convert the request to the newest version."""
     topics = tuple(
         entity(
             newest.TopicData, topic_id=topic.topic_id, partitions=tuple(_with_epochs(part) for part in topic.partitions)
         )
-        for topic in asked.topics
+        for topic in body.topics
     )
-    return entity(
-        newest.AlterPartitionRequest, broker_id=asked.broker_id, broker_epoch=asked.broker_epoch, topics=topics
-    )
+    return entity(newest.AlterPartitionRequest, broker_id=body.broker_id, broker_epoch=body.broker_epoch, topics=topics)
 
 
 def _with_epochs(part: without_epochs.PartitionData) -> newest.PartitionData:

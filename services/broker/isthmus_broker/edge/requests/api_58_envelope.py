@@ -1,6 +1,7 @@
-"""Envelope: a broker passes on a request of one of its clients, as it came (KIP-590).
+"""Envelope: a broker forwards a client's request unchanged (KIP-590).
 
-Apache Kafka's brokers do so; Isthmus' own ask the controller themselves. The answer is that of the request inside, with its header.
+Apache Kafka's brokers do so; Isthmus' own send the controller a request of their own. The response contains the inner request's response,
+with its header.
 """
 
 from ipaddress import ip_address
@@ -17,12 +18,12 @@ from isthmus_broker.core.security.authorizer import Attempt
 from isthmus_broker.edge.requests.controller_requests import decide_here, refusal
 from isthmus_broker.edge.requests.principal_data import PrincipalMalformed, decode_principal
 from isthmus_broker.edge.requests.services import NodeServices
-from isthmus_broker.edge.requests.table import TABLE, AnsweredBy, Side, served
+from isthmus_broker.edge.requests.table import TABLE, ServedBy, Side, served
 from isthmus_broker.edge.transport.connection import Request
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """Decide the request inside in the name of its own principal."""
+    """Process the inner request on behalf of its own principal."""
     envelope: EnvelopeRequest = request.decode()
     if not node.quorum.active.is_ready:
         request.respond(EnvelopeResponse(error_code=ErrorCode.not_controller))
@@ -40,9 +41,9 @@ async def handle(node: NodeServices, request: Request) -> None:
 
 
 def is_forwardable(key: int) -> bool:
-    """Whether Kafka's brokers may forward a request: what they would ask the active controller for a client."""
+    """Whether Kafka's brokers may forward a request: those that are for the active controller."""
     api = TABLE.get(key)
-    forwarded = api is not None and api.answered_by is AnsweredBy.CONTROLLER and api.brokers is not None
+    forwarded = api is not None and api.served_by is ServedBy.CONTROLLER and api.brokers is not None
     return forwarded and key < FIRST_OWN_KEY
 
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers as clients of this listener reach them; of a controller, the controllers (KIP-919)."""
+"""DescribeCluster: the brokers' endpoints on this listener; on a controller, the controllers (KIP-919)."""
 
 from isthmus_broker.core.metadata.queries import View, describe_cluster, describe_controllers
 from isthmus_broker.edge.requests.services import NodeServices
@@ -6,10 +6,10 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def handle(node: NodeServices, request: Request) -> None:
-    """Answer from the image."""
+    """Respond from the metadata image."""
     view = View(node.image, request.connection.listener_name, node.cluster_id)
-    asked, version = request.decode(), request.header.api_version
+    body, version = request.decode(), request.header.api_version
     if view.listener in node.config.listeners.controller_names:
-        request.respond(describe_controllers(view, asked, version, node.quorum.leader_id))
+        request.respond(describe_controllers(view, body, version, node.quorum.leader_id))
     else:
-        request.respond(describe_cluster(view, asked, version))
+        request.respond(describe_cluster(view, body, version))

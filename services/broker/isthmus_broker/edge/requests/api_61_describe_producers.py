@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a partition's log remembers."""
+"""DescribeProducers: the producer states of a partition's log."""
 
 from typing import Any, Final
 
@@ -21,13 +21,13 @@ _NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer in the request's order."""
-    asked: DescribeProducersRequest = request.decode()
+    """Respond in the request's order."""
+    body: DescribeProducersRequest = request.decode()
     topics = tuple(
         TopicResponse(
             name=topic.name, partitions=tuple(_describe(node, topic.name, p) for p in topic.partition_indexes)
         )
-        for topic in asked.topics
+        for topic in body.topics
     )
     request.respond(DescribeProducersResponse(throttle_time=NO_THROTTLE, topics=topics))
 

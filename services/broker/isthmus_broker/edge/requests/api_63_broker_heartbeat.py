@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: a broker lives, and says what it wants; its connection is watched from then on."""
+"""BrokerHeartbeat: a broker is alive, and reports the state it wants to be in. Its connection is monitored from then on."""
 
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
@@ -13,9 +13,9 @@ OPERATION = ControllerOperation(broker_heartbeat, heartbeat_refused)
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """A heartbeat that is refused says nothing about the broker it names."""
-    asked: BrokerHeartbeatRequest = request.decode()
-    response = await decide_here(node, asked)
+    """A refused heartbeat does not count as a sign of life of the broker it names."""
+    body: BrokerHeartbeatRequest = request.decode()
+    response = await decide_here(node, body)
     if response.error_code.value == 0:
-        node.quorum.active.liveness.heard(asked.broker_id, asked.broker_epoch, request.connection)
+        node.quorum.active.liveness.record_heartbeat(body.broker_id, body.broker_epoch, request.connection)
     request.respond(response)

@@ -7,7 +7,7 @@ from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
 
 def handle(node: Services, request: Request) -> None:
-    """Answer one page from the image."""
+    """Respond with one page from the metadata image."""
     view = View(node.image, request.connection.listener_name, node.cluster_id)
     limit = node.config.settings.max_request_partition_size_limit
     try:

@@ -1,18 +1,18 @@
-"""AlterConfigs and IncrementalAlterConfigs: the receiving broker refuses what it may not forward; the controller decides the rest."""
+"""AlterConfigs and IncrementalAlterConfigs: the receiving broker refuses settings it must not forward; the controller decides the rest."""
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import WORKER_CLIENT_ID
 
 from isthmus_broker.core.metadata.broker_configs import joined, refusals_here, source_refusals, without
-from isthmus_broker.edge.requests.controller_requests import answer_by_controller, forward, is_for_controller, refusal
+from isthmus_broker.edge.requests.controller_requests import forward, is_for_controller, refusal, serve_by_controller
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.transport.connection import Request
 
 
-async def answer_about_configs(node: NodeServices, request: Request) -> None:
+async def serve_config_changes(node: NodeServices, request: Request) -> None:
     """Check, forward, and respond for every resource in the request's order."""
     if is_for_controller(node, request):
-        await answer_by_controller(node, request)
+        await serve_by_controller(node, request)
         return
     body = request.decode()
     refusals = refusals_here(node.image, body, node.context)

@@ -1,6 +1,6 @@
 """Fetch on a controller listener: another replica of the metadata log fetches from this one.
 
-There are no sessions, and one partition. The answer may be held for a while, until there is something new.
+There are no sessions, and only one partition. The response may be delayed until there is something new.
 """
 
 from uuid import UUID
@@ -23,46 +23,50 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 async def handle(node: NodeServices, request: Request) -> None:
-    """The fetched offset says how far the replica has the log durably."""
+    """Pass the fetch to the quorum. The fetch offset acknowledges that everything before it is durable on the replica."""
     version = request.header.api_version
-    asked = decode_fetch_request(version, bytes(request.frame), request.header.size)
-    topics = [(topic, [wanted.partition for wanted in partitions]) for topic, partitions in asked.topics]
-    error = refusal(node, asked.cluster_id, topics)
+    body = decode_fetch_request(version, bytes(request.frame), request.header.size)
+    topics = [(topic, [requested.partition for requested in partitions]) for topic, partitions in body.topics]
+    error = refusal(node, body.cluster_id, topics)
     if error is not ErrorCode.none:
         request.reply(*encode_fetch_response(version, FetchResponse((), error.value)))
         return
-    topic, (wanted,) = asked.topics[0]
-    answer = await node.quorum.handle(
+    topic, (requested,) = body.topics[0]
+    response = await node.quorum.handle(
         messages.FetchRequest(
-            epoch=wanted.current_leader_epoch,
-            replica=ReplicaKey(asked.replica_id, _directory(wanted)),
-            fetch_offset=wanted.fetch_offset,
-            last_fetched_epoch=wanted.last_fetched_epoch,
-            high_watermark=wanted.high_watermark,
-            max_wait_ms=asked.max_wait_ms,
-            max_bytes=wanted.max_bytes,
+            epoch=requested.current_leader_epoch,
+            replica=ReplicaKey(body.replica_id, _directory(requested)),
+            fetch_offset=requested.fetch_offset,
+            last_fetched_epoch=requested.last_fetched_epoch,
+            high_watermark=requested.high_watermark,
+            max_wait_ms=body.max_wait_ms,
+            max_bytes=requested.max_bytes,
         )
     )
-    assert isinstance(answer, messages.FetchResponse)
-    request.reply(*encode_fetch_response(version, _response(node, topic, answer)))
+    assert isinstance(response, messages.FetchResponse)
+    request.reply(*encode_fetch_response(version, _response(node, topic, response)))
 
 
-def _directory(wanted: FetchPartition) -> UUID | None:
-    return UUID(bytes=wanted.directory_id) if any(wanted.directory_id) else None
+def _directory(requested: FetchPartition) -> UUID | None:
+    return UUID(bytes=requested.directory_id) if any(requested.directory_id) else None
 
 
-def _response(node: NodeServices, topic: Topic, answer: messages.FetchResponse) -> FetchResponse:
-    diverging, snapshot = answer.diverging, answer.snapshot
+def _response(node: NodeServices, topic: Topic, response: messages.FetchResponse) -> FetchResponse:
+    diverging, snapshot = response.diverging, response.snapshot
     partition = FetchedPartition(
         0,
-        answer.error.value,
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start,
-        records=[entry.payload for entry in answer.entries],
+        response.error.value,
+        high_watermark=response.high_watermark,
+        log_start_offset=response.log_start,
+        records=[entry.payload for entry in response.entries],
         diverging_epoch=None if diverging is None else (diverging.epoch, diverging.end_offset),
-        current_leader=(node_id_or_none(answer.leader_id), answer.epoch),
+        current_leader=(node_id_or_none(response.leader_id), response.epoch),
         snapshot_id=None if snapshot is None else (snapshot.end_offset, snapshot.epoch),
     )
-    place = None if answer.leader_id is None else node.quorum.addresses.find(answer.leader_id)
-    endpoints = () if place is None or answer.leader_id is None else ((answer.leader_id, place.host, place.port, None),)
+    endpoint = None if response.leader_id is None else node.quorum.addresses.find(response.leader_id)
+    endpoints = (
+        ()
+        if endpoint is None or response.leader_id is None
+        else ((response.leader_id, endpoint.host, endpoint.port, None),)
+    )
     return FetchResponse(((topic, (partition,)),), node_endpoints=endpoints)

@@ -1,4 +1,4 @@
-"""From a request to its handler: unknown APIs and versions, middleware, asynchronous handlers, and faults."""
+"""Dispatch of requests to their handlers: unknown APIs and versions, middleware, asynchronous handlers, and errors."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _UNSUPPORTED: Final = SimpleNamespace(
 
 
 class _Route(NamedTuple):
-    """An API that has been asked for."""
+    """An API that has been requested at least once."""
 
     lowest: int
     highest: int
@@ -43,10 +43,10 @@ class _Route(NamedTuple):
 
 
 class Dispatcher:
-    """Serves every request of the listeners of one side; a broker's handlers need `Services`."""
+    """Serves every request of the broker listeners or of the controller listeners; a broker's handlers need `Services`."""
 
     def __init__(self, services: NodeServices, side: Side, middleware: Sequence[Middleware] = ()) -> None:
-        """`middleware` comes before counting and authorisation."""
+        """`middleware` runs before counting and authorisation."""
         self._services = services
         self._side = side
         self._routes: dict[int, _Route] = {}
@@ -65,7 +65,7 @@ class Dispatcher:
             return
         work = route.handler(self._services, request)
         if work is not None:
-            # Its first step comes later, and by then what the client sent next may lie where the frame is now.
+            # The coroutine starts later, when the receive buffer may already contain the client's next request.
             request.frame = memoryview(bytes(request.frame))
             task = asyncio.get_running_loop().create_task(self._finish(request, work))
             self._tasks.add(task)
@@ -90,7 +90,7 @@ class Dispatcher:
         request.connection.send(prefix, (body,))
 
     def _refuse(self, api: Api, request: Request, error: ErrorCode) -> None:
-        """Respond with the error in the shape of the API; where it has none for all of a request, close the connection."""
+        """Respond with the error in the API's own form. Close the connection if the API has no error for a whole request."""
         refuse = refusal_of(api, self._side)
         if refuse is None:
             raise ConnectionRefused(f"{request.principal} may not send {api.key.name}")

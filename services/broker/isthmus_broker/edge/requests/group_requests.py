@@ -1,4 +1,4 @@
-"""Requests about groups: each part goes to the shard that its group lives in, and the responses of the parts become one."""
+"""Requests about groups: each part is sent to its group's shard, and the responses are merged into one."""
 
 from functools import partial
 
@@ -11,20 +11,20 @@ from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
 
-def answer_by_group_shards(node: Services, request: Request) -> None:
-    """Serve a request about one group or several, by the shards they live in."""
+def serve_by_group_shards(node: Services, request: Request) -> None:
+    """Serve a request about one or several groups by the shards of these groups."""
     body = request.decode()
     _submit(node, request, body, split_request(body, request.header.api_version, node.groups.topic_partitions()))
 
 
-def answer_by_every_shard(node: Services, request: Request) -> None:
-    """Serve a request that is not about particular groups, by all shards of this node."""
+def serve_by_every_shard(node: Services, request: Request) -> None:
+    """Serve a request that is not about particular groups by all shards of this node."""
     body = request.decode()
     _submit(node, request, body, [(partition, body) for partition in node.groups.partitions()])
 
 
 def refuse(request: Request, error: ErrorCode) -> None:
-    """Respond with the error for all of the request."""
+    """Respond with an error for the whole request."""
     request.respond(responses.refuse(request.decode(), _context(request), error))
 
 

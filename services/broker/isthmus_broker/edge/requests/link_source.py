@@ -1,6 +1,6 @@
-"""What a broker asks the source of a link when one is made, or a mirror topic: who it is, and what the topic is like there.
+"""Queries to the source cluster when a link or a mirror topic is created: the cluster's id, and the topic's partitions and settings.
 
-Everything that fails here becomes a refusal in plain words. The link's workers have connections of their own; none is kept.
+Every failure becomes a refusal with an explanation. The connections are closed afterwards; the link's workers have their own.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from isthmus_broker.core.metadata.result import ControllerError
 if TYPE_CHECKING:
     from isthmus_client.client import Client
 
-ASK_SECONDS: Final = 10.0
-"""How long a source may take to answer before the request that needs it is refused."""
+QUERY_SECONDS: Final = 10.0
+"""Timeout of the queries to a source cluster."""
 
 
 async def cluster_id_of(settings: Mapping[str, str]) -> str:
-    """The id of the source; ControllerError when it cannot be reached or does not say."""
+    """The source's cluster id; ControllerError if it cannot be reached or does not report one."""
     async with _connected(servers_of(settings)) as client:
         return _cluster_id(client)
 
 
 async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic:
-    """What the source says of a topic; ControllerError when it has none, or is another cluster than the link's, or this one."""
+    """Describe a topic at the source; ControllerError if it does not exist, or if the cluster is not the link's source, or is this one."""
     async with _connected(servers_of(link.settings)) as client:
         from isthmus_client.admin import configs, topics
         from isthmus_client.errors import ClientError, Refused
@@ -41,7 +41,7 @@ async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic
                 ErrorCode.invalid_request, "The brokers named by bootstrap.servers are this cluster's own."
             )
         try:
-            found = (await topics.describe(client, [topic]))[topic]
+            description = (await topics.describe(client, [topic]))[topic]
         except Refused as refusal:
             why = f"The source refuses topic '{topic}': {refusal.code.name}"
             raise ControllerError(ErrorCode.unknown_topic_or_partition, why) from None
@@ -50,8 +50,8 @@ async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic
         if isinstance(settings, ClientError):
             raise settings
         return SourceTopic(
-            topic_id=found.topic_id,
-            partitions=len(found.partitions),
+            topic_id=description.topic_id,
+            partitions=len(description.partitions),
             configs=tuple(
                 LinkConfig(name=config.name, value=config.value)
                 for config in settings
@@ -62,7 +62,7 @@ async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic
 
 
 def check_same(expected: str, cluster_id: str) -> None:
-    """ControllerError when the source is another cluster than it should be; an empty id expects none in particular."""
+    """Raise ControllerError if the source is not the expected cluster; an empty id matches any."""
     if expected not in ("", cluster_id):
         why = f"The brokers named by bootstrap.servers belong to cluster {cluster_id}, not to {expected}."
         raise ControllerError(ErrorCode.invalid_request, why)
@@ -70,7 +70,7 @@ def check_same(expected: str, cluster_id: str) -> None:
 
 def _cluster_id(client: "Client") -> str:
     if client.view.cluster_id is None:
-        raise ControllerError(ErrorCode.invalid_request, "The source does not tell its cluster id.")
+        raise ControllerError(ErrorCode.invalid_request, "The source does not report its cluster id.")
     return client.view.cluster_id
 
 
@@ -82,14 +82,14 @@ async def _connected(servers: str) -> "AsyncIterator[Client]":
 
     try:
         async with (
-            asyncio.timeout(ASK_SECONDS),
-            Client(parse_bootstrap(servers), client_id="isthmus-link", operation_seconds=ASK_SECONDS) as client,
+            asyncio.timeout(QUERY_SECONDS),
+            Client(parse_bootstrap(servers), client_id="isthmus-link", operation_seconds=QUERY_SECONDS) as client,
         ):
             yield client
     except TimeoutError:
-        why = f"The source did not answer within {ASK_SECONDS:.0f} s at {servers}."
+        why = f"The source did not respond within {QUERY_SECONDS:.0f} s at {servers}."
         raise ControllerError(ErrorCode.request_timed_out, why) from None
     except (ClientError, WireError) as error:
         raise ControllerError(
-            ErrorCode.broker_not_available, f"The source cannot be asked at {servers}: {error}"
+            ErrorCode.broker_not_available, f"The source cannot be queried at {servers}: {error}"
         ) from None

@@ -1,4 +1,4 @@
-"""What happens around every handler: a middleware wraps the handler of an API once, when its first request comes."""
+"""Steps around every handler. A middleware wraps the handler of an API once, at its first request."""
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,7 +16,7 @@ Refusal = Callable[[Api, Request, ErrorCode], None]
 
 
 def wrapped(api: Api, handler: Handler, middleware: Sequence[Middleware]) -> Handler:
-    """The handler inside all middleware, the first outermost."""
+    """The handler wrapped by all middleware, the first outermost."""
     return reduce(lambda inner, wrap: wrap(api, inner), reversed(middleware), handler)
 
 
@@ -36,7 +36,7 @@ def counting(requests: "Counter[int]") -> Middleware:
 
 
 def authorizing(authorizer: Authorizer, refuse: Refusal) -> Middleware:
-    """Refuse what the authoriser does not allow."""
+    """Refuse requests that the authoriser does not allow."""
 
     def wrap(api: Api, handler: Handler) -> Handler:
         def authorized(node: Any, request: Request) -> Coroutine[None, None, None] | None:

@@ -1,4 +1,4 @@
-"""How far mirror topics are behind their sources: what the leaders of their partitions know, wherever they are."""
+"""The lag of mirror topics behind their sources, queried from the leaders of their partitions."""
 
 from collections.abc import Collection
 from typing import Final
@@ -9,38 +9,38 @@ from isthmus_broker.core.links.promotion import TopicProgress
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.requests.services import NodeServices, endpoint_of
 
-ASK_SECONDS: Final = 2.0
-"""How long all of it may take; a failover does not wait longer for numbers that it does not need."""
+QUERY_SECONDS: Final = 2.0
+"""Timeout of the whole query: a failover must not wait long for numbers that it does not need."""
 _TRY_SECONDS: Final = 1.0
-"""How long leaders that refuse are asked again."""
+"""How long requests to leaders that refuse are retried."""
 
 
 async def progress_of(node: NodeServices, topics: Collection[str]) -> dict[str, TopicProgress]:
-    """By topic and partition; what cannot be found out in time is None."""
+    """Progress by topic and partition; None where it could not be determined in time."""
     from isthmus_client.append_mirrored import progress
     from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
     from isthmus_client.metadata import TopicPartition
 
     image = node.image
-    wanted = {
+    partitions = {
         TopicPartition(topic, index): None
         for topic in topics
-        if (known := image.topics.named(topic)) is not None
-        for index in sorted(known.partitions)
+        if (current := image.topics.named(topic)) is not None
+        for index in sorted(current.partitions)
     }
-    found: dict[str, TopicProgress] = {}
+    by_topic: dict[str, TopicProgress] = {}
     try:
-        places = _brokers(image, node.config.listeners.inter_broker)
-        async with Client(places, client_id="isthmus-broker", operation_seconds=_TRY_SECONDS) as client:
-            told = await progress(client, wanted)
+        endpoints = _brokers(image, node.config.listeners.inter_broker)
+        async with Client(endpoints, client_id="isthmus-broker", operation_seconds=_TRY_SECONDS) as client:
+            results = await progress(client, partitions)
     except ClientError as error:
-        told = dict.fromkeys(wanted, error)
-    for partition, answer in told.items():
-        of_topic = dict(found.get(partition.topic, {}))
-        of_topic[partition.partition] = None if isinstance(answer, ClientError) else answer
-        found[partition.topic] = of_topic
-    return found
+        results = dict.fromkeys(partitions, error)
+    for partition, result in results.items():
+        of_topic = dict(by_topic.get(partition.topic, {}))
+        of_topic[partition.partition] = None if isinstance(result, ClientError) else result
+        by_topic[partition.topic] = of_topic
+    return by_topic
 
 
 def _brokers(image: ClusterImage, listener: str) -> list[Endpoint]:

@@ -1,4 +1,4 @@
-"""The principal inside an envelope, as Kafka's brokers write it: the number of a version, then DefaultPrincipalData."""
+"""The principal inside an envelope in the encoding of Kafka's brokers: a version number, then DefaultPrincipalData."""
 
 import struct
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the handlers of raft's own requests share: whom they accept, and how they tell where the leader is."""
+"""Shared by the handlers of raft's requests: validation, and the leader's endpoints in responses."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,9 +14,9 @@ from isthmus_broker.edge.transport.connection import Request
 
 
 def refusal(node: NodeServices, cluster_id: str | None, topics: Sequence[tuple[Any, Sequence[int]]]) -> ErrorCode:
-    """Why a request is not looked into: it comes from another cluster, or is about something else than the metadata log.
+    """Why a request is refused: it comes from another cluster, or is not about the metadata log.
 
-    `topics` are names or ids, with partitions. A sender that does not name its cluster may be of this one.
+    `topics` are names or ids, with partitions. A request without a cluster id is accepted.
     """
     if cluster_id is not None and cluster_id != node.cluster_id:
         return ErrorCode.inconsistent_cluster_id
@@ -25,23 +25,23 @@ def refusal(node: NodeServices, cluster_id: str | None, topics: Sequence[tuple[A
 
 
 def named(topics: Sequence[Any]) -> list[tuple[str, list[int]]]:
-    """The topics of a request that names them, for `refusal`."""
+    """The topics of a request that names topics, in the form for `refusal`."""
     return [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in topics]
 
 
 def node_id_or_none(leader_id: int | None) -> int:
-    """-1 stands for no leader known."""
+    """The node id of the leader, -1 if it is unknown."""
     return NOBODY if leader_id is None else leader_id
 
 
 def leader_endpoints(node: NodeServices, kind: type, leader_id: int | None) -> tuple[Any, ...]:
-    """Where the leader is, if that is known."""
-    place = None if leader_id is None else node.quorum.addresses.find(leader_id)
-    return () if place is None else (entity(kind, node_id=leader_id, host=place.host, port=place.port),)
+    """The leader's endpoint, if known."""
+    endpoint = None if leader_id is None else node.quorum.addresses.find(leader_id)
+    return () if endpoint is None else (entity(kind, node_id=leader_id, host=endpoint.host, port=endpoint.port),)
 
 
 class Kinds(NamedTuple):
-    """The classes that the answer of one API is made of."""
+    """The classes of one API's response."""
 
     response: type
     topic: type
@@ -49,30 +49,30 @@ class Kinds(NamedTuple):
     endpoint: type
 
 
-def accepted(node: NodeServices, request: Request, asked: Any, kinds: Kinds) -> Any:
-    """What is asked of the metadata log's partition; None when the request is refused, and answered so."""
-    error = refusal(node, asked.cluster_id, named(asked.topics))
+def accepted(node: NodeServices, request: Request, body: Any, kinds: Kinds) -> Any:
+    """Return the request's part about the metadata log's partition; None if the request was refused, with a response."""
+    error = refusal(node, body.cluster_id, named(body.topics))
     if error is ErrorCode.none:
-        return asked.topics[0].partitions[0]
+        return body.topics[0].partitions[0]
     request.respond(entity(kinds.response, error_code=error, topics=()))
     return None
 
 
-def respond(node: NodeServices, request: Request, kinds: Kinds, answer: Response, **more: Any) -> None:
-    """The core's answer, with where the leader is; `more` is what the partition tells beyond error, leader and epoch."""
+def respond(node: NodeServices, request: Request, kinds: Kinds, response: Response, **fields: Any) -> None:
+    """Respond with the core's response and the leader's endpoint; `fields` belong to the partition beside error, leader and epoch."""
     result: Any = entity(
         kinds.partition,
         partition_index=0,
-        error_code=answer.error,
-        leader_id=node_id_or_none(answer.leader_id),
-        leader_epoch=answer.epoch,
-        **more,
+        error_code=response.error,
+        leader_id=node_id_or_none(response.leader_id),
+        leader_epoch=response.epoch,
+        **fields,
     )
     request.respond(
         entity(
             kinds.response,
             error_code=ErrorCode.none,
             topics=(entity(kinds.topic, topic_name=METADATA_TOPIC, partitions=(result,)),),
-            node_endpoints=leader_endpoints(node, kinds.endpoint, answer.leader_id),
+            node_endpoints=leader_endpoints(node, kinds.endpoint, response.leader_id),
         )
     )

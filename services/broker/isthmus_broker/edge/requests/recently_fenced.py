@@ -1,8 +1,8 @@
-"""Brokers that have just been fenced, which Metadata goes on listing for a moment.
+"""Brokers that were fenced a moment ago. Metadata continues to list them briefly.
 
-librdkafka that learns in one answer that a broker is gone and where its partitions are led now drops both, and asks again after a
-second. Told of the new leaders first, it moves on at once. Kafka lists a dead broker until its session is over, 9 seconds by default,
-so clients bear that well.
+If librdkafka learns in one response both that a broker is gone and who the new leaders of its partitions are, it drops both, and requests
+metadata again after a second. If it learns of the new leaders first, it switches at once. Kafka lists a dead broker until its session ends,
+9 seconds by default, so clients tolerate the entry.
 """
 
 from typing import Final
@@ -14,15 +14,15 @@ from isthmus_broker.core.metadata.delta import Changes
 LISTED_MS: Final = 5_000
 
 
-class Departed:
-    """Follows the metadata; the clock is handed in, in milliseconds."""
+class RecentlyFenced:
+    """Follows the metadata by a given clock."""
 
     def __init__(self, clock: MonotonicClock) -> None:
         self._clock = clock
         self._fenced_at: dict[int, int] = {}
 
     def changed(self, changes: Changes) -> None:
-        """Note who is fenced now and was not; who serves again or is unregistered is no longer of interest."""
+        """Record brokers that have just been fenced; remove those that were unfenced or unregistered."""
         for broker_id in changes.brokers:
             before, after = changes.before.brokers.get(broker_id), changes.after.brokers.get(broker_id)
             if after is None or not after.fenced:
@@ -31,7 +31,7 @@ class Departed:
                 self._fenced_at[broker_id] = self._clock()
 
     def still_listed(self) -> frozenset[int]:
-        """Who was fenced within the last `LISTED_MS`."""
+        """The brokers fenced within the last `LISTED_MS`."""
         if not self._fenced_at:
             return frozenset()
         since = self._clock() - LISTED_MS

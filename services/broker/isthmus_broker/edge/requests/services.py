@@ -1,4 +1,4 @@
-"""What the API handlers may use of the node: its parts, made by `node` and handed to every handler."""
+"""The parts of the node that API handlers may use, created by `node` and passed to every handler."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,21 +13,21 @@ from isthmus_broker.core.security.authorizer import Authorizer
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 
-if TYPE_CHECKING:  # a node that is a controller alone has none of these
+if TYPE_CHECKING:  # a node that is only a controller has none of these
     from isthmus_broker.core.group.view import ClusterView
     from isthmus_broker.core.replica.fetch_session import FetchSessions
     from isthmus_broker.edge.controller.metadata_quorum import Quorum
     from isthmus_broker.edge.controller.producer_ids import ProducerIds
     from isthmus_broker.edge.coordinators.host import CoordinatorHost
     from isthmus_broker.edge.replication.manager import ReplicaManager
-    from isthmus_broker.edge.requests.recently_fenced import Departed
+    from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
     from isthmus_broker.edge.storage.log_manager import LogManager
     from isthmus_broker.edge.storage.log_mover import LogMover
 
 
 @dataclass(slots=True)
 class NodeServices:
-    """What every node has. `config`, `context`, `image` and `features_epoch` are replaced when the metadata changes."""
+    """The parts that every node has. `config`, `context`, `image` and `features_epoch` are replaced when the metadata changes."""
 
     cluster_id: str
     config: NodeConfig
@@ -42,12 +42,12 @@ class NodeServices:
 
 @dataclass(slots=True)
 class Services(NodeServices):
-    """What a broker has as well."""
+    """The additional parts of a broker."""
 
     logs: "LogManager"
     mover: "LogMover"
     replicas: "ReplicaManager"
-    departed: "Departed"
+    recently_fenced: "RecentlyFenced"
     sessions: "FetchSessions"
     groups: "CoordinatorHost[ClusterView]"
     topics: TopicCreation
@@ -55,7 +55,7 @@ class Services(NodeServices):
 
 
 def endpoint_of(broker: Broker | None, listener: str) -> BrokerEndpoint | None:
-    """Where clients that came by a listener find a broker: its endpoint of the same listener."""
+    """A broker's endpoint for clients that connected to a listener: the one of the same listener."""
     if broker is None or broker.fenced:
         return None
     return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)

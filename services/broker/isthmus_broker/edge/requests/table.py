@@ -1,8 +1,8 @@
-"""The table of requests: for every API key the versions, who answers, and where the code is.
+"""The table of requests: for every API key the versions, the node that serves it, and the module.
 
-A row leads to the file `api_<key>_<name>.py`, imported when the first such request comes, so that a node imports nothing it is never
-asked for. The file has `handle`, which serves the request. One that the active controller answers also has `OPERATION`, the core
-functions that decide and refuse it; any other may have `refuse`. An API without a row is neither served nor advertised.
+A row leads to the file `api_<key>_<name>.py`, imported at the first such request, so that a node imports only what it needs. The file has
+`handle`, which serves the request. One that the active controller serves also has `OPERATION`, the core functions that decide and refuse
+it; any other may have `refuse`. An API without a row is neither served nor advertised.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,14 +27,14 @@ Versions = tuple[int, int]
 
 
 class Side(Enum):
-    """The kind of listener a request came by."""
+    """The kind of listener on which a request arrived."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
 
 
-class AnsweredBy(Enum):
-    """Who has what the response says."""
+class ServedBy(Enum):
+    """The node that produces the response."""
 
     RECEIVER = "the node that receives it"
     CONTROLLER = "the active controller; brokers forward it"
@@ -45,11 +45,11 @@ class Api(NamedTuple):
     """One row: versions on broker listeners and on controller listeners, None where it is not served."""
 
     key: ApiKey
-    answered_by: AnsweredBy
+    served_by: ServedBy
     brokers: Versions | None = None
     controllers: Versions | None = None
     controller_file: str | None = None
-    """Where controllers and brokers share only the name of a request: the file that serves it on controller listeners."""
+    """The file that serves the request on controller listeners, where it has only the name in common with the brokers' request."""
 
     def versions(self, side: Side) -> Versions | None:
         """The lowest and the highest version on listeners of this side."""
@@ -62,11 +62,11 @@ class Api(NamedTuple):
         return f"api_{self.key:02d}_{self.key.name.lower()}"
 
 
-def _row(key: ApiKey, answered_by: AnsweredBy, **served: Any) -> tuple[int, Api]:
-    return int(key), Api(key, answered_by, **served)
+def _row(key: ApiKey, served_by: ServedBy, **served: Any) -> tuple[int, Api]:
+    return int(key), Api(key, served_by, **served)
 
 
-_RECEIVER, _CONTROLLER, _COORDINATOR = AnsweredBy.RECEIVER, AnsweredBy.CONTROLLER, AnsweredBy.COORDINATOR
+_RECEIVER, _CONTROLLER, _COORDINATOR = ServedBy.RECEIVER, ServedBy.CONTROLLER, ServedBy.COORDINATOR
 
 # fmt: off
 TABLE: Final[dict[int, Api]] = dict((
@@ -123,7 +123,7 @@ TABLE: Final[dict[int, Api]] = dict((
     _row(ApiKey.ADD_RAFT_VOTER, _CONTROLLER, brokers=(0, 1), controllers=(0, 1)),
     _row(ApiKey.REMOVE_RAFT_VOTER, _CONTROLLER, brokers=(0, 0), controllers=(0, 0)),
     _row(ApiKey.UPDATE_RAFT_VOTER, _RECEIVER, controllers=(0, 0)),
-    # Isthmus' own, advertised only to clients that call themselves isthmus.
+    # Isthmus' own, advertised only to clients that identify themselves as isthmus.
     _row(ApiKey.DESCRIBE_REPLICAS, _RECEIVER, brokers=(0, 0)),
     _row(ApiKey.CREATE_LINK, _CONTROLLER, brokers=(0, 0), controllers=(0, 0)),
     _row(ApiKey.DESCRIBE_LINKS, _RECEIVER, brokers=(0, 0)),
@@ -149,25 +149,25 @@ def served(side: Side) -> dict[int, Versions]:
 
 @cache
 def file_of(key: int, side: Side) -> ModuleType:
-    """The file of a row, imported now if need be."""
+    """The file of a row, imported now if necessary."""
     package = __name__.rpartition(".")[0]
     return import_module(f"{package}.{TABLE[key].file(side)}")
 
 
 def handler_of(key: int, side: Side) -> Handler:
-    """What serves the requests of a row."""
+    """The handler of a row's requests."""
     handler: Handler = file_of(key, side).handle
     return handler
 
 
 def operation_of(key: int) -> Operation:
-    """What decides and refuses a request that the active controller answers."""
+    """The operation that decides and refuses a request that the active controller serves."""
     operation: Operation = file_of(key, Side.CONTROLLER).OPERATION
     return operation
 
 
 def refusal_of(api: Api, side: Side) -> Refusal | None:
-    """What responds with an error to a whole request; None where the API has no such response."""
+    """The function that responds with an error to a whole request; None if the API has no such response."""
     file = file_of(api.key, side)
     if hasattr(file, "OPERATION"):
         return _refuse_by_operation
