@@ -14,10 +14,10 @@ Note = TypeVar("Note", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(Generic[Write, Send, Reply, Note]):
-    """What a core owes to the outside since the last `take`.
+    """The outputs of a core since the last `take`.
 
-    Two outboxes for messages put "durable before it is said" into the type: a vote or an acknowledgement that depends on a
-    write can only be found in `send_after_persist`.
+    Two outboxes for messages express "durable before it is sent" in the type: a vote or an acknowledgement that depends on a write is only
+    in `send_after_persist`.
     """
 
     mark: int
@@ -35,19 +35,19 @@ class Ready(Generic[Write, Send, Reply, Note]):
 
 
 class Core(Protocol[Event, Write, Send, Reply, Note]):
-    """What every core offers to its driver."""
+    """The interface of a core."""
 
     def step(self, event: Event, now_ms: MonotonicMs) -> None:
-        """Take in one event: a message, a client request, the result of something the core asked for."""
+        """Process one event: a message, a client request, or the result of an output."""
 
     def tick(self, now_ms: MonotonicMs) -> None:
-        """Let time pass. Calling it early, late or twice is harmless."""
+        """Act on timeouts. Calling it early, late or twice is harmless."""
 
     def deadline(self) -> int | None:
         """When `tick` is next worth calling; None when only an event can change anything."""
 
     def take(self) -> Ready[Write, Send, Reply, Note]:
-        """Hand over, and forget, what is owed to the outside. A Ready without writes needs no `persisted`."""
+        """Return the outputs and clear them. A Ready without writes needs no `persisted`."""
 
     def persisted(self, mark: int, now_ms: MonotonicMs) -> None:
         """Every write of the Ready values up to and including `mark` is durable."""
@@ -57,4 +57,4 @@ class RandomSource(Protocol):
     """The only randomness a core may use; `random.Random` and the simulation's own stream both fit."""
 
     def randrange(self, stop: int, /) -> int:
-        """An integer from 0 to stop - 1, each as likely as the others."""
+        """An integer from 0 to stop - 1, uniformly distributed."""
