@@ -8,7 +8,7 @@ from uuid import UUID
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
 from isthmus_broker.core.replica.consumer_reader import ReadRules
-from isthmus_broker.core.replica.follower import LookUpOffsets, Step
+from isthmus_broker.core.replica.follower import ResolveOffsets, Step
 from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.core.replica.replica_reader import ReplicaReader
@@ -89,7 +89,7 @@ def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
     answer = ask(leader, FetchPartition(0, asked.offset, 1_000_000, *asked[1:]), now_ms)
     records = [chunk.take(len(chunk)) for chunk in answer.records or ()]
     step = role.handle_response(asked, answer, log, MonotonicMs(now_ms))
-    if isinstance(step, LookUpOffsets):
+    if isinstance(step, ResolveOffsets):
         assert leader.log is not None
         step = role.handle_offsets(leader.log.log_start_offset, leader.log.end_offset, log, MonotonicMs(now_ms))
     follower.change_log(step, records, MonotonicMs(now_ms))

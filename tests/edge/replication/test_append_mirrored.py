@@ -246,7 +246,7 @@ def test_a_start_after_a_crash_keeps_gaps_markers_and_epochs(tmp_path: Path) -> 
     assert log.producers.first_open_offset() == 20
 
 
-def test_a_leader_tells_how_far_the_copy_is(tmp_path: Path) -> None:
+def test_a_leader_reports_the_progress_of_the_copy(tmp_path: Path) -> None:
     part = alone(tmp_path)
     unknown = mirror_progress(part, 0, MonotonicMs(NOW))
     assert (unknown.source_high_watermark, unknown.last_heard_lag_ms, unknown.caught_up_lag_ms) == (-1, -1, -1)

@@ -57,9 +57,9 @@ class Leader:
         assert followed is not None
         followed.begin_fetch(request.topics, [], MonotonicMs(now_ms))
         self.followed = followed
-        return self.look(now_ms, is_new=True)
+        return self.reread(now_ms, is_new=True)
 
-    def look(self, now_ms: int = NOW, *, is_new: bool = False) -> ReadResult:
+    def reread(self, now_ms: int = NOW, *, is_new: bool = False) -> ReadResult:
         reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
         result = reader.read(
             self.followed.marked(),
@@ -89,11 +89,11 @@ def leader(tmp_path: Path) -> Leader:
     return made
 
 
-def test_partitions_without_news_are_not_looked_at(leader: Leader) -> None:
+def test_unchanged_partitions_are_not_read(leader: Leader) -> None:
     assert leader.marked() == []
     produce(leader.parts[1], b"a")
     assert leader.marked() == [1]
-    assert [answer.partition for _, answer in leader.look().responses] == [1]
+    assert [answer.partition for _, answer in leader.reread().responses] == [1]
 
 
 def test_a_waiting_fetch_is_woken_by_every_append(leader: Leader) -> None:
@@ -109,12 +109,12 @@ def test_a_partition_that_the_replica_names_is_read_until_it_has_everything(lead
     leader.fetch(leader.at(0, 0))
     response = leader.fetch(leader.at(0, 1))  # the high watermark moves by this very fetch
     assert [(answer.partition, answer.high_watermark) for _, answer in response.responses] == [(0, 1)]
-    assert leader.marked() == [0], "it may not have heard"
+    assert leader.marked() == [0], "it may not have received it"
     leader.fetch()
     assert leader.marked() == []
 
 
-def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_look_at(leader: Leader) -> None:
+def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_read(leader: Leader) -> None:
     late = NOW + 3 * LAG_MAX
     for step in range(1, 4):
         leader.fetch(now_ms=NOW + step * LAG_MAX)
@@ -133,7 +133,7 @@ def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it
     assert [one.last_caught_up_ms for one in progress] == [NOW, NOW + 1_000]
 
 
-def test_everything_is_looked_at_now_and_then(leader: Leader) -> None:
+def test_everything_is_read_now_and_then(leader: Leader) -> None:
     leader.fetch(now_ms=NOW + READ_ALL_MS - 1)
     log = leader.parts[0].log
     assert log is not None
@@ -143,7 +143,7 @@ def test_everything_is_looked_at_now_and_then(leader: Leader) -> None:
     assert leader.marked() == [0, 1]
 
 
-def test_a_replica_that_is_to_come_into_the_isr_is_always_looked_at(leader: Leader) -> None:
+def test_a_replica_that_is_to_join_the_isr_is_always_read(leader: Leader) -> None:
     become(leader.parts[0], leadership(1, 4, (1,), partition_epoch=1))
     for _ in range(3):
         leader.fetch()
@@ -156,22 +156,22 @@ def test_a_replica_that_is_to_come_into_the_isr_is_always_looked_at(leader: Lead
 def test_a_change_of_leaders_marks_the_partition(leader: Leader) -> None:
     become(leader.parts[0], leadership(2, 5))
     assert leader.marked() == [0]
-    assert [answer.error_code for _, answer in leader.look().responses] == [ErrorCode.fenced_leader_epoch.value]
-    assert leader.marked() == [0], "the replica hears of it until it asks otherwise"
+    assert [answer.error_code for _, answer in leader.reread().responses] == [ErrorCode.fenced_leader_epoch.value]
+    assert leader.marked() == [0], "the replica gets it until it fetches otherwise"
 
 
-def test_a_fetcher_that_connects_anew_takes_the_place_of_its_last_life(leader: Leader) -> None:
+def test_a_fetcher_that_reconnects_replaces_its_former_session(leader: Leader) -> None:
     old: Any = leader.followed
     assert leader.followers.session_of(2, "fetcher", None) is None
     produce(leader.parts[0], b"a")
-    assert old.marked() == [], "nobody marks what is closed"
+    assert old.marked() == [], "a closed session is not marked"
     fresh = leader.followers.session_of(2, "fetcher", old.session)
     assert isinstance(fresh, FollowerSession)
     assert fresh is not old
 
 
 def test_a_fetch_that_still_waits_is_given_up_for_the_fetchers_next() -> None:
-    """Its connection is gone without a word: its answer would count as news response, and the new session would never tell them."""
+    """Its connection was lost unnoticed: its response would count as watermarks sent, and the new session would never send them."""
     followers, given_up = FollowerSessions(), list[str]()
     followers.wait(2, "fetcher", lambda: given_up.append("first"))
     followers.wait(2, "another", lambda: given_up.append("another"))

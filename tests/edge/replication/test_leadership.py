@@ -56,7 +56,7 @@ def say(part: Partition, offset: int) -> None:
 
 
 def outcome(part: Partition, then: Callable[[], None], wait_ms: int = 600_000) -> ProduceResult:
-    """What a producer hears when `then` happens while it waits."""
+    """The response to a producer when `then` happens while it waits."""
 
     async def run() -> ProduceResult:
         produce(part, b"a", b"b")
@@ -73,13 +73,13 @@ def outcome(part: Partition, then: Callable[[], None], wait_ms: int = 600_000) -
     return asyncio.run(run())
 
 
-def test_a_producer_hears_when_everybody_in_sync_has_its_records(tmp_path: Path) -> None:
+def test_a_produce_succeeds_when_every_in_sync_replica_has_the_records(tmp_path: Path) -> None:
     part = led(tmp_path)
     heard = outcome(part, lambda: say(part, 2))
     assert (heard.error_code, heard.base_offset) == (0, 0)
 
 
-def test_a_producer_hears_that_too_few_were_left_when_its_records_were_committed(tmp_path: Path) -> None:
+def test_a_produce_fails_when_too_few_replicas_were_in_sync_at_the_commit(tmp_path: Path) -> None:
     part = led(tmp_path, min_isr=2)
 
     def shrink() -> None:
@@ -89,7 +89,7 @@ def test_a_producer_hears_that_too_few_were_left_when_its_records_were_committed
     assert outcome(part, shrink).error_code == ErrorCode.not_enough_replicas_after_append.value
 
 
-def test_a_producer_hears_who_leads_now(tmp_path: Path) -> None:
+def test_a_produce_that_fails_names_the_new_leader(tmp_path: Path) -> None:
     part = led(tmp_path)
     heard = outcome(part, lambda: become(part, leadership(2, 5)))
     assert (heard.error_code, heard.current_leader) == (ErrorCode.not_leader_or_follower.value, (2, 5))
@@ -110,7 +110,7 @@ def test_a_leader_that_goes_on_leading_in_another_epoch_does(tmp_path: Path) -> 
     assert outcome(part, lambda: become(part, leadership(1, 5, (1,), replicas=(1,)))).error_code == 0
 
 
-def test_a_producer_hears_when_its_time_is_over(tmp_path: Path) -> None:
+def test_a_produce_times_out(tmp_path: Path) -> None:
     assert outcome(led(tmp_path), lambda: None, wait_ms=1).error_code == ErrorCode.request_timed_out.value
 
 
@@ -118,7 +118,7 @@ def test_a_producer_hears_when_its_time_is_over(tmp_path: Path) -> None:
 
 
 class Controller:
-    """Answers with what it is told to, one after another; an exception is raised."""
+    """Returns the given responses, one after another; an exception is raised."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -170,7 +170,7 @@ def test_an_isr_is_in_force_when_the_controller_has_decided(tmp_path: Path) -> N
     assert part.leader.in_flight is None
 
 
-def test_a_proposal_is_sent_again_until_somebody_decides(tmp_path: Path) -> None:
+def test_a_proposal_is_sent_again_until_it_is_decided(tmp_path: Path) -> None:
     reported = Reported()
     part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
@@ -216,7 +216,7 @@ def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path
     assert read(two, 2, leader_only=False).error_code == ErrorCode.offset_out_of_range.value
 
 
-def test_a_high_watermark_that_moved_is_worth_an_answer_but_no_hurry_and_is_sent_once(tmp_path: Path) -> None:
+def test_a_high_watermark_that_moved_is_worth_a_response_but_no_hurry_and_is_sent_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
     reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
@@ -237,7 +237,7 @@ def test_a_throttle_holds_back_replicas_that_are_not_in_sync(
     produce(part, b"x" * 1_000)
     throttles = Throttles(node_config(leader_replication_throttled_rate="10"))
     wanted = FetchPartition(0, 0, 1_000_000, current_leader_epoch=4)
-    assert ask(part, wanted, throttles=throttles).records, "the first answer goes, then the rate is exceeded"
+    assert ask(part, wanted, throttles=throttles).records, "the first response is sent, then the rate is exceeded"
     assert bool(ask(part, wanted, throttles=throttles).records) is records
 
 

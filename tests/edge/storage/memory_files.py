@@ -1,4 +1,4 @@
-"""A file system in memory, of which one call can be made to fail."""
+"""A file system in memory, whose calls can be made to fail."""
 
 import errno
 import os

@@ -157,7 +157,7 @@ def test_open_transactions_bound_the_last_stable_offset_and_aborts_are_indexed(t
 
 
 def test_a_log_that_is_cut_below_its_start_begins_at_its_end(tmp_path: Path) -> None:
-    """As after records were deleted that a leader of an unclean election never had: it would be led by whom nobody can read from."""
+    """As after records were deleted that a leader of an unclean election never had: its leader could not serve it."""
     log = new_log(tmp_path)
     for _ in range(3):
         append(log, [b"x"])

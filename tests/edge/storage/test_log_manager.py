@@ -1,4 +1,4 @@
-"""The logs of a node's directories: what a topic that is made anew under an old name must not inherit."""
+"""The logs of a node's directories: what a topic that is created again under an old name must not inherit."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ async def written(directory: Path, name: str, present: bool) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_a_log_made_anew_does_not_inherit_the_offsets_of_the_one_before(tmp_path: Path) -> None:
+def test_a_log_created_again_does_not_inherit_the_offsets_of_the_one_before(tmp_path: Path) -> None:
     write_meta(SYSTEM, tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
     names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from isthmus_broker.core.replica.consumer_reader import ReadResult, ReadRules
 from isthmus_broker.core.replica.fetch_plan import FetchPlan
 from isthmus_broker.core.replica.fetch_session import SessionFetch
-from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, LookUpOffsets, ReplicaFollower
+from isthmus_broker.core.replica.follower import FIRST_RETRY_MS, ReplicaFollower, ResolveOffsets
 from isthmus_broker.core.replica.replica_reader import ReplicaReader
 from isthmus_broker.core.replica.waiting import Waiting, Watched
 from isthmus_broker.edge.replication.log_reads import read_log
@@ -165,7 +165,7 @@ class Fetcher:
         decision = self._plan.handle(key, fetched, now)
         if decision is None:
             return
-        if isinstance(decision.step, LookUpOffsets):
+        if isinstance(decision.step, ResolveOffsets):
             self._look_up_offsets(decision.replica, decision.follower)
         else:
             decision.replica.change_log(decision.step, fetched.records or (), now)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from isthmus_broker.core.replica.follower import (
     AppendFetched,
-    LookUpOffsets,
     NextFetch,
     ReplicaFollower,
+    ResolveOffsets,
     RestartAt,
     Truncate,
     Wait,
@@ -163,7 +163,7 @@ def test_a_fenced_follower_waits_for_the_metadata() -> None:
 def test_an_offset_the_leader_does_not_have() -> None:
     log = ModelLog([3] * 4, start=10)
     one = follower()
-    assert one.handle_response(ask(one, log), answer(ErrorCode.offset_out_of_range), log, NOW) == LookUpOffsets()
+    assert one.handle_response(ask(one, log), answer(ErrorCode.offset_out_of_range), log, NOW) == ResolveOffsets()
     assert one.handle_offsets(5, 12, log, NOW) == Truncate(12)
     assert one.handle_offsets(15, 20, log, NOW) == RestartAt(15)
     assert one.next_fetch(log, NOW) is not None

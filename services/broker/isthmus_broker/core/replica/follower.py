@@ -9,7 +9,7 @@ How to drive it:
     begin(log)                        once, for a log without epochs
     next_fetch(log, now)              what to fetch, or None while it waits
     handle_response(fetch, response)  what to do with the response
-    handle_offsets(start, end, ...)   after LookUpOffsets, with the leader's log start and log end
+    handle_offsets(start, end, ...)   after ResolveOffsets, with the leader's log start and log end
     back_off(now)                     no response came, or an unusable one
 """
 
@@ -63,7 +63,7 @@ class RestartAt(NamedTuple):
     offset: int
 
 
-class LookUpOffsets(NamedTuple):
+class ResolveOffsets(NamedTuple):
     """Look up the leader's log start and log end: the fetch offset is not in its log."""
 
 
@@ -71,7 +71,7 @@ class Wait(NamedTuple):
     """Do nothing before the next fetch."""
 
 
-Step = AppendFetched | Truncate | RestartAt | LookUpOffsets | Wait
+Step = AppendFetched | Truncate | RestartAt | ResolveOffsets | Wait
 
 
 class ReplicaFollower:
@@ -122,7 +122,7 @@ class ReplicaFollower:
             self._is_compared = True
             return AppendFetched(response.high_watermark, response.log_start_offset)
         if error is ErrorCode.offset_out_of_range:
-            return LookUpOffsets()
+            return ResolveOffsets()
         if error is ErrorCode.fenced_leader_epoch:
             self.is_fenced = True
         else:

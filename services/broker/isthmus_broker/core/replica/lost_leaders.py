@@ -35,6 +35,6 @@ class LostLeaders:
         for broker_id in [broker_id for broker_id in self._until if is_replaced(broker_id)]:
             del self._until[broker_id]
 
-    def held_until(self, leaders: Iterable[int], now_ms: MonotonicMs) -> int | None:
+    def delayed_until(self, leaders: Iterable[int], now_ms: MonotonicMs) -> int | None:
         """How long a request for partitions of these leaders is held; None when it is not."""
         return max((at for leader in leaders if (at := self._until.get(leader, now_ms)) > now_ms), default=None)

@@ -29,10 +29,10 @@ from isthmus_wire.fetch import (
 )
 
 from isthmus_broker.core.replica.fetch_plan import FetchPlan
-from isthmus_broker.core.replica.follower import LookUpOffsets, ReplicaFollower, Step
+from isthmus_broker.core.replica.follower import ReplicaFollower, ResolveOffsets, Step
 from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings
-from isthmus_broker.edge.replication.held_requests import HeldRequests
 from isthmus_broker.edge.replication.leader_offsets import leader_offsets
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
@@ -58,7 +58,7 @@ class FetcherContext(NamedTuple):
     settings: Callable[[], FetchSettings]
     throttles: Throttles
     disk_failed: Callable[[Partition, DiskFailure], None]
-    held_requests: HeldRequests
+    delayed_requests: DelayedRequests
     clock: MonotonicClock
 
 
@@ -129,7 +129,7 @@ class Fetcher:
                 try:
                     await self._connect_and_fetch()
                 except (ClientError, DecodeError) as error:
-                    self._context.held_requests.leader_lost(self._leader)
+                    self._context.delayed_requests.leader_lost(self._leader)
                     if not self._plan.failures:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
                     await self._pause(self._plan.failed(self._context.settings().backoff_ms))
@@ -144,7 +144,7 @@ class Fetcher:
         """Fetch until the connection is of no more use; the next one starts with every partition."""
         connection = await self._connect()
         self._plan.succeeded()
-        self._context.held_requests.leader_reached(self._leader)
+        self._context.delayed_requests.leader_reached(self._leader)
         try:
             await self._fetch_on(connection)
         finally:
@@ -228,7 +228,7 @@ class Fetcher:
         if decision is None:
             return
         partition, follower, step = decision
-        if isinstance(step, LookUpOffsets):
+        if isinstance(step, ResolveOffsets):
             await self._look_up_offsets(connection, partition, follower)
         else:
             self._change_log(partition, follower, step, fetched.records or ())

@@ -23,8 +23,8 @@ from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
-from isthmus_broker.edge.replication.held_requests import HeldRequests
 from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
@@ -72,7 +72,7 @@ class ReplicaManager:
         self._logs = logs
         self._clocks = logs.clocks
         self.throttles = Throttles(config)
-        self.held_requests = HeldRequests(logs.clocks.monotonic)
+        self.delayed_requests = DelayedRequests(logs.clocks.monotonic)
         self.followers = FollowerSessions()
         self._fetch_settings = fetch_settings(config)
         self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch, logs.clocks.monotonic)
@@ -128,7 +128,7 @@ class ReplicaManager:
     def apply(self, changes: Changes, config: NodeConfig) -> None:
         """Apply changed metadata to the partitions."""
         self._image = changes.after
-        self.held_requests.metadata_changed(changes.after)
+        self.delayed_requests.metadata_changed(changes.after)
         defaults_changed = config.topic_defaults != self._config.topic_defaults
         if config is not self._config:
             self._config = config
@@ -240,7 +240,7 @@ class ReplicaManager:
                 self._settings,
                 self.throttles,
                 self.fail,
-                self.held_requests,
+                self.delayed_requests,
                 self._clocks.monotonic,
             )
             self._fetchers = Fetchers(context)

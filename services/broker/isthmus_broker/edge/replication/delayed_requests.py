@@ -9,7 +9,7 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.replica.lost_leaders import LostLeaders
 
 
-class HeldRequests:
+class DelayedRequests:
     """The requests of one node that wait for a new leader."""
 
     def __init__(self, clock: MonotonicClock) -> None:
@@ -42,7 +42,7 @@ class HeldRequests:
     async def settled(self, leaders: Iterable[int]) -> None:
         """Wait while any of these leaders has just been lost."""
         leader_ids = tuple(leaders)
-        while (until := self._leaders.held_until(leader_ids, self._clock())) is not None:
+        while (until := self._leaders.delayed_until(leader_ids, self._clock())) is not None:
             if self._changed is None:
                 self._changed = asyncio.Event()
             try:

@@ -1,4 +1,4 @@
-"""Questions about partitions whose leader has just been lost wait for the metadata to tell of another, but not for long."""
+"""Requests for partitions whose leader has just been lost wait until the metadata names another, but not for long."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from typing import Any
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.replica.lost_leaders import HOLD_MS
-from isthmus_broker.edge.replication.held_requests import HeldRequests
+from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_client.clock import monotonic_ms
 
 
@@ -23,21 +23,21 @@ def run(test: Any) -> None:
     asyncio.run(bounded())
 
 
-async def answers(waiting: "asyncio.Task[None]") -> bool:
+async def is_over(waiting: "asyncio.Task[None]") -> bool:
     """Whether the wait is over without anything happening."""
     for _ in range(10):
         await asyncio.sleep(0)
     return waiting.done()
 
 
-def test_a_question_is_held_until_the_leader_is_fenced() -> None:
+def test_a_request_is_delayed_until_the_leader_is_fenced() -> None:
     async def test() -> None:
-        held = HeldRequests(monotonic_ms)
+        held = DelayedRequests(monotonic_ms)
         held.leader_lost(1)
         waiting = asyncio.ensure_future(held.settled([1, 2]))
-        assert not await answers(waiting)
+        assert not await is_over(waiting)
         held.metadata_changed(image(fenced=False))
-        assert not await answers(waiting), "something else has changed"
+        assert not await is_over(waiting), "something else has changed"
         held.metadata_changed(image(fenced=True))
         await waiting
         assert not held
@@ -45,21 +45,21 @@ def test_a_question_is_held_until_the_leader_is_fenced() -> None:
     run(test)
 
 
-def test_a_question_is_held_until_the_leader_is_reached_again() -> None:
+def test_a_request_is_delayed_until_the_leader_is_reached_again() -> None:
     async def test() -> None:
-        held = HeldRequests(monotonic_ms)
+        held = DelayedRequests(monotonic_ms)
         held.leader_lost(1)
         waiting = asyncio.ensure_future(held.settled([1]))
-        assert not await answers(waiting)
+        assert not await is_over(waiting)
         held.leader_reached(1)
         await waiting
 
     run(test)
 
 
-def test_questions_about_others_are_not_held() -> None:
+def test_requests_for_other_leaders_are_not_delayed() -> None:
     async def test() -> None:
-        held = HeldRequests(monotonic_ms)
+        held = DelayedRequests(monotonic_ms)
         held.leader_lost(1)
         await held.settled([2, 3])
         assert held
@@ -67,9 +67,9 @@ def test_questions_about_others_are_not_held() -> None:
     run(test)
 
 
-def test_nobody_is_held_for_long_nor_by_the_same_loss_again() -> None:
+def test_no_request_is_delayed_for_long_nor_by_the_same_loss_again() -> None:
     async def test() -> None:
-        held = HeldRequests(monotonic_ms)
+        held = DelayedRequests(monotonic_ms)
         loop = asyncio.get_running_loop()
         held.leader_lost(1)
         before = loop.time()
@@ -77,6 +77,6 @@ def test_nobody_is_held_for_long_nor_by_the_same_loss_again() -> None:
         assert loop.time() - before >= HOLD_MS / 1000 - 0.01
         held.leader_lost(1)
         await held.settled([1])
-        assert await answers(asyncio.ensure_future(held.settled([1])))
+        assert await is_over(asyncio.ensure_future(held.settled([1])))
 
     run(test)
