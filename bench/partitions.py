@@ -169,7 +169,7 @@ class _Play:
             asked = self._active
             try:
                 async with asyncio.timeout(_ASK_SECONDS if api is ApiKey.CREATE_TOPICS else _ATTEMPT_SECONDS * 8):
-                    response = await (await self._connection(asked)).ask(api, request, seconds=_ASK_SECONDS)
+                    response = await (await self._connection(asked)).request(api, request, seconds=_ASK_SECONDS)
                 if not _is_elsewhere(response):
                     return response
             except (ClientError, WireError, OSError, TimeoutError):

@@ -113,7 +113,7 @@ def _member(member: Any) -> dict[str, Any]:
 
 async def _offsets(client: Client, group: Group, committed: dict[TopicPartition, Committed]) -> list[dict[str, Any]]:
     """Every partition that is assigned or has an offset; the end, and so the lag, of one that is gone is not known."""
-    from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+    from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 
     owners = {partition: member.member_id for member in group.members for partition in member.partitions}
     partitions = sorted({*owners, *committed})
@@ -121,7 +121,7 @@ async def _offsets(client: Client, group: Group, committed: dict[TopicPartition,
     rows = []
     for partition in partitions:
         found = ends[partition]
-        end = found.offset if isinstance(found, FoundOffset) else None
+        end = found.offset if isinstance(found, ListedOffset) else None
         offset = committed[partition].offset if partition in committed else None
         known = end is not None and offset is not None
         rows.append(

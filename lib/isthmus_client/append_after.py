@@ -1,7 +1,7 @@
-"""Batches for the end of a partition whose last batch is known: several at once, and several requests under way.
+"""Append batches behind a known last batch of a partition: several batches per request, several requests in flight.
 
-Only Isthmus brokers take them (`takes_followers`). Nothing is tried again here: what to do about another end, a moved leader or a lost
-answer is for the caller to decide.
+Only Isthmus brokers support it (`supports_append_after`). Nothing is retried here: the caller decides what to do about an unexpected log
+end, a new leader or a lost response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from isthmus_client.metadata import TopicPartition, by_topic
 LANE: Final = "append"
 
 
-class Followers(NamedTuple):
+class BatchesAfter(NamedTuple):
     """Batches in the sequence of one producer, and what they are to stand behind."""
 
     after_offset: int
@@ -34,7 +34,7 @@ class Followers(NamedTuple):
     batches: Sequence[Chunk]
 
 
-async def takes_followers(client: Client, broker: int, *, lane: str = LANE) -> bool:
+async def supports_append_after(client: Client, broker: int, *, lane: str = LANE) -> bool:
     """Whether the broker knows such appends; raises ClientError when it cannot be asked."""
     return (await client.connection(broker, lane)).versions.supports(ApiKey.APPEND_AFTER)
 
@@ -42,7 +42,7 @@ async def takes_followers(client: Client, broker: int, *, lane: str = LANE) -> b
 async def append_after(
     client: Client,
     broker: int,
-    wanted: Mapping[TopicPartition, Followers],
+    wanted: Mapping[TopicPartition, BatchesAfter],
     *,
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = LANE,
@@ -71,7 +71,7 @@ async def append_after(
     except DecodeError as error:
         raise ProtocolBroken(f"broker {broker} answered an append with bytes that do not parse: {error}") from error
     except ClientError as error:
-        client.suspect(error)
+        client.invalidate(error)
         raise
     found: dict[TopicPartition, Refused | None] = {}
     for topic in response.topics:
@@ -80,6 +80,6 @@ async def append_after(
             refused = None
             if told.error_code is not ErrorCode.none:
                 refused = Refused(told.error_code, f"partition {partition}", told.error_message)
-                client.suspect(refused)
+                client.invalidate(refused)
             found[partition] = refused
     return found

@@ -89,7 +89,7 @@ async def append_to(
     except DecodeError as error:
         raise ProtocolBroken(f"broker {broker} answered an append with bytes that do not parse: {error}") from error
     except ClientError as error:
-        client.suspect(error)
+        client.invalidate(error)
         raise
     return {
         (partition := TopicPartition(topic.name, told.index)): _end(client, partition, told)
@@ -114,7 +114,7 @@ def _end(client: Client, partition: TopicPartition, told: AppendedPartition) -> 
     if told.error_code is not ErrorCode.none:
         refused = Refused(told.error_code, f"partition {partition}", told.error_message)
         if refused.code is not ErrorCode.fenced_leader_epoch:  # here it speaks of the source's epoch, not of our view
-            client.suspect(refused)
+            client.invalidate(refused)
     return LogEnd(told.log_start_offset, told.log_end_offset, told.last_epoch, refused)
 
 
@@ -126,7 +126,7 @@ async def append_mirrored(
     shares: dict[int, dict[TopicPartition, Batches]] = {}
     for partition, leader in (await client.leaders(list(wanted))).items():
         if isinstance(leader, Refused):
-            client.suspect(leader)
+            client.invalidate(leader)
             found[partition] = leader
         else:
             shares.setdefault(leader.node_id, {})[partition] = wanted[partition]
@@ -151,7 +151,7 @@ async def progress(
     ) -> dict[TopicPartition, PartitionProgress | ClientError]:
         topics = tuple(ProgressOfTopic(name=topic, partitions=tuple(ids)) for topic, ids in by_topic(share).items())
         request = DescribeMirrorProgressRequest(topics=topics)
-        response = await connection.ask(ApiKey.DESCRIBE_MIRROR_PROGRESS, request)
+        response = await connection.request(ApiKey.DESCRIBE_MIRROR_PROGRESS, request)
         return {
             (partition := TopicPartition(topic.name, told.index)): told
             if told.error_code is ErrorCode.none

@@ -90,7 +90,7 @@ async def fetch_from(
     except ClientError as error:
         if session is not None:
             session.reset()
-        client.suspect(error)
+        client.invalidate(error)
         raise
 
 
@@ -124,8 +124,8 @@ async def _fetch(
         ) from error
     check(error_code(response.error_code), f"fetch from broker {connection.name}")
     if session is not None:
-        session.answered(response.session_id)
-    client.heard_brokers(response.node_endpoints)
+        session.confirm(response.session_id)
+    client.update_brokers(response.node_endpoints)
     asked = {wire: name for name, wire in names.items()}
     return {
         (tp := TopicPartition(asked[topic], p.partition)): _fetched(client, tp, p)
@@ -178,11 +178,11 @@ def _fetch_request(
 
 def _fetched(client: Client, partition: TopicPartition, answer: FetchedPartition) -> Fetched | Refused:
     if answer.current_leader is not None:
-        client.heard_leader(partition, *answer.current_leader)
+        client.update_leader(partition, *answer.current_leader)
     code = error_code(answer.error_code)
     if code is not ErrorCode.none:
         refused = Refused(code, f"partition {partition}")
-        client.suspect(refused)
+        client.invalidate(refused)
         return refused
     known = client.view.leader(partition)
     return Fetched(
@@ -197,7 +197,7 @@ def _fetched(client: Client, partition: TopicPartition, answer: FetchedPartition
     )
 
 
-async def fetch_raw(
+async def fetch_batches(
     client: Client,
     wanted: Mapping[TopicPartition, FetchFrom],
     limits: FetchLimits | None = None,
@@ -210,7 +210,7 @@ async def fetch_raw(
     shares: dict[int, dict[TopicPartition, FetchFrom]] = {}
     for partition, leader in (await client.leaders(list(wanted))).items():
         if isinstance(leader, Refused):
-            client.suspect(leader)
+            client.invalidate(leader)
             found[partition] = leader
         else:
             shares.setdefault(leader.node_id, {})[partition] = wanted[partition]
@@ -225,7 +225,7 @@ async def fetch_raw(
     return found
 
 
-async def produce_raw(
+async def produce_batches(
     client: Client,
     batches: Mapping[TopicPartition, Chunk],
     *,
@@ -258,11 +258,11 @@ async def produce_to(
     try:
         answers = await _produce(client, await client.connection(broker, lane), batches, ALL_IN_SYNC, timeout_ms)
     except ClientError as error:
-        client.suspect(error)
+        client.invalidate(error)
         raise
     for answer in answers.values():
         if isinstance(answer, ClientError):
-            client.suspect(answer)
+            client.invalidate(answer)
     return answers
 
 
@@ -289,7 +289,7 @@ async def _produce(
         raise ProtocolBroken(
             f"broker {connection.name} answered PRODUCE with bytes that do not parse: {error}"
         ) from error
-    client.heard_brokers(response.node_endpoints)
+    client.update_brokers(response.node_endpoints)
     asked = {wire: name for name, wire in names.items()}
     return {
         (tp := TopicPartition(asked[topic], r.partition)): _appended(client, tp, r)
@@ -300,7 +300,7 @@ async def _produce(
 
 def _appended(client: Client, partition: TopicPartition, result: wire_produce.ProduceResult) -> Appended | Refused:
     if result.current_leader is not None:
-        client.heard_leader(partition, *result.current_leader)
+        client.update_leader(partition, *result.current_leader)
     code = error_code(result.error_code)
     if code is ErrorCode.duplicate_sequence_number:
         return Appended(-1)

@@ -107,7 +107,7 @@ class ClassicMember(ABC):
                 self.member_id = response.member_id
             check(response.error_code, f"joining group {self.group_id}")
 
-        joined = await self._client.ask_coordinator(
+        joined = await self._client.send_to_coordinator(
             self.group_id, ApiKey.JOIN_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
         )
         self.member_id, self.generation = joined.member_id, joined.generation_id
@@ -128,7 +128,7 @@ class ClassicMember(ABC):
         def told(response: Any) -> None:
             check(response.error_code, f"assignment of group {self.group_id}")
 
-        synced = await self._client.ask_coordinator(
+        synced = await self._client.send_to_coordinator(
             self.group_id, ApiKey.SYNC_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
         )
         given: bytes = synced.assignment
@@ -151,7 +151,7 @@ class ClassicMember(ABC):
 
         while not self.lost.is_set():
             try:
-                await self._client.ask_coordinator(self.group_id, ApiKey.HEARTBEAT, request, told, lane=self._lane)
+                await self._client.send_to_coordinator(self.group_id, ApiKey.HEARTBEAT, request, told, lane=self._lane)
                 await asyncio.sleep(self._terms.heartbeat_seconds)
             except ClientError as error:
                 if isinstance(error, Refused) and error.code is ErrorCode.unknown_member_id:
@@ -184,4 +184,4 @@ class ClassicMember(ABC):
             check(response.error_code, f"leaving group {self.group_id}")
 
         self.member_id = ""
-        await self._client.ask_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, told, lane=self._lane)
+        await self._client.send_to_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, told, lane=self._lane)

@@ -23,7 +23,7 @@ from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
 from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUEST_SECONDS, UNKNOWN_TOPIC_SECONDS
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
-from isthmus_client.pool import QUESTIONS, Pool
+from isthmus_client.pool import SHORT_REQUESTS, Pool
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
 from isthmus_client.transports import PLAINTEXT, Transports
 from isthmus_client.versions import NEWEST
@@ -41,17 +41,17 @@ class Client:
         *,
         client_id: str = "isthmus",
         operation_seconds: float = OPERATION_SECONDS,
-        answer_seconds: float = REQUEST_SECONDS,
+        response_seconds: float = REQUEST_SECONDS,
         randomness: random.Random | None = None,
         transports: Transports = PLAINTEXT,
     ) -> None:
-        """One broker may take `answer_seconds` for a question: so long may one that hangs hold up who asks. Changes take their time."""
+        """One broker may take `response_seconds` for a question: so long may one that hangs hold up who asks. Changes take their time."""
         self._bootstrap = tuple(bootstrap)
         self.view = ClusterView(security=self._bootstrap[0].security)
         self._operation_seconds = operation_seconds
         self._random = randomness or random.Random()
         self._backoff = Backoff()
-        self._pool = Pool(client_id, self._backoff, self._random, answer_seconds, transports)
+        self._pool = Pool(client_id, self._backoff, self._random, response_seconds, transports)
         self._coordinators: dict[str, Broker] = {}
         self._refreshing = asyncio.Lock()
         self._generation = 0  # of the view
@@ -75,7 +75,7 @@ class Client:
 
     # -- connections ---------------------------------------------------------------------------------------------------------
 
-    async def connection(self, node_id: int, lane: str = QUESTIONS) -> Connection:
+    async def connection(self, node_id: int, lane: str = SHORT_REQUESTS) -> Connection:
         """A connection to one broker; raises ConnectionFailed."""
         broker = self.view.brokers.get(node_id)
         if broker is None:
@@ -126,7 +126,7 @@ class Client:
             )
             connection = await self.any_connection()
             # From version 4 on a broker can be told not to create what is asked for.
-            response = await connection.ask(ApiKey.METADATA, request, at_least=4)
+            response = await connection.request(ApiKey.METADATA, request, at_least=4)
             self.view = self.view.merged(response, all_topics=topics is None)
             self._generation += 1
             self._learnt_at = asyncio.get_running_loop().time()
@@ -136,14 +136,14 @@ class Client:
     def _missing(self, topics: Collection[str]) -> bool:
         return any(topic not in self.view.topics for topic in topics)
 
-    async def know(self, topics: Collection[str]) -> ClusterView:
+    async def metadata_of(self, topics: Collection[str]) -> ClusterView:
         """A view that is recent and has these topics, or their refusals."""
         age = asyncio.get_running_loop().time() - self._learnt_at
         if self._stale or age > METADATA_AGE_SECONDS or self._missing(topics):
             return await self.refresh(topics)
         return self.view
 
-    def suspect(self, error: BaseException, groups: Iterable[str] = ()) -> None:
+    def invalidate(self, error: BaseException, groups: Iterable[str] = ()) -> None:
         """Ask anew, before the next use, for what this error says is out of date."""
         stale = stale_after(error)
         if stale is Stale.METADATA:
@@ -171,37 +171,37 @@ class Client:
                     raise GaveUp(
                         f"{what}: {failures} attempts within {self._operation_seconds:.0f} s; {error}"
                     ) from error
-                self.suspect(error, groups)
+                self.invalidate(error, groups)
             await asyncio.sleep(delay)
 
     def pause(self, failures: int) -> float:
         """Seconds to wait after that many failures in a row, for those who try again by themselves."""
         return self._backoff.delay(failures, self._random)
 
-    async def ask_any(
+    async def send_to_any(
         self, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None, *, at_least: int = 0
     ) -> Any:
         """Ask whichever broker can be reached; `check` raises Refused for an answer that is none."""
 
         async def attempt() -> Any:
             connection = await self.any_connection(api)
-            return _checked(await connection.ask(api, request, at_least=at_least), check)
+            return _checked(await connection.request(api, request, at_least=at_least), check)
 
         return await self.retry(api.name, attempt)
 
-    async def ask_node(
+    async def send_to_broker(
         self, node_id: int, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None
     ) -> Any:
         """Ask one broker."""
 
         async def attempt() -> Any:
-            await self.know(())
+            await self.metadata_of(())
             connection = await self.connection(node_id)
-            return _checked(await connection.ask(api, request), check)
+            return _checked(await connection.request(api, request), check)
 
         return await self.retry(f"{api.name} of broker {node_id}", attempt)
 
-    async def ask_controller(
+    async def send_to_controller(
         self,
         api: ApiKey,
         request: Any,
@@ -212,26 +212,26 @@ class Client:
         """Change the cluster. Every broker passes it on to the controller, and says NOT_CONTROLLER while there is none."""
 
         async def attempt() -> Any:
-            view = await self.know(())
+            view = await self.metadata_of(())
             known = view.controller_id in view.brokers
             connection = await (self.connection(view.controller_id) if known else self.any_connection(api))
             if not connection.versions.supports(api):  # a member of another make, that does not know our own APIs
                 connection = await self.any_connection(api)
-            response = await connection.ask(api, request, seconds=seconds)
+            response = await connection.request(api, request, seconds=seconds)
             if ErrorCode.not_controller in codes(response):
                 raise Refused(ErrorCode.not_controller, f"broker {connection.name}")
             return response
 
         return await self.retry(api.name, attempt)
 
-    async def ask_coordinator(
+    async def send_to_coordinator(
         self,
         group: str,
         api: ApiKey,
         request: Any,
         check: Callable[[Any], None],
         *,
-        lane: str = QUESTIONS,
+        lane: str = SHORT_REQUESTS,
         seconds: float | None = None,
         at_most: int = NEWEST,
     ) -> Any:
@@ -242,7 +242,7 @@ class Client:
             if isinstance(found, Refused):
                 raise found
             connection = await self._pool.get(found.endpoint, lane)
-            return _checked(await connection.ask(api, request, seconds=seconds, at_most=at_most), check)
+            return _checked(await connection.request(api, request, seconds=seconds, at_most=at_most), check)
 
         return await self.retry(f"{api.name} of group {group}", attempt, [group])
 
@@ -250,7 +250,7 @@ class Client:
 
     async def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Broker | Refused]:
         """The leader of each partition, or why there is none."""
-        view = await self.know({partition.topic for partition in partitions})
+        view = await self.metadata_of({partition.topic for partition in partitions})
         return {partition: _leader(view, partition) for partition in partitions}
 
     async def coordinators(self, groups: Collection[str]) -> dict[str, Broker | Refused]:
@@ -267,15 +267,15 @@ class Client:
             self._coordinators |= {g: broker for g, broker in found.items() if isinstance(broker, Broker)}
         return found
 
-    async def broker_connection(self, broker: Broker, lane: str = QUESTIONS) -> Connection:
+    async def broker_connection(self, broker: Broker, lane: str = SHORT_REQUESTS) -> Connection:
         """A connection to a broker that `leaders` or `coordinators` named."""
         return await self._pool.get(broker.endpoint, lane)
 
-    def heard_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> None:
+    def update_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> None:
         """A broker said where the leaders are that it names."""
         self.view = self.view.with_brokers(endpoints)
 
-    def heard_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> None:
+    def update_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> None:
         """A broker named the new leader beside its error."""
         self.view = self.view.with_leader(partition, leader, leader_epoch)
 
@@ -308,7 +308,7 @@ async def _find_coordinators(
     from isthmus_wire.requests import FindCoordinatorRequest
 
     request = FindCoordinatorRequest(key=groups[0], coordinator_keys=tuple(groups))
-    response = await connection.ask(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
+    response = await connection.request(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
     if not response.coordinators:
         return {groups[0]: _coordinator(groups[0], response, connection)}
     found = {one.key: _coordinator(one.key, one, connection) for one in response.coordinators}

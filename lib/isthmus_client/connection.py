@@ -90,7 +90,7 @@ class Connection:
         self,
         endpoint: Endpoint,
         client_id: str,
-        answer_seconds: float = REQUEST_SECONDS,
+        response_seconds: float = REQUEST_SECONDS,
         transports: Transports = PLAINTEXT,
     ) -> None:
         self.name = f"{endpoint.host}:{endpoint.port}"
@@ -102,8 +102,8 @@ class Connection:
         self._transports = transports
         self.heard = 0.0  # when the last bytes came, by the loop's clock
         self._client_id = client_id
-        self._answer_seconds = answer_seconds
-        self._connect_seconds = min(CONNECT_SECONDS, answer_seconds)
+        self._response_seconds = response_seconds
+        self._connect_seconds = min(CONNECT_SECONDS, response_seconds)
         self._transport: asyncio.Transport | None = None
         self._correlation = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
@@ -115,11 +115,11 @@ class Connection:
         cls,
         endpoint: Endpoint,
         client_id: str,
-        answer_seconds: float = REQUEST_SECONDS,
+        response_seconds: float = REQUEST_SECONDS,
         transports: Transports = PLAINTEXT,
     ) -> Self:
         """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
-        self = cls(endpoint, client_id, answer_seconds, transports)
+        self = cls(endpoint, client_id, response_seconds, transports)
         await self.connect()
         try:
             await self._learn_versions()
@@ -149,7 +149,7 @@ class Connection:
         """Requests that wait fail as lost."""
         self.fail(ConnectionFailed(f"the connection to {self.name} was closed by this side"))
 
-    async def ask(
+    async def request(
         self,
         api: ApiKey,
         request: Any,
@@ -164,7 +164,7 @@ class Connection:
         """
         version = self.versions.choose(api, at_least=at_least, at_most=at_most)
         body = (encode_request(api, version, request),)
-        wait = self._answer_seconds if seconds is None else seconds
+        wait = self._response_seconds if seconds is None else seconds
         frame, start = await self.exchange(api, version, body, seconds=wait)
         return self._decoded(api, version, frame, start)
 

@@ -239,7 +239,7 @@ class Consumer:
             if isinstance(leader, Refused):
                 if not is_retriable(leader):
                     raise leader
-                self._client.suspect(leader)
+                self._client.invalidate(leader)
                 continue
             reading = self._reading[partition]
             source = reading.source(leader.node_id, asyncio.get_running_loop().time())

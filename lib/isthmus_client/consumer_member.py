@@ -103,7 +103,7 @@ class ConsumerMember:
         def told(response: Any) -> None:
             check(response.error_code, f"heartbeat to group {self.group_id}", response.error_message)
 
-        answer = await self._client.ask_coordinator(
+        answer = await self._client.send_to_coordinator(
             self.group_id, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, told, lane=self._lane
         )
         self.generation = answer.member_epoch

@@ -47,7 +47,7 @@ class FetchSession:
             del told[key]
         return Plan(self._id, self._epoch, news, forgotten)
 
-    def answered(self, session_id: int) -> None:
+    def confirm(self, session_id: int) -> None:
         """The broker answered without an error; id 0 means that it keeps no session for us."""
         if session_id == NO_SESSION:
             self.reset()

@@ -3,7 +3,7 @@
 - `IN_FLIGHT_MAX` requests without an answer on one connection: the next request waits for its turn.
 - `FRAME_MAX`: a longer frame breaks the connection, for its length cannot be true.
 - `REQUEST_SECONDS` without an answer: the connection is closed, for answers come in order and this one blocks the rest; every request on
-  it fails as lost. A client may be given less patience with questions (`answer_seconds`).
+  it fails as lost. A client may be given less patience with questions (`response_seconds`).
 - `OPERATION_SECONDS` of attempts: the operation fails with what the last attempt said.
 - `IN_FLIGHT_BYTES_MAX` of records that a producer has accepted and no broker has acknowledged: `send` waits.
 """

@@ -16,7 +16,7 @@ from isthmus_client.limits import REQUEST_SECONDS
 from isthmus_client.retry import Backoff, Randomness
 from isthmus_client.transports import PLAINTEXT, Transports
 
-QUESTIONS: Final = ""
+SHORT_REQUESTS: Final = ""
 
 
 class _Broken:
@@ -38,11 +38,11 @@ class Pool:
         client_id: str,
         backoff: Backoff | None = None,
         randomness: Randomness | None = None,
-        answer_seconds: float = REQUEST_SECONDS,
+        response_seconds: float = REQUEST_SECONDS,
         transports: Transports = PLAINTEXT,
     ) -> None:
         self._client_id = client_id
-        self._answer_seconds = answer_seconds
+        self._response_seconds = response_seconds
         self._transports = transports
         self._backoff = backoff or Backoff()
         self._random = randomness or random.Random()
@@ -51,7 +51,7 @@ class Pool:
         self._broken: dict[Endpoint, _Broken] = {}
         self._closed = False
 
-    async def get(self, endpoint: Endpoint, lane: str = QUESTIONS) -> Connection:
+    async def get(self, endpoint: Endpoint, lane: str = SHORT_REQUESTS) -> Connection:
         """A connection that works as far as is known; raises ConnectionFailed."""
         found = self._open.get((endpoint, lane))
         if found is not None and not found.closed:
@@ -71,7 +71,7 @@ class Pool:
             raise ConnectionFailed(broken.why)
         try:
             connection = await Connection.open(
-                endpoint, self._client_id, self._answer_seconds, transports=self._transports
+                endpoint, self._client_id, self._response_seconds, transports=self._transports
             )
         except ConnectionFailed as error:
             broken = self._broken.setdefault(endpoint, _Broken())

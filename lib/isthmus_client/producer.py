@@ -21,7 +21,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import millis
 from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
 
-from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_raw
+from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_batches
 from isthmus_client.client import Client
 from isthmus_client.clock import wall_ms
 from isthmus_client.errors import ClientError, Refused, check
@@ -146,7 +146,7 @@ class Producer:
 
     async def _find(self, topic: str) -> Topic:
         async def attempt() -> Topic:
-            view = await self._client.know([topic])
+            view = await self._client.metadata_of([topic])
             if topic not in view.topics:
                 raise Refused(view.refused.get(topic, ErrorCode.unknown_topic_or_partition), f"topic {topic}")
             return view.topics[topic]
@@ -213,7 +213,7 @@ class Producer:
             identity = await self._identify()
             if queue.identity != identity:
                 queue.identity, queue.sequence = identity, 0
-            answers = await produce_raw(
+            answers = await produce_batches(
                 self._client, {batch.partition: self._encoded(queue, batch, identity)}, acks=self._acks
             )
             answer = answers[batch.partition]
@@ -245,7 +245,7 @@ class Producer:
         async with self._identifying:
             if self._identity is None:
                 request = entity(InitProducerIdRequest, transactional_id=None, transaction_timeout=millis(0))
-                response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, request, _identified)
+                response = await self._client.send_to_any(ApiKey.INIT_PRODUCER_ID, request, _identified)
                 self._identity = _Identity(response.producer_id, response.producer_epoch)
             return self._identity
 

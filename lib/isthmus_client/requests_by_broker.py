@@ -8,7 +8,7 @@ from isthmus_client.client import Client
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, Refused
 from isthmus_client.metadata import Broker, TopicPartition
-from isthmus_client.pool import QUESTIONS
+from isthmus_client.pool import SHORT_REQUESTS
 from isthmus_client.retry import is_retriable
 
 K = TypeVar("K")
@@ -24,7 +24,7 @@ async def by_leader(
     what: str,
     wanted: Mapping[TopicPartition, W],
     send: Send[TopicPartition, W, R],
-    lane: str = QUESTIONS,
+    lane: str = SHORT_REQUESTS,
 ) -> dict[TopicPartition, R | ClientError]:
     """Ask each partition's leader; every partition has a result or the error that lasted."""
     return await _scatter(client, what, wanted, client.leaders, send, lane)
@@ -34,7 +34,7 @@ async def by_coordinator(
     client: Client, what: str, wanted: Mapping[str, W], send: Send[str, W, R]
 ) -> dict[str, R | ClientError]:
     """Ask each group's coordinator; every group has a result or the error that lasted."""
-    return await _scatter(client, what, wanted, client.coordinators, send, QUESTIONS)
+    return await _scatter(client, what, wanted, client.coordinators, send, SHORT_REQUESTS)
 
 
 def results(answers: Mapping[K, R | ClientError]) -> dict[K, R]:
@@ -56,7 +56,7 @@ async def _scatter(
         passing: ClientError | None = None
         for key, answer in answers.items():
             if isinstance(answer, ClientError) and is_retriable(answer):
-                client.suspect(answer, [key] if isinstance(key, str) else ())
+                client.invalidate(answer, [key] if isinstance(key, str) else ())
                 done[key], passing = answer, answer
             else:
                 done[key] = answer

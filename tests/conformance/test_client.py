@@ -7,8 +7,16 @@ from typing import Any, TypeVar
 import pytest
 from isthmus_client.admin import cluster, configs, group_offsets, groups, topics
 from isthmus_client.admin.group_offsets import Committed
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
-from isthmus_client.batch_io import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, fetch_raw, produce_raw
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
+from isthmus_client.batch_io import (
+    Appended,
+    Fetched,
+    FetchFrom,
+    FetchLimits,
+    fetch_batches,
+    fetch_from,
+    produce_batches,
+)
 from isthmus_client.client import Client
 from isthmus_client.consumer import ConsumedRecord, Consumer, GroupProtocol
 from isthmus_client.errors import Refused
@@ -87,12 +95,12 @@ def test_batches_go_in_and_out_as_bytes(node: Node) -> None:
     async def work(client: Client) -> None:
         first, second = await made(client, "client-raw", 2)
         absent = TopicPartition("client-raw", 7)
-        answers = await produce_raw(client, {first: batch, second: batch, absent: batch})
+        answers = await produce_batches(client, {first: batch, second: batch, absent: batch})
         assert answers[first] == Appended(0, -1, 0)
         assert answers[second] == Appended(0, -1, 0)
         assert code(answers[absent]) is ErrorCode.unknown_topic_or_partition
-        assert results(await produce_raw(client, {first: batch}))[first].base_offset == 2
-        fetched = await fetch_raw(client, {first: FetchFrom(2), second: FetchFrom(9)})
+        assert results(await produce_batches(client, {first: batch}))[first].base_offset == 2
+        fetched = await fetch_batches(client, {first: FetchFrom(2), second: FetchFrom(9)})
         found = fetched[first]
         assert isinstance(found, Fetched)
         assert bytes(found.records)[21:] == batch[21:]
@@ -119,7 +127,7 @@ def test_a_fetch_session_leaves_out_what_has_no_news(node: Node) -> None:
         assert await fetch() == [first, second]
         while await fetch():
             pass  # a new partition may come up only now, which is news
-        results(await produce_raw(client, {second: batch}))
+        results(await produce_batches(client, {second: batch}))
         assert await fetch() == [second]
 
     against(node, work)
@@ -170,15 +178,15 @@ def test_offsets_are_found_by_meaning_and_time(node: Node) -> None:
     async def work(client: Client) -> None:
         (partition,) = await made(client, "client-offsets")
         for timestamp in (1000, 3000, 2000):
-            await produce_raw(client, {partition: build_batch([NewRecord(None, b"v", timestamp)])})
+            await produce_batches(client, {partition: build_batch([NewRecord(None, b"v", timestamp)])})
         asked = {At.EARLIEST: 0, At.LATEST: 3, At.MAX_TIMESTAMP: 1, 1500: 1, 3001: -1}
         for at, offset in asked.items():
             found = (await list_offsets(client, {partition: at}))[partition]
-            assert isinstance(found, FoundOffset)
+            assert isinstance(found, ListedOffset)
             assert found.offset == offset
         assert await topics.delete_records(client, {partition: 2}) == {partition: 2}
         found = (await list_offsets(client, {partition: At.EARLIEST}))[partition]
-        assert isinstance(found, FoundOffset)
+        assert isinstance(found, ListedOffset)
         assert found.offset == 2
 
     against(node, work)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from isthmus_client.admin import group_offsets
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.admin.mirrors import describe_mirrors
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
@@ -86,10 +86,10 @@ def await_states(destination: str, states: Mapping[str, str]) -> dict[str, Descr
 
 
 async def _extent(client: Client, partitions: Collection[TopicPartition]) -> list[tuple[int, int]]:
-    starts: dict[TopicPartition, FoundOffset] = results(
+    starts: dict[TopicPartition, ListedOffset] = results(
         await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST))
     )
-    ends: dict[TopicPartition, FoundOffset] = results(await list_offsets(client, dict.fromkeys(partitions, At.LATEST)))
+    ends: dict[TopicPartition, ListedOffset] = results(await list_offsets(client, dict.fromkeys(partitions, At.LATEST)))
     return [(starts[partition].offset, ends[partition].offset) for partition in partitions]
 
 
@@ -114,7 +114,7 @@ def assert_identical(source: str, destination: str, partitions: Mapping[TopicPar
 
     async def logs(bootstrap: str, wanted: Collection[TopicPartition]) -> list[bytes]:
         async with Client(parse_bootstrap(bootstrap)) as client:
-            await client.know({partition.topic for partition in wanted})
+            await client.metadata_of({partition.topic for partition in wanted})
             return [await log_of(client, each, start) for each, start in zip(wanted, starts, strict=True)]
 
     theirs = asyncio.run(logs(source, list(partitions)))

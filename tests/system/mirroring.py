@@ -6,7 +6,7 @@ from typing import Final
 
 from isthmus_client.admin.links import describe_links
 from isthmus_client.append_mirrored import Batches, LogEnd, append_mirrored, progress
-from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_raw
+from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_batches
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
@@ -21,7 +21,7 @@ async def log_of(client: Client, partition: TopicPartition, start: int = 0) -> b
     """The committed batches of a partition from an offset on, byte for byte; fetches answer whole batches from here on."""
     found, offset = bytearray(), start
     while True:
-        answer = (await fetch_raw(client, {partition: FetchFrom(offset)}, FetchLimits(wait_ms=100)))[partition]
+        answer = (await fetch_batches(client, {partition: FetchFrom(offset)}, FetchLimits(wait_ms=100)))[partition]
         if isinstance(answer, ClientError):
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
@@ -55,7 +55,7 @@ async def copy(
                 if isinstance(told, ClientError):
                     continue
                 limits = FetchLimits(wait_ms=50, max_bytes=max_bytes)
-                fetched = (await fetch_raw(source, {partition: FetchFrom(told.log_end_offset, max_bytes)}, limits))[
+                fetched = (await fetch_batches(source, {partition: FetchFrom(told.log_end_offset, max_bytes)}, limits))[
                     partition
                 ]
                 if isinstance(fetched, ClientError):

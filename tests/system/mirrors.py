@@ -40,7 +40,7 @@ def running_mirror(
 
 async def records_of(client: Client, partition: TopicPartition) -> list[Record]:
     """Every record of a partition, markers left out."""
-    await client.know({partition.topic})
+    await client.metadata_of({partition.topic})
     data = await log_of(client, partition)
     return [record for at, header in batches(data) if not header.is_control for record in iterate_records(data, at)]
 

@@ -78,7 +78,7 @@ def ready(mirror: MirrorProcess) -> dict[str, str]:
 
 def batch_count(bootstrap: str, partition: TopicPartition) -> int:
     async def count(client: Client) -> int:
-        await client.know({partition.topic})
+        await client.metadata_of({partition.topic})
         return sum(1 for _ in batches(await log_of(client, partition)))
 
     return ask(bootstrap, count)

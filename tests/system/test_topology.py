@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_topology.description import read_topology
@@ -189,7 +189,7 @@ def await_records(bootstrap: str, partitions: list[TopicPartition]) -> None:
 
     async def look(client: Client) -> bool:
         found = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
-        return all(isinstance(end, FoundOffset) and end.offset > 0 for end in found.values())
+        return all(isinstance(end, ListedOffset) and end.offset > 0 for end in found.values())
 
     wait_for(bootstrap, look, bool)
 

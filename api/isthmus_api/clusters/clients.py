@@ -117,7 +117,7 @@ class Clusters:
 async def _check_identity(connected: _Connected) -> None:
     """Addresses are reused: another cluster may answer there now, and nothing that was meant for the one may reach the other."""
     client, cluster = connected.client, connected.cluster
-    view = await client.retry("find the cluster", lambda: client.know(()))
+    view = await client.retry("find the cluster", lambda: client.metadata_of(()))
     if view.cluster_id != cluster.cluster_id:
         message = f"Another cluster ({view.cluster_id}) answers at {cluster.bootstrap_servers}, not {cluster.name}."
         raise Problem(503, message, CLUSTER_AWAY)

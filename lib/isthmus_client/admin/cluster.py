@@ -98,7 +98,7 @@ async def describe(client: Client) -> Cluster:
     def told(response: Any) -> None:
         check(response.error_code, "the cluster", response.error_message)
 
-    response = await client.ask_any(ApiKey.DESCRIBE_CLUSTER, request, told)
+    response = await client.send_to_any(ApiKey.DESCRIBE_CLUSTER, request, told)
     brokers = sorted(response.brokers, key=lambda broker: broker.broker_id)
     return Cluster(
         response.cluster_id,
@@ -117,14 +117,14 @@ async def features(client: Client) -> list[Feature]:
 
 async def log_dirs(client: Client, brokers: Collection[int] = ()) -> list[LogDir]:
     """The log directories of these brokers, by default of all."""
-    view = await client.know(())
+    view = await client.metadata_of(())
     request = entity(DescribeLogDirsRequest, topics=None)
 
     def told(response: Any) -> None:
         check(response.error_code, "log directories")
 
     asked = sorted(brokers or view.brokers)
-    answers = await asyncio.gather(*(client.ask_node(b, ApiKey.DESCRIBE_LOG_DIRS, request, told) for b in asked))
+    answers = await asyncio.gather(*(client.send_to_broker(b, ApiKey.DESCRIBE_LOG_DIRS, request, told) for b in asked))
     return [
         _log_dir(broker, result) for broker, answer in zip(asked, answers, strict=True) for result in answer.results
     ]
@@ -165,7 +165,7 @@ async def producers(
                 for topic, indexes in by_topic(share).items()
             ),
         )
-        response = await connection.ask(ApiKey.DESCRIBE_PRODUCERS, request)
+        response = await connection.request(ApiKey.DESCRIBE_PRODUCERS, request)
         return {
             (tp := TopicPartition(topic.name, p.partition_index)): _producers(tp, p)
             for topic in response.topics

@@ -161,7 +161,7 @@ async def list_resources(client: Client, kind: ResourceType) -> list[Resource]:
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
     request = entity(ListConfigResourcesRequest, resource_types=(int(kind),))
-    response = await client.ask_any(ApiKey.LIST_CONFIG_RESOURCES, request, at_least=1)
+    response = await client.send_to_any(ApiKey.LIST_CONFIG_RESOURCES, request, at_least=1)
     if response.error_code is not ErrorCode.none:
         raise Refused(response.error_code, f"config resources of kind {kind.name.lower()}")
     return sorted(Resource(kind, one.resource_name) for one in response.config_resources if one.resource_type == kind)
@@ -178,15 +178,15 @@ def _by_broker(resources: Iterable[Resource]) -> dict[int | None, list[Resource]
 
 async def _ask(client: Client, node_id: int | None, api: ApiKey, request: Any) -> Any:
     if node_id is None:
-        return await client.ask_any(api, request)
-    return await client.ask_node(node_id, api, request)
+        return await client.send_to_any(api, request)
+    return await client.send_to_broker(node_id, api, request)
 
 
 async def _change(client: Client, node_id: int | None, request: Any) -> Any:
     api = ApiKey.INCREMENTAL_ALTER_CONFIGS
     if node_id is None:
-        return await client.ask_controller(api, request, lambda r: [one.error_code for one in r.responses])
-    return await client.ask_node(node_id, api, request)
+        return await client.send_to_controller(api, request, lambda r: [one.error_code for one in r.responses])
+    return await client.send_to_broker(node_id, api, request)
 
 
 def _configs(resource: Resource, result: Any) -> list[Config] | Refused:

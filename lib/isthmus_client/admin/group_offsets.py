@@ -65,7 +65,7 @@ async def fetch(
             for p in topic.partitions:
                 check(p.error_code, f"offset of group {group_id} for partition {topic.name}-{p.partition_index}")
 
-    response = await client.ask_coordinator(group_id, ApiKey.OFFSET_FETCH, request, told, at_most=_BY_ID_SINCE - 1)
+    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_FETCH, request, told, at_most=_BY_ID_SINCE - 1)
     return {
         TopicPartition(topic.name, p.partition_index): Committed(
             p.committed_offset, p.committed_leader_epoch, p.metadata or None
@@ -110,7 +110,7 @@ async def commit(
             if code in COORDINATOR_TROUBLE:
                 raise Refused(code, f"offsets of group {group_id}")
 
-    response = await client.ask_coordinator(group_id, ApiKey.OFFSET_COMMIT, request, told, at_most=_BY_ID_SINCE - 1)
+    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_COMMIT, request, told, at_most=_BY_ID_SINCE - 1)
     return {tp: _refusal(group_id, tp, code) for tp, code in _codes(response)}
 
 
@@ -158,5 +158,5 @@ async def delete(
     def told(response: Any) -> None:
         check(response.error_code, f"group {group_id}")
 
-    response = await client.ask_coordinator(group_id, ApiKey.OFFSET_DELETE, request, told)
+    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_DELETE, request, told)
     return {tp: _refusal(group_id, tp, code) for tp, code in _codes(response)}

@@ -65,13 +65,13 @@ class Group:
 async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
     """Every group of the cluster, by id; each broker knows those it coordinates, so all must answer."""
     request = entity(ListGroupsRequest, states_filter=tuple(states), types_filter=tuple(types))
-    view = await client.know(())
+    view = await client.metadata_of(())
 
     def told(response: Any) -> None:
         check(response.error_code, "list of groups")
 
     answers = await asyncio.gather(
-        *(client.ask_node(node_id, ApiKey.LIST_GROUPS, request, told) for node_id in sorted(view.brokers))
+        *(client.send_to_broker(node_id, ApiKey.LIST_GROUPS, request, told) for node_id in sorted(view.brokers))
     )
     groups = {g.group_id: g for answer in answers for g in answer.groups}
     return [
@@ -99,7 +99,7 @@ async def _describe(connection: Connection, share: dict[str, None]) -> Mapping[s
 
 async def _describe_consumer(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
     request = entity(ConsumerGroupDescribeRequest, group_ids=tuple(group_ids), include_authorized_operations=False)
-    response = await connection.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, request)
+    response = await connection.request(ApiKey.CONSUMER_GROUP_DESCRIBE, request)
     found: dict[str, Group | ClientError] = {}
     for group in response.groups:
         if group.error_code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
@@ -110,7 +110,7 @@ async def _describe_consumer(connection: Connection, group_ids: list[str]) -> di
 
 async def _describe_classic(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
     request = entity(DescribeGroupsRequest, groups=tuple(group_ids), include_authorized_operations=False)
-    response = await connection.ask(ApiKey.DESCRIBE_GROUPS, request)
+    response = await connection.request(ApiKey.DESCRIBE_GROUPS, request)
     return {g.group_id: _refusal(g) or _classic_group(g) for g in response.groups}
 
 
@@ -170,7 +170,7 @@ async def delete(client: Client, group_ids: Collection[str]) -> dict[str, Client
 
     async def send(connection: Connection, share: dict[str, None]) -> Mapping[str, ClientError | None]:
         request = entity(DeleteGroupsRequest, groups_names=tuple(share))
-        response = await connection.ask(ApiKey.DELETE_GROUPS, request)
+        response = await connection.request(ApiKey.DELETE_GROUPS, request)
         return {
             r.group_id: None if r.error_code is ErrorCode.none else Refused(r.error_code, f"group {r.group_id}")
             for r in response.results

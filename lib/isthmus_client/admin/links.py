@@ -38,7 +38,7 @@ async def create_link(
         validate_link=validate_link,
         validate_only=validate_only,
     )
-    response = await client.ask_controller(ApiKey.CREATE_LINK, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.CREATE_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {name}", response.error_message)
     link_id: UUID | None = response.link_id
     return link_id
@@ -47,7 +47,7 @@ async def create_link(
 async def describe_links(client: Client, names: Collection[str] | None = None) -> list[DescribedLink]:
     """These links, or all; one that does not exist raises Refused."""
     request = DescribeLinksRequest(names=None if names is None else tuple(names))
-    response = await client.ask_any(ApiKey.DESCRIBE_LINKS, request)
+    response = await client.send_to_any(ApiKey.DESCRIBE_LINKS, request)
     for link in response.links:
         check(link.error_code, f"link {link.name}", f"there is no link '{link.name}'")
     return list(response.links)
@@ -58,14 +58,14 @@ async def alter_link(
 ) -> None:
     """Change settings, all or none; None takes one back to its default. Raises Refused."""
     request = AlterLinkRequest(name=name, changes=_configs(changes), validate_only=validate_only)
-    response = await client.ask_controller(ApiKey.ALTER_LINK, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.ALTER_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {name}", response.error_message)
 
 
 async def delete_link(client: Client, name: str, *, force: bool = False, validate_only: bool = False) -> None:
     """End a link; raises Refused while it copies topics, which `force` fails over."""
     request = DeleteLinkRequest(name=name, force=force, validate_only=validate_only)
-    response = await client.ask_controller(ApiKey.DELETE_LINK, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.DELETE_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {name}", response.error_message)
 
 
@@ -81,7 +81,7 @@ async def report_link(
     request = ReportLinkRequest(
         link_id=link_id, state=state, link_error=error, link_error_message=message, tasks=tuple(tasks)
     )
-    response = await client.ask_controller(ApiKey.REPORT_LINK, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.REPORT_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {link_id}", response.error_message)
 
 

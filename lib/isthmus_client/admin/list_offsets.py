@@ -34,7 +34,7 @@ _SINCE = {At.MAX_TIMESTAMP: 7, At.EARLIEST_LOCAL: 8, At.LATEST_TIERED: 9, At.EAR
 
 
 @dataclass(frozen=True, slots=True)
-class FoundOffset:
+class ListedOffset:
     """Offset -1: there is no such record."""
 
     offset: int
@@ -44,12 +44,12 @@ class FoundOffset:
 
 async def list_offsets(
     client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
-) -> dict[TopicPartition, FoundOffset | ClientError]:
+) -> dict[TopicPartition, ListedOffset | ClientError]:
     """For each partition the offset at a time or an `At`; read_committed makes the latest the last stable one."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, FoundOffset | ClientError]:
+    ) -> dict[TopicPartition, ListedOffset | ClientError]:
         request = entity(
             ListOffsetsRequest,
             replica_id=-1,
@@ -68,9 +68,9 @@ async def list_offsets(
             timeout=millis(int(REQUEST_SECONDS * 1000)),
         )
         at_least = max((_SINCE.get(At(at), 0) for at in share.values() if at < 0), default=0)
-        response = await connection.ask(ApiKey.LIST_OFFSETS, request, at_least=at_least)
+        response = await connection.request(ApiKey.LIST_OFFSETS, request, at_least=at_least)
         return {
-            (tp := TopicPartition(topic.name, p.partition_index)): FoundOffset(p.offset, p.timestamp, p.leader_epoch)
+            (tp := TopicPartition(topic.name, p.partition_index)): ListedOffset(p.offset, p.timestamp, p.leader_epoch)
             if p.error_code is ErrorCode.none
             else Refused(p.error_code, f"partition {tp}")
             for topic in response.topics

@@ -44,7 +44,7 @@ async def create_mirror(
         source=None,
         validate_only=validate_only,
     )
-    response = await client.ask_controller(ApiKey.CREATE_MIRROR, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.CREATE_MIRROR, request, lambda r: (r.error_code,))
     check(response.error_code, f"mirror topic {response.topic}", response.error_message)
     return response.topic, response.topic_id
 
@@ -54,7 +54,7 @@ async def describe_mirrors(
 ) -> list[DescribedMirror]:
     """Mirror topics of one link or of all; a topic that is named and is none raises Refused."""
     request = DescribeMirrorsRequest(link_name=link, topics=None if topics is None else tuple(topics))
-    response = await client.ask_any(ApiKey.DESCRIBE_MIRRORS, request)
+    response = await client.send_to_any(ApiKey.DESCRIBE_MIRRORS, request)
     for mirror in response.mirrors:
         of_link = "" if link is None else f" of link {link}"
         check(mirror.error_code, f"topic {mirror.topic}", f"it is no mirror topic{of_link}")
@@ -78,7 +78,9 @@ async def alter_mirrors(
         mirror_error_message=message,
         validate_only=validate_only,
     )
-    response = await client.ask_controller(ApiKey.ALTER_MIRRORS, request, lambda r: [t.error_code for t in r.topics])
+    response = await client.send_to_controller(
+        ApiKey.ALTER_MIRRORS, request, lambda r: [t.error_code for t in r.topics]
+    )
     return {altered.topic: altered for altered in response.topics}
 
 
@@ -100,7 +102,7 @@ async def raise_leader_epochs(client: Client, floors: Mapping[TopicPartition, in
             for topic, indexes in by_topic(floors).items()
         )
     )
-    response = await client.ask_controller(
+    response = await client.send_to_controller(
         ApiKey.RAISE_LEADER_EPOCHS, request, lambda r: [t.error_code for t in r.topics]
     )
     return {

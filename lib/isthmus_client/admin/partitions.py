@@ -42,7 +42,7 @@ async def elect(client: Client, partitions: Collection[TopicPartition] | None, *
         named = tuple(entity(TopicPartitions, topic=topic, partitions=tuple(indexes)) for topic, indexes in topics)
     election = _UNCLEAN if unclean else _PREFERRED
     request = entity(ElectLeadersRequest, election_type=election, topic_partitions=named)
-    response = await client.ask_controller(ApiKey.ELECT_LEADERS, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.ELECT_LEADERS, request, lambda r: (r.error_code,))
     check(response.error_code, "the election")
     return {
         (partition := TopicPartition(topic.topic, result.partition_id)): _refusal(partition, result)
@@ -62,7 +62,7 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
         for topic, indexes in by_topic(targets).items()
     )
     request = entity(AlterPartitionReassignmentsRequest, topics=topics)
-    response = await client.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, lambda r: (r.error_code,))
     check(response.error_code, "the reassignment", response.error_message)
     return {
         (partition := TopicPartition(topic.name, result.partition_index)): _refusal(partition, result)
@@ -74,7 +74,7 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
 async def moves(client: Client) -> list[Move]:
     """What is under way in the whole cluster."""
     request = entity(ListPartitionReassignmentsRequest, topics=None)
-    response = await client.ask_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, request, lambda r: (r.error_code,))
+    response = await client.send_to_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, request, lambda r: (r.error_code,))
     check(response.error_code, "the list of reassignments", response.error_message)
     return [
         Move(

@@ -61,7 +61,7 @@ async def describe_quorum(client: Client) -> Quorum:
         for part in (part for each in response.topics for part in each.partitions):
             check(part.error_code, "the quorum", part.error_message)
 
-    response = await client.ask_any(ApiKey.DESCRIBE_QUORUM, request, told)
+    response = await client.send_to_any(ApiKey.DESCRIBE_QUORUM, request, told)
     part = response.topics[0].partitions[0]
     places = {
         node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
@@ -97,19 +97,19 @@ async def add_voter(client: Client, node_id: int, directory_id: UUID, endpoints:
         voter_directory_id=directory_id,
         listeners=tuple(entity(Listener, name=each.listener, host=each.host, port=each.port) for each in endpoints),
     )
-    await client.ask_any(ApiKey.ADD_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
+    await client.send_to_any(ApiKey.ADD_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
 
 
 async def remove_voter(client: Client, node_id: int, directory_id: UUID) -> None:
     """Let a voter vote no more; it may be gone already."""
     request = entity(RemoveRaftVoterRequest, cluster_id=None, voter_id=node_id, voter_directory_id=directory_id)
-    await client.ask_any(ApiKey.REMOVE_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
+    await client.send_to_any(ApiKey.REMOVE_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
     """Forget a broker that will not come back."""
     request = entity(UnregisterBrokerRequest, broker_id=broker_id)
-    await client.ask_any(ApiKey.UNREGISTER_BROKER, request, lambda told: _check(told, f"broker {broker_id}"))
+    await client.send_to_any(ApiKey.UNREGISTER_BROKER, request, lambda told: _check(told, f"broker {broker_id}"))
 
 
 def _check(response: Any, what: str) -> None:

@@ -49,7 +49,7 @@ async def replica_status(
         connection: Connection, share: dict[TopicPartition, None]
     ) -> dict[TopicPartition, PartitionStatus | ClientError]:
         topics = tuple(ReplicasOfTopic(name=topic, partitions=tuple(ids)) for topic, ids in by_topic(share).items())
-        response = await connection.ask(ApiKey.DESCRIBE_REPLICAS, DescribeReplicasRequest(topics=topics))
+        response = await connection.request(ApiKey.DESCRIBE_REPLICAS, DescribeReplicasRequest(topics=topics))
         return {
             (partition := TopicPartition(topic.name, told.index)): _status(partition, told)
             for topic in response.topics

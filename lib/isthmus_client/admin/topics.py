@@ -85,7 +85,9 @@ async def create(
         timeout=_TIMEOUT,
         validate_only=validate_only,
     )
-    response = await client.ask_controller(ApiKey.CREATE_TOPICS, request, lambda r: [t.error_code for t in r.topics])
+    response = await client.send_to_controller(
+        ApiKey.CREATE_TOPICS, request, lambda r: [t.error_code for t in r.topics]
+    )
     return _in_order((topic.name for topic in topics), response.topics)
 
 
@@ -98,7 +100,9 @@ async def delete(client: Client, names: Collection[str]) -> dict[str, Refused | 
         topic_names=tuple(names),
         timeout=_TIMEOUT,
     )
-    response = await client.ask_controller(ApiKey.DELETE_TOPICS, request, lambda r: [t.error_code for t in r.responses])
+    response = await client.send_to_controller(
+        ApiKey.DELETE_TOPICS, request, lambda r: [t.error_code for t in r.responses]
+    )
     return _in_order(names, response.responses)
 
 
@@ -127,7 +131,7 @@ async def create_partitions(
         timeout=_TIMEOUT,
         validate_only=validate_only,
     )
-    response = await client.ask_controller(
+    response = await client.send_to_controller(
         ApiKey.CREATE_PARTITIONS, request, lambda r: [t.error_code for t in r.results]
     )
     return _in_order(counts, response.results)
@@ -154,7 +158,7 @@ async def delete_records(
             ),
             timeout=_TIMEOUT,
         )
-        response = await connection.ask(ApiKey.DELETE_RECORDS, request)
+        response = await connection.request(ApiKey.DELETE_RECORDS, request)
         return {
             (tp := TopicPartition(t.name, p.partition_index)): _refusal(p.error_code, f"partition {tp}")
             or p.low_watermark

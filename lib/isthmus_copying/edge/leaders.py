@@ -21,5 +21,5 @@ async def leaders_of(client: Client, partitions: Sequence[TopicPartition], previ
         return previous
     for refused in leaders.values():
         if isinstance(refused, Refused):
-            client.suspect(refused)
+            client.invalidate(refused)
     return {partition: leader.node_id for partition, leader in leaders.items() if isinstance(leader, Broker)}

@@ -154,7 +154,7 @@ class Fetcher:
         if response.error_code:
             self._session.reset()
         else:
-            self._session.answered(response.session_id)
+            self._session.confirm(response.session_id)
             for topic, partitions in response.topics:
                 for fetched in partitions:
                     self._handle((topic, fetched.partition), fetched)
@@ -174,7 +174,7 @@ class Fetcher:
         """The fetch offset is not in the leader's log: find out where that begins and ends. Nothing is fetched meanwhile."""
         self._lookups += 1
 
-        def answered(offsets: tuple[int, int] | None) -> None:
+        def responded(offsets: tuple[int, int] | None) -> None:
             self._lookups -= 1
             now = self._broker.clock()
             if partition.follower is follower and partition.log is not None:
@@ -186,7 +186,7 @@ class Fetcher:
 
         leader = self._broker.brokers[self._leader]
         epoch, topic = follower.leader_epoch, partition.topic
-        self._broker.ask(leader, lambda reply: leader.serve_offsets(topic, epoch, reply), answered)
+        self._broker.ask(leader, lambda reply: leader.serve_offsets(topic, epoch, reply), responded)
 
 
 class Serving:

@@ -43,7 +43,7 @@ def test_requests_are_pipelined_and_answers_find_them() -> None:
     async def life() -> None:
         async with serving(FakeBroker(answer)) as broker:
             connection = await opened(broker)
-            responses = await asyncio.gather(*(connection.ask(ApiKey.LIST_GROUPS, REQUEST) for _ in range(200)))
+            responses = await asyncio.gather(*(connection.request(ApiKey.LIST_GROUPS, REQUEST) for _ in range(200)))
             assert responses == [no_groups()] * 200
             assert [header.correlation_id for header in broker.asked] == list(range(201))
             assert broker.connections == 1
@@ -68,10 +68,10 @@ def test_requests_of_a_connection_that_is_lost_fail() -> None:
         async with serving(FakeBroker(close)) as broker:
             connection = await opened(broker)
             with pytest.raises(ConnectionFailed, match="closed the connection"):
-                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+                await connection.request(ApiKey.LIST_GROUPS, REQUEST)
             assert connection.closed
             with pytest.raises(ConnectionFailed, match="is closed"):
-                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+                await connection.request(ApiKey.LIST_GROUPS, REQUEST)
 
     asyncio.run(life())
 
@@ -95,7 +95,7 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
         with pytest.raises(RequestTimedOut, match="did not answer FETCH within 0 s"):
             await silent.exchange(ApiKey.FETCH, 12, (b"",), seconds=3600, silence=0.01)
         assert silent.closed
-        pool = Pool("test", answer_seconds=0.01)
+        pool = Pool("test", response_seconds=0.01)
         with pytest.raises(RequestTimedOut, match="did not answer API_VERSIONS within 0 s"):
             await pool.get(Endpoint(*server.sockets[0].getsockname()[:2]))
         held.set()
@@ -110,7 +110,7 @@ def test_an_answer_that_does_not_parse_breaks_the_connection() -> None:
         async with serving(FakeBroker(lambda header, frame: b"\x7f")) as broker:
             connection = await opened(broker)
             with pytest.raises(ProtocolBroken, match="answered LIST_GROUPS with bytes that do not parse"):
-                await connection.ask(ApiKey.LIST_GROUPS, REQUEST)
+                await connection.request(ApiKey.LIST_GROUPS, REQUEST)
             assert connection.closed
 
     asyncio.run(life())
@@ -121,7 +121,7 @@ def test_a_request_that_no_common_version_can_express_is_not_sent() -> None:
         async with serving(FakeBroker(answer)) as broker:
             connection = await opened(broker)
             with pytest.raises(NotSupported):
-                await connection.ask(ApiKey.LIST_GROUPS, REQUEST, at_least=6)
+                await connection.request(ApiKey.LIST_GROUPS, REQUEST, at_least=6)
             assert len(broker.asked) == 1
             connection.close()
 
@@ -191,7 +191,7 @@ def test_what_fails_for_a_moment_is_tried_again() -> None:
 
     async def life() -> None:
         async with serving(broker), Client([broker.address]) as client:
-            response = await client.ask_any(ApiKey.LIST_GROUPS, REQUEST, check)
+            response = await client.send_to_any(ApiKey.LIST_GROUPS, REQUEST, check)
             assert response.error_code is ErrorCode.none
             assert codes == []
 
@@ -209,7 +209,7 @@ def test_what_goes_on_failing_ends_with_the_time() -> None:
     async def life() -> None:
         async with serving(broker), Client([broker.address], operation_seconds=0.2) as client:
             with pytest.raises(GaveUp, match="groups: coordinator_load_in_progress") as failure:
-                await client.ask_any(ApiKey.LIST_GROUPS, REQUEST, check)
+                await client.send_to_any(ApiKey.LIST_GROUPS, REQUEST, check)
             assert isinstance(failure.value.__cause__, Refused)
 
     asyncio.run(life())

@@ -13,9 +13,9 @@ def at(offset: int) -> FetchPartition:
 def test_the_first_request_says_everything_and_later_ones_what_changed() -> None:
     session = FetchSession()
     assert session.plan({A: at(1), B: at(2)}) == Plan(0, 0, {A: at(1), B: at(2)}, [])
-    session.answered(7)
+    session.confirm(7)
     assert session.plan({A: at(1), B: at(3)}) == Plan(7, 1, {B: at(3)}, [])
-    session.answered(7)
+    session.confirm(7)
     assert session.plan({B: at(3)}) == Plan(7, 2, {}, [A])
 
 
@@ -23,27 +23,27 @@ def test_who_knows_what_changed_is_not_asked_about_the_rest() -> None:
     session = FetchSession()
     wanted: dict[Key, FetchPartition] = {A: at(1), B: at(2)}
     assert session.plan_changes(wanted, [], []) == Plan(0, 0, dict(wanted), [])
-    session.answered(7)
+    session.confirm(7)
     wanted[A], wanted[B] = at(5), at(6)
     assert session.plan_changes(wanted, [A], []) == Plan(7, 1, {A: at(5)}, [])
-    session.answered(7)
+    session.confirm(7)
     del wanted[A]
     assert session.plan_changes(wanted, [A, B], [A]) == Plan(7, 2, {B: at(6)}, [A])
-    session.answered(7)
+    session.confirm(7)
     assert session.plan_changes(wanted, [B], [A]) == Plan(7, 3, {}, [])
 
 
 def test_a_broker_that_keeps_no_session_is_told_everything_again() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
-    session.answered(0)
+    session.confirm(0)
     assert session.plan({A: at(1)}) == Plan(0, 0, {A: at(1)}, [])
 
 
 def test_after_an_error_everything_is_said_again() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
-    session.answered(7)
+    session.confirm(7)
     session.plan({A: at(2)})
     session.reset()
     assert session.plan({A: at(2)}) == Plan(0, 0, {A: at(2)}, [])
@@ -52,8 +52,8 @@ def test_after_an_error_everything_is_said_again() -> None:
 def test_epochs_wrap_to_one_for_zero_means_a_new_session() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
-    session.answered(7)
+    session.confirm(7)
     session._epoch = 0x7FFFFFFF
     assert session.plan({A: at(1)}).epoch == 0x7FFFFFFF
-    session.answered(7)
+    session.confirm(7)
     assert session.plan({A: at(1)}).epoch == 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isthmus_client.admin import cluster, configs, topics
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.consumer import Consumer
@@ -139,10 +139,10 @@ async def _from_samples(client: Client) -> tuple[Loads, set[int]]:
     ends = {
         p: at.offset
         for p, at in (await list_offsets(client, dict.fromkeys(partitions, At.LATEST))).items()
-        if isinstance(at, FoundOffset)
+        if isinstance(at, ListedOffset)
     }
     starts = await list_offsets(client, dict.fromkeys(ends, since))
-    wanted = {p: at.offset for p, at in starts.items() if isinstance(at, FoundOffset) and 0 <= at.offset < ends[p]}
+    wanted = {p: at.offset for p, at in starts.items() if isinstance(at, ListedOffset) and 0 <= at.offset < ends[p]}
     async with Consumer(client, reset=None) as consumer, asyncio.timeout(_READ_SECONDS):
         await consumer.assign(wanted)
         while any(consumer.position(partition) < ends[partition] for partition in wanted):

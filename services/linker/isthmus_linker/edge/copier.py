@@ -138,7 +138,7 @@ class LinkCopier:
         sources = [target.wanted.source for target in self.targets.values()]
         now, led_before = monotonic_ms(), self._leads_destination
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
-            self._destination.suspect(RequestTimedOut("an append is not answered"))
+            self._destination.invalidate(RequestTimedOut("an append is not answered"))
         self._leads_source, self._leads_destination = await asyncio.gather(
             leaders_of(self._source, sources, self._leads_source, f"link {self._name}, source"),
             leaders_of(

@@ -61,7 +61,7 @@ class LinkRunner:
             parse_bootstrap(plan.settings.bootstrap),
             client_id=CLIENT_ID,
             operation_seconds=OPERATION_SECONDS,
-            answer_seconds=ANSWER_SECONDS,
+            response_seconds=ANSWER_SECONDS,
         )
         self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget, self.reachability)
         self._share = share

@@ -7,7 +7,7 @@ from typing import Final
 
 from isthmus_client.admin import group_offsets, groups
 from isthmus_client.admin.group_offsets import Committed
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
@@ -86,7 +86,7 @@ async def extents(client: Client, partitions: Collection[TopicPartition]) -> dic
     return {
         partition: Extent(start.offset, end.offset)
         for partition in partitions
-        if isinstance(start := earliest[partition], FoundOffset) and isinstance(end := latest[partition], FoundOffset)
+        if isinstance(start := earliest[partition], ListedOffset) and isinstance(end := latest[partition], ListedOffset)
     }
 
 

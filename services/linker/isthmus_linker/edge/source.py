@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
@@ -23,17 +23,17 @@ async def source_ranges(
 
 async def _begins(
     client: Client, partitions: Collection[TopicPartition], start: str
-) -> dict[TopicPartition, FoundOffset | ClientError]:
+) -> dict[TopicPartition, ListedOffset | ClientError]:
     """A time after the last record means the end."""
     latest = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
     if start == LATEST:
         return latest
     found = await list_offsets(client, dict.fromkeys(partitions, _millis(start)))
-    return {tp: latest[tp] if isinstance(one, FoundOffset) and one.offset < 0 else one for tp, one in found.items()}
+    return {tp: latest[tp] if isinstance(one, ListedOffset) and one.offset < 0 else one for tp, one in found.items()}
 
 
 def _range(
-    client: Client, partition: TopicPartition, earliest: FoundOffset | ClientError, begin: FoundOffset | ClientError
+    client: Client, partition: TopicPartition, earliest: ListedOffset | ClientError, begin: ListedOffset | ClientError
 ) -> SourceRange | ClientError:
     if isinstance(earliest, ClientError):
         return earliest

@@ -37,7 +37,7 @@ class Worker:
 
     def __init__(self, destination: Sequence[Endpoint]) -> None:
         self._destination = Client(
-            destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, answer_seconds=ANSWER_SECONDS
+            destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, response_seconds=ANSWER_SECONDS
         )
         self._samples = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
         self._member = SharingMember(self._destination, GROUP_ID, PROTOCOL_TYPE)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from isthmus_client.append_after import Followers, append_after, takes_followers
+from isthmus_client.append_after import BatchesAfter, append_after, supports_append_after
 from isthmus_client.batch_io import Appended, Fetched, FetchFrom, FetchLimits, fetch_from, produce_to
 from isthmus_client.client import Client
 from isthmus_client.clock import monotonic_ms, wall_ms
@@ -126,7 +126,7 @@ class FlowCopier:
     async def _find_leaders(self) -> None:
         now, led_before = monotonic_ms(), self._leads_target
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
-            self._target.suspect(RequestTimedOut("an append is not answered"))
+            self._target.invalidate(RequestTimedOut("an append is not answered"))
         copies = {target.wanted.target: target.copy for target in self.targets.values()}
         self._leads_source, self._leads_target = await asyncio.gather(
             leaders_of(self._source, list(self.targets), self._leads_source, self._name),
@@ -272,7 +272,7 @@ class FlowCopier:
     async def _is_chained(self, broker: int) -> bool | None:
         """Whether it takes batches behind a batch; None when it cannot be asked now."""
         try:
-            return await takes_followers(self._target, broker, lane=self._append_lane)
+            return await supports_append_after(self._target, broker, lane=self._append_lane)
         except ClientError as error:
             self._broker_fails(broker, error)
             return None
@@ -281,7 +281,7 @@ class FlowCopier:
         level = logging.DEBUG if broker in self._failing else logging.WARNING
         logger.log(level, "%s: appending at broker %d: %s", self._name, broker, error)
         self._failing.add(broker)
-        self._target.suspect(error)
+        self._target.invalidate(error)
         self._changed.ring()
 
     def _appendable(self, broker: int, chained: bool | None) -> list[tuple[Target, Stretch]]:
@@ -325,7 +325,7 @@ class FlowCopier:
 
     async def _append_chained(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
         following = {
-            target.wanted.target: Followers(sent.base, sent.after_crc, [out.data for out in sent.batches])
+            target.wanted.target: BatchesAfter(sent.base, sent.after_crc, [out.data for out in sent.batches])
             for target, sent in wanted
         }
         answers = await append_after(

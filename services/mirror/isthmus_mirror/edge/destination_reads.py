@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
-from isthmus_client.admin.list_offsets import At, FoundOffset, list_offsets
-from isthmus_client.batch_io import FetchFrom, FetchLimits, fetch_raw
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
+from isthmus_client.batch_io import FetchFrom, FetchLimits, fetch_batches
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
@@ -19,7 +19,7 @@ _ONE_BATCH: Final = 1
 
 async def batch_at(client: Client, partition: TopicPartition, offset: int) -> BatchHeader | None:
     """The header of the batch that holds this offset; None when none does, or it is not committed yet. Raises ClientError."""
-    answers = await fetch_raw(client, {partition: FetchFrom(offset, _ONE_BATCH)}, _LIMITS, lane=_LANE)
+    answers = await fetch_batches(client, {partition: FetchFrom(offset, _ONE_BATCH)}, _LIMITS, lane=_LANE)
     answer = answers[partition]
     if isinstance(answer, Refused) and answer.code is ErrorCode.offset_out_of_range:
         return None
@@ -43,5 +43,5 @@ async def extents(
     return {
         partition: (start.offset, end.offset)
         for partition in partitions
-        if isinstance(start := earliest[partition], FoundOffset) and isinstance(end := latest[partition], FoundOffset)
+        if isinstance(start := earliest[partition], ListedOffset) and isinstance(end := latest[partition], ListedOffset)
     }

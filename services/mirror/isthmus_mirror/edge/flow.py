@@ -243,5 +243,5 @@ def _client(bootstrap: str) -> Client:
         parse_bootstrap(bootstrap),
         client_id=CLIENT_ID,
         operation_seconds=OPERATION_SECONDS,
-        answer_seconds=ANSWER_SECONDS,
+        response_seconds=ANSWER_SECONDS,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from isthmus_client.admin import topics
 from isthmus_client.admin.list_offsets import At, list_offsets
-from isthmus_client.batch_io import FetchFrom, FetchLimits, fetch_raw
+from isthmus_client.batch_io import FetchFrom, FetchLimits, fetch_batches
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
@@ -54,7 +54,7 @@ class ProgressLog:
                 await self._read()
 
     async def _read(self) -> None:
-        answers = await fetch_raw(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
+        answers = await fetch_batches(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
         answer = answers[self._partition]
         if isinstance(answer, ClientError):
             await asyncio.sleep(_PAUSE_SECONDS)

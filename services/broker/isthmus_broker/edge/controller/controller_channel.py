@@ -86,7 +86,9 @@ class ControllerChannel:
                 connection = await self._connected(place)
                 # Topics named the old way have no place in the newest DeleteTopics.
                 newest = _LAST_WITH_NAMES if getattr(request, "topic_names", ()) else NEWEST
-                response = await connection.ask(ApiKey(request.__api_key__), request, seconds=seconds, at_most=newest)
+                response = await connection.request(
+                    ApiKey(request.__api_key__), request, seconds=seconds, at_most=newest
+                )
         except (ClientError, WireError, TimeoutError) as error:
             raise NotController(str(error) or "the active controller did not respond in time") from error
         if says_not_controller(response):

@@ -74,7 +74,7 @@ class QuorumPeers:
     async def _request(self, peer: int, request: Request) -> PeerResponse:
         connection = await self._connection(peer)
         api, message = to_wire(request, self._speaker)
-        return from_wire(api, await connection.ask(api, message, seconds=self._request_seconds))
+        return from_wire(api, await connection.request(api, message, seconds=self._request_seconds))
 
     async def _connection(self, peer: int) -> Connection:
         place = self._addresses.find(peer)

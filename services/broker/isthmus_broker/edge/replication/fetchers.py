@@ -181,7 +181,7 @@ class Fetcher:
                 if error not in _SESSION_LOST:
                     raise Refused(error, f"fetch from broker {self._leader}")
                 continue
-            self._session.answered(response.session_id)
+            self._session.confirm(response.session_id)
             for topic, partitions in response.topics:
                 for fetched in partitions:
                     await self._handle(connection, (topic, fetched.partition), fetched)

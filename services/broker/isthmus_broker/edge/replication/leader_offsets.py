@@ -34,7 +34,7 @@ async def leader_offsets(
             topics=(entity(ListOffsetsTopic, name=partition.topic, partitions=(part,)),),
             timeout=NO_THROTTLE,  # for remote storage, which does not exist yet
         )
-        response: Any = await connection.ask(ApiKey.LIST_OFFSETS, request)
+        response: Any = await connection.request(ApiKey.LIST_OFFSETS, request)
         result = response.topics[0].partitions[0]
         if result.error_code is not ErrorCode.none:
             return None
