@@ -27,7 +27,7 @@ LANE: Final = "append"
 
 
 class BatchesAfter(NamedTuple):
-    """Batches in the sequence of one producer, and what they are to stand behind."""
+    """Batches in the sequence of one producer, and the last batch before them."""
 
     after_offset: int
     after_crc: int
@@ -35,30 +35,30 @@ class BatchesAfter(NamedTuple):
 
 
 async def supports_append_after(client: Client, broker: int, *, lane: str = LANE) -> bool:
-    """Whether the broker knows such appends; raises ClientError when it cannot be asked."""
+    """Whether the broker supports AppendAfter; raises ClientError if it cannot be reached."""
     return (await client.connection(broker, lane)).versions.supports(ApiKey.APPEND_AFTER)
 
 
 async def append_after(
     client: Client,
     broker: int,
-    wanted: Mapping[TopicPartition, BatchesAfter],
+    appends: Mapping[TopicPartition, BatchesAfter],
     *,
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = LANE,
 ) -> dict[TopicPartition, Refused | None]:
-    """One request to the broker that leads all of these; None for what every in-sync replica has.
+    """Send one request to the leader of all of these; None for batches that every in-sync replica has.
 
-    Raises ClientError when it cannot be asked. Topics must be known to the client: their ids keep batches out of a topic made anew.
+    Raises ClientError if the broker cannot be reached. The client must have the topics' metadata: the ids protect a recreated topic.
     """
     view = client.view
     topics = [
         FollowingOfTopic(
             topic,
-            known.topic_id if (known := view.topics.get(topic)) is not None else None,
-            [Following(i, *wanted[TopicPartition(topic, i)]) for i in indexes],
+            metadata.topic_id if (metadata := view.topics.get(topic)) is not None else None,
+            [Following(i, *appends[TopicPartition(topic, i)]) for i in indexes],
         )
-        for topic, indexes in by_topic(wanted).items()
+        for topic, indexes in by_topic(appends).items()
     ]
     try:
         connection = await client.connection(broker, lane)
@@ -69,17 +69,17 @@ async def append_after(
         )
         response: AppendAfterResponse = decode_response(ApiKey.APPEND_AFTER, version, frame, start)
     except DecodeError as error:
-        raise ProtocolBroken(f"broker {broker} answered an append with bytes that do not parse: {error}") from error
+        raise ProtocolBroken(f"broker {broker} sent a malformed response to AppendAfter: {error}") from error
     except ClientError as error:
         client.invalidate(error)
         raise
-    found: dict[TopicPartition, Refused | None] = {}
+    outcomes: dict[TopicPartition, Refused | None] = {}
     for topic in response.topics:
-        for told in topic.partitions:
-            partition = TopicPartition(topic.name, told.index)
+        for result in topic.partitions:
+            partition = TopicPartition(topic.name, result.index)
             refused = None
-            if told.error_code is not ErrorCode.none:
-                refused = Refused(told.error_code, f"partition {partition}", told.error_message)
+            if result.error_code is not ErrorCode.none:
+                refused = Refused(result.error_code, f"partition {partition}", result.error_message)
                 client.invalidate(refused)
-            found[partition] = refused
-    return found
+            outcomes[partition] = refused
+    return outcomes

@@ -1,7 +1,7 @@
-"""The destination's side of a link, as a worker uses it: batches of the source in, as bytes, and how far the copy is.
+"""The destination's side of a link, for workers: append batches of the source as bytes, and query the progress of copies.
 
-An append is not tried again here: it names the offset where the log must end, and what to do about another end, a moved leader or a lost
-answer is for its caller to decide.
+Appends are not retried here: each names the expected log end offset, and the caller decides what to do about another one, a new leader or a
+lost response.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ UNKNOWN: Final = -1
 
 
 class Batches(NamedTuple):
-    """Whole batches of the source for one partition, or none when there is only news of the source."""
+    """Whole batches of the source for one partition, or only the source's newest high watermark."""
 
     expected_end: int
     records: Chunk | None = None
     source_high_watermark: int = UNKNOWN
     source_leader_epoch: int = UNKNOWN
     start_offset: int = UNKNOWN
-    """Where an empty log may begin instead; -1 where it already is."""
+    """The start offset for an empty log; -1 to keep its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """What the leader answered: where its log is now, and why nothing was appended, if so."""
+    """The leader's response: the bounds of its log, and the error if nothing was appended."""
 
     log_start: int
     log_end: int
@@ -60,23 +60,23 @@ async def append_to(
     client: Client,
     broker: int,
     link_id: UUID,
-    wanted: Mapping[TopicPartition, Batches],
+    appends: Mapping[TopicPartition, Batches],
     *,
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = APPEND_LANE,
 ) -> dict[TopicPartition, LogEnd]:
-    """One request to the broker that leads all of these; raises ClientError when it cannot be asked.
+    """Send one request to the leader of all of these; raises ClientError if the broker cannot be reached.
 
-    Topics must be known to the client: their ids keep batches out of a topic made anew.
+    The client must have the topics' metadata: the ids protect a recreated topic.
     """
     view = client.view
     topics = [
         TopicAppend(
             topic,
-            known.topic_id if (known := view.topics.get(topic)) is not None else None,
-            [_partition(i, wanted[TopicPartition(topic, i)]) for i in indexes],
+            metadata.topic_id if (metadata := view.topics.get(topic)) is not None else None,
+            [_partition(i, appends[TopicPartition(topic, i)]) for i in indexes],
         )
-        for topic, indexes in by_topic(wanted).items()
+        for topic, indexes in by_topic(appends).items()
     ]
     body = encode_append_request(link_id, timeout_ms, topics)
     try:
@@ -87,14 +87,14 @@ async def append_to(
         )
         response: AppendMirroredResponse = decode_response(ApiKey.APPEND_MIRRORED, version, frame, start)
     except DecodeError as error:
-        raise ProtocolBroken(f"broker {broker} answered an append with bytes that do not parse: {error}") from error
+        raise ProtocolBroken(f"broker {broker} sent a malformed response to AppendMirrored: {error}") from error
     except ClientError as error:
         client.invalidate(error)
         raise
     return {
-        (partition := TopicPartition(topic.name, told.index)): _end(client, partition, told)
+        (partition := TopicPartition(topic.name, result.index)): _end(client, partition, result)
         for topic in response.topics
-        for told in topic.partitions
+        for result in topic.partitions
     }
 
 
@@ -109,42 +109,44 @@ def _partition(index: int, batches: Batches) -> PartitionAppend:
     )
 
 
-def _end(client: Client, partition: TopicPartition, told: AppendedPartition) -> LogEnd:
+def _end(client: Client, partition: TopicPartition, result: AppendedPartition) -> LogEnd:
     refused = None
-    if told.error_code is not ErrorCode.none:
-        refused = Refused(told.error_code, f"partition {partition}", told.error_message)
-        if refused.code is not ErrorCode.fenced_leader_epoch:  # here it speaks of the source's epoch, not of our view
+    if result.error_code is not ErrorCode.none:
+        refused = Refused(result.error_code, f"partition {partition}", result.error_message)
+        if (
+            refused.code is not ErrorCode.fenced_leader_epoch
+        ):  # here the epoch is the source's, not that of our metadata
             client.invalidate(refused)
-    return LogEnd(told.log_start_offset, told.log_end_offset, told.last_epoch, refused)
+    return LogEnd(result.log_start_offset, result.log_end_offset, result.last_epoch, refused)
 
 
 async def append_mirrored(
-    client: Client, link_id: UUID, wanted: Mapping[TopicPartition, Batches], *, timeout_ms: int = PRODUCE_TIMEOUT_MS
+    client: Client, link_id: UUID, appends: Mapping[TopicPartition, Batches], *, timeout_ms: int = PRODUCE_TIMEOUT_MS
 ) -> dict[TopicPartition, LogEnd | ClientError]:
-    """One round of appends at all leaders."""
-    found: dict[TopicPartition, LogEnd | ClientError] = {}
+    """Send one round of appends to all leaders."""
+    outcomes: dict[TopicPartition, LogEnd | ClientError] = {}
     shares: dict[int, dict[TopicPartition, Batches]] = {}
-    for partition, leader in (await client.leaders(list(wanted))).items():
+    for partition, leader in (await client.leaders(list(appends))).items():
         if isinstance(leader, Refused):
             client.invalidate(leader)
-            found[partition] = leader
+            outcomes[partition] = leader
         else:
-            shares.setdefault(leader.node_id, {})[partition] = wanted[partition]
+            shares.setdefault(leader.node_id, {})[partition] = appends[partition]
 
     async def send(broker: int, share: dict[TopicPartition, Batches]) -> None:
         try:
-            found.update(await append_to(client, broker, link_id, share, timeout_ms=timeout_ms))
+            outcomes.update(await append_to(client, broker, link_id, share, timeout_ms=timeout_ms))
         except ClientError as error:
-            found.update(dict.fromkeys(share, error))
+            outcomes.update(dict.fromkeys(share, error))
 
     await asyncio.gather(*(send(broker, share) for broker, share in shares.items()))
-    return found
+    return outcomes
 
 
 async def progress(
     client: Client, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionProgress | ClientError]:
-    """Where each copy ends and how far its source was when a worker last told, asked of its leader until that answers."""
+    """The log end offset of each copy and its source's last reported position, from its leader; retried until it responds."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, None]
@@ -153,11 +155,11 @@ async def progress(
         request = DescribeMirrorProgressRequest(topics=topics)
         response = await connection.request(ApiKey.DESCRIBE_MIRROR_PROGRESS, request)
         return {
-            (partition := TopicPartition(topic.name, told.index)): told
-            if told.error_code is ErrorCode.none
-            else Refused(told.error_code, f"partition {partition}")
+            (partition := TopicPartition(topic.name, result.index)): result
+            if result.error_code is ErrorCode.none
+            else Refused(result.error_code, f"partition {partition}")
             for topic in response.topics
-            for told in topic.partitions
+            for result in topic.partitions
         }
 
     return await by_leader(client, "describe mirror progress", dict.fromkeys(partitions), send)

@@ -1,4 +1,4 @@
-"""Record batches in and out as bytes: nothing here opens one. For links, mirrors, and what is built on top."""
+"""Fetch and produce record batches as bytes, without decoding them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ ALL_IN_SYNC: Final = -1
 
 
 class FetchFrom(NamedTuple):
-    """Where to read a partition; epochs, when known, let the broker notice that either side's log is not the one meant."""
+    """Where to read a partition; with epochs, the broker detects a stale leader or a diverged log."""
 
     offset: int
     max_bytes: int = PARTITION_MAX_BYTES
@@ -45,7 +45,7 @@ class FetchFrom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How long to wait for how much."""
+    """Bounds on the wait for records and on their size."""
 
     wait_ms: int = FETCH_WAIT_MS
     min_bytes: int = 1
@@ -55,7 +55,7 @@ class FetchLimits:
 
 
 class Fetched(NamedTuple):
-    """Batches of one partition, a view of what was received; the last may be torn, the first may begin before the offset asked for."""
+    """Batches of one partition, a view of the response; the last may be incomplete, the first may begin before the requested offset."""
 
     records: Chunk
     high_watermark: int
@@ -68,7 +68,7 @@ class Fetched(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Where a batch went; -1 where the broker does not say (acks=0, or it was there already)."""
+    """Where a batch was appended; -1 if the broker does not say (acks=0, or a duplicate)."""
 
     base_offset: int
     log_append_time: int = -1
@@ -78,15 +78,15 @@ class Appended(NamedTuple):
 async def fetch_from(
     client: Client,
     broker: int,
-    wanted: Mapping[TopicPartition, FetchFrom],
+    positions: Mapping[TopicPartition, FetchFrom],
     limits: FetchLimits,
     *,
     session: FetchSession | None = None,
     lane: str = FETCH_LANE,
 ) -> dict[TopicPartition, Fetched | Refused]:
-    """One fetch of one broker, not tried again; raises ClientError. With a session, partitions without news are left out."""
+    """Fetch once from one broker, without retries; raises ClientError. With a session, unchanged partitions are omitted."""
     try:
-        return await _fetch(client, broker, wanted, limits, session, lane)
+        return await _fetch(client, broker, positions, limits, session, lane)
     except ClientError as error:
         if session is not None:
             session.reset()
@@ -97,18 +97,18 @@ async def fetch_from(
 async def _fetch(
     client: Client,
     broker: int,
-    wanted: Mapping[TopicPartition, FetchFrom],
+    positions: Mapping[TopicPartition, FetchFrom],
     limits: FetchLimits,
     session: FetchSession | None,
     lane: str,
 ) -> dict[TopicPartition, Fetched | Refused]:
     connection = await client.connection(broker, lane)
-    names, by_id = _topics(client, wanted)
+    names, by_id = _topics(client, positions)
     newest = NEWEST if by_id else wire_fetch.TOPIC_ID_SINCE - 1
     version = connection.versions.choose(ApiKey.FETCH, at_most=newest)
     if version < wire_fetch.TOPIC_ID_SINCE:
         names = {topic: topic for topic in names}
-    request = _fetch_request(wanted, names, limits, session)
+    request = _fetch_request(positions, names, limits, session)
     frame, start = await connection.exchange(
         ApiKey.FETCH,
         version,
@@ -119,36 +119,34 @@ async def _fetch(
     try:
         response = wire_fetch.decode_fetch_response(version, frame, start)
     except DecodeError as error:
-        raise ProtocolBroken(
-            f"broker {connection.name} answered FETCH with bytes that do not parse: {error}"
-        ) from error
+        raise ProtocolBroken(f"broker {connection.name} sent a malformed response to FETCH: {error}") from error
     check(error_code(response.error_code), f"fetch from broker {connection.name}")
     if session is not None:
         session.confirm(response.session_id)
     client.update_brokers(response.node_endpoints)
-    asked = {wire: name for name, wire in names.items()}
+    topic_names = {wire: name for name, wire in names.items()}
     return {
-        (tp := TopicPartition(asked[topic], p.partition)): _fetched(client, tp, p)
+        (tp := TopicPartition(topic_names[topic], p.partition)): _fetched(client, tp, p)
         for topic, partitions in response.topics
-        if topic in asked
+        if topic in topic_names
         for p in partitions
     }
 
 
-def _topics(client: Client, wanted: Mapping[TopicPartition, object]) -> tuple[dict[str, Topic], bool]:
-    """What each topic is called on the wire, and whether all have ids."""
+def _topics(client: Client, positions: Mapping[TopicPartition, object]) -> tuple[dict[str, Topic], bool]:
+    """Each topic's name or id in requests, and whether all have ids."""
     view = client.view
     names: dict[str, Topic] = {}
-    for name in {partition.topic for partition in wanted}:
-        known = view.topics.get(name)
-        if known is None or known.topic_id is None:
-            return {partition.topic: partition.topic for partition in wanted}, False
-        names[name] = known.topic_id.bytes
+    for name in {partition.topic for partition in positions}:
+        current = view.topics.get(name)
+        if current is None or current.topic_id is None:
+            return {partition.topic: partition.topic for partition in positions}, False
+        names[name] = current.topic_id.bytes
     return names, True
 
 
 def _fetch_request(
-    wanted: Mapping[TopicPartition, FetchFrom],
+    positions: Mapping[TopicPartition, FetchFrom],
     names: Mapping[str, Topic],
     limits: FetchLimits,
     session: FetchSession | None,
@@ -157,7 +155,7 @@ def _fetch_request(
         (names[tp.topic], tp.partition): FetchPartition(
             tp.partition, at.offset, at.max_bytes, at.leader_epoch, at.last_fetched_epoch
         )
-        for tp, at in wanted.items()
+        for tp, at in positions.items()
     }
     session_id, epoch, forgotten = 0, -1, {}
     if session is not None:
@@ -176,53 +174,53 @@ def _fetch_request(
     )
 
 
-def _fetched(client: Client, partition: TopicPartition, answer: FetchedPartition) -> Fetched | Refused:
-    if answer.current_leader is not None:
-        client.update_leader(partition, *answer.current_leader)
-    code = error_code(answer.error_code)
+def _fetched(client: Client, partition: TopicPartition, fetched: FetchedPartition) -> Fetched | Refused:
+    if fetched.current_leader is not None:
+        client.update_leader(partition, *fetched.current_leader)
+    code = error_code(fetched.error_code)
     if code is not ErrorCode.none:
         refused = Refused(code, f"partition {partition}")
         client.invalidate(refused)
         return refused
-    known = client.view.leader(partition)
+    current = client.view.leader(partition)
     return Fetched(
-        answer.records[0] if answer.records else b"",
-        answer.high_watermark,
-        answer.last_stable_offset,
-        answer.log_start_offset,
-        answer.aborted or (),
-        known.leader_epoch if known is not None else -1,
-        answer.preferred_read_replica,
-        answer.diverging_epoch,
+        fetched.records[0] if fetched.records else b"",
+        fetched.high_watermark,
+        fetched.last_stable_offset,
+        fetched.log_start_offset,
+        fetched.aborted or (),
+        current.leader_epoch if current is not None else -1,
+        fetched.preferred_read_replica,
+        fetched.diverging_epoch,
     )
 
 
 async def fetch_batches(
     client: Client,
-    wanted: Mapping[TopicPartition, FetchFrom],
+    positions: Mapping[TopicPartition, FetchFrom],
     limits: FetchLimits | None = None,
     *,
     lane: str = FETCH_LANE,
 ) -> dict[TopicPartition, Fetched | ClientError]:
-    """One round of fetches of all leaders, not tried again: the caller comes back anyway, and metadata is asked anew by then."""
+    """Fetch once from all leaders, without retries: the caller fetches again anyway, with refreshed metadata."""
     chosen = limits or FetchLimits()
-    found: dict[TopicPartition, Fetched | ClientError] = {}
+    outcomes: dict[TopicPartition, Fetched | ClientError] = {}
     shares: dict[int, dict[TopicPartition, FetchFrom]] = {}
-    for partition, leader in (await client.leaders(list(wanted))).items():
+    for partition, leader in (await client.leaders(list(positions))).items():
         if isinstance(leader, Refused):
             client.invalidate(leader)
-            found[partition] = leader
+            outcomes[partition] = leader
         else:
-            shares.setdefault(leader.node_id, {})[partition] = wanted[partition]
+            shares.setdefault(leader.node_id, {})[partition] = positions[partition]
 
     async def fetch(broker: int, share: dict[TopicPartition, FetchFrom]) -> None:
         try:
-            found.update(await fetch_from(client, broker, share, chosen, lane=lane))
+            outcomes.update(await fetch_from(client, broker, share, chosen, lane=lane))
         except ClientError as error:
-            found.update(dict.fromkeys(share, error))
+            outcomes.update(dict.fromkeys(share, error))
 
     await asyncio.gather(*(fetch(broker, share) for broker, share in shares.items()))
-    return found
+    return outcomes
 
 
 async def produce_batches(
@@ -233,9 +231,9 @@ async def produce_batches(
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = PRODUCE_LANE,
 ) -> dict[TopicPartition, Appended | ClientError]:
-    """Append one batch to each partition, at its leader, and again until it is acknowledged or the time is over.
+    """Append one batch to each partition, and retry until it is acknowledged or the operation times out.
 
-    A batch without a producer id may then be there twice; one with an id and a sequence never is.
+    Retries may duplicate a batch without a producer id, but never one with an id and a sequence.
     """
 
     async def send(
@@ -254,16 +252,16 @@ async def produce_to(
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
     lane: str = PRODUCE_LANE,
 ) -> dict[TopicPartition, Appended | ClientError]:
-    """One attempt to append one batch to each partition that this broker leads; raises ClientError when it cannot be asked."""
+    """Append once to partitions that this broker leads; raises ClientError if it cannot be reached."""
     try:
-        answers = await _produce(client, await client.connection(broker, lane), batches, ALL_IN_SYNC, timeout_ms)
+        outcomes = await _produce(client, await client.connection(broker, lane), batches, ALL_IN_SYNC, timeout_ms)
     except ClientError as error:
         client.invalidate(error)
         raise
-    for answer in answers.values():
-        if isinstance(answer, ClientError):
-            client.invalidate(answer)
-    return answers
+    for outcome in outcomes.values():
+        if isinstance(outcome, ClientError):
+            client.invalidate(outcome)
+    return outcomes
 
 
 async def _produce(
@@ -286,13 +284,11 @@ async def _produce(
     try:
         response = wire_produce.decode_produce_response(version, frame, start)
     except DecodeError as error:
-        raise ProtocolBroken(
-            f"broker {connection.name} answered PRODUCE with bytes that do not parse: {error}"
-        ) from error
+        raise ProtocolBroken(f"broker {connection.name} sent a malformed response to PRODUCE: {error}") from error
     client.update_brokers(response.node_endpoints)
-    asked = {wire: name for name, wire in names.items()}
+    topic_names = {wire: name for name, wire in names.items()}
     return {
-        (tp := TopicPartition(asked[topic], r.partition)): _appended(client, tp, r)
+        (tp := TopicPartition(topic_names[topic], r.partition)): _appended(client, tp, r)
         for topic, results in response.topics
         for r in results
     }

@@ -1,6 +1,6 @@
-"""From fetched batches to the records a consumer may see. Pure.
+"""Decode fetched batches into the records that a consumer may read. Pure.
 
-Read-committed hides what aborted transactions wrote: the broker lists them with their first offsets, and a marker in the log ends each.
+Read-committed skips records of aborted transactions: the broker lists these with their first offsets; a marker in the log ends each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,13 +9,13 @@ from isthmus_wire.compression import Bytes
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import BatchHeader, Record, batches, checksum_matches, iterate_records
 
-_ABORT = b"\0\0"  # the kind in a marker's key
+_ABORT = b"\0\0"  # the type in a marker's key
 
 
 def visible_records(
     data: Bytes, start: int, aborted: Sequence[tuple[int, int]], *, read_committed: bool
 ) -> Iterator[tuple[Record | None, int]]:
-    """Each visible record from offset `start` on with the offset after it; None where only the position moves.
+    """Each visible record from offset `start` on, with the offset after it; None if only the position advances.
 
     Raises CorruptBatch.
     """
@@ -23,7 +23,7 @@ def visible_records(
     hidden: set[int] = set()
     for position, header in batches(data):
         if not checksum_matches(data, header, position):
-            raise CorruptBatch(f"the batch at offset {header.base_offset} does not have the checksum it claims")
+            raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
         while coming and coming[-1][1] <= header.last_offset:
             hidden.add(coming.pop()[0])
         end = header.last_offset + 1

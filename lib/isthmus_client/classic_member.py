@@ -1,7 +1,6 @@
-"""Being a member of a classic group of any protocol type: join, divide what there is when elected, heartbeat, leave.
+"""Member of a classic group of any protocol type: join, assign as the elected leader, heartbeat, leave.
 
-When `lost` is set, the group is being divided anew: `enter` again. What members want and get are bytes that only the protocol type
-understands; who inherits says what they mean.
+When `lost` is set, the group rebalances: `enter` again. Subscriptions and assignments are bytes whose meaning subclasses define.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ NO_GENERATION: Final = -1
 
 
 class Terms(NamedTuple):
-    """What all members of a group agree on, and how soon a silent one is given up."""
+    """The protocol and the timeouts of a group's members."""
 
     protocol_type: str
     protocol: str
@@ -50,24 +49,24 @@ class ClassicMember(ABC):
         self._client = client
         self._terms = terms
         self._wait_seconds = terms.rebalance_timeout_ms / 1000 + REQUEST_SECONDS
-        self._lane = f"group {next(_lanes)}"  # joining waits for the other members, who may share the client
+        self._lane = f"group {next(_lanes)}"  # JoinGroup waits for the other members, which may share this client
         self._heartbeats: asyncio.Task[None] | None = None
 
     @abstractmethod
     def subscription(self) -> bytes:
-        """What this member wants."""
+        """The metadata that this member joins with."""
 
     @abstractmethod
-    async def divide(self, wanted: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """What each member gets, from what each wants; asked of the member that the coordinator elects."""
+    async def assign_members(self, subscriptions: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Compute the members' assignments from their subscriptions; called on the member that the coordinator elects leader."""
 
     async def enter(self) -> bytes:
-        """Become part of the next generation; returns what it gives this member."""
+        """Join the next generation; returns this member's assignment."""
         await self._stop_heartbeats()
         while True:
             try:
                 joined = await self._join()
-                given = await self._sync(joined)
+                assigned = await self._sync(joined)
             except Refused as refused:
                 if not self._may_join_again(refused):
                     raise
@@ -75,7 +74,7 @@ class ClassicMember(ABC):
             break
         self.lost.clear()
         self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
-        return given
+        return assigned
 
     def _may_join_again(self, refused: Refused) -> bool:
         if refused.code is ErrorCode.unknown_member_id:
@@ -85,13 +84,13 @@ class ClassicMember(ABC):
 
     async def _join(self) -> Any:
         try:
-            return await self._ask_join()
+            return await self._send_join()
         except Refused as refused:
             if refused.code is not ErrorCode.member_id_required:
                 raise
-        return await self._ask_join()  # the refusal brought the id (KIP-394)
+        return await self._send_join()  # the error response carried the id (KIP-394)
 
-    async def _ask_join(self) -> Any:
+    async def _send_join(self) -> Any:
         request = entity(
             JoinGroupRequest,
             group_id=self.group_id,
@@ -102,13 +101,13 @@ class ClassicMember(ABC):
             protocols=(entity(JoinGroupRequestProtocol, name=self._terms.protocol, metadata=self.subscription()),),
         )
 
-        def told(response: Any) -> None:
+        def verify(response: Any) -> None:
             if response.error_code is ErrorCode.member_id_required:
                 self.member_id = response.member_id
             check(response.error_code, f"joining group {self.group_id}")
 
         joined = await self._client.send_to_coordinator(
-            self.group_id, ApiKey.JOIN_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
+            self.group_id, ApiKey.JOIN_GROUP, request, verify, lane=self._lane, seconds=self._wait_seconds
         )
         self.member_id, self.generation = joined.member_id, joined.generation_id
         return joined
@@ -125,33 +124,35 @@ class ClassicMember(ABC):
             assignments=await self._assignments(joined) if leads else (),
         )
 
-        def told(response: Any) -> None:
+        def verify(response: Any) -> None:
             check(response.error_code, f"assignment of group {self.group_id}")
 
         synced = await self._client.send_to_coordinator(
-            self.group_id, ApiKey.SYNC_GROUP, request, told, lane=self._lane, seconds=self._wait_seconds
+            self.group_id, ApiKey.SYNC_GROUP, request, verify, lane=self._lane, seconds=self._wait_seconds
         )
-        given: bytes = synced.assignment
-        return given
+        assigned: bytes = synced.assignment
+        return assigned
 
     async def _assignments(self, joined: Any) -> tuple[SyncGroupRequestAssignment, ...]:
-        given = await self.divide({member.member_id: member.metadata for member in joined.members})
+        assigned = await self.assign_members({member.member_id: member.metadata for member in joined.members})
         return tuple(
-            entity(SyncGroupRequestAssignment, member_id=member, assignment=share) for member, share in given.items()
+            entity(SyncGroupRequestAssignment, member_id=member, assignment=share) for member, share in assigned.items()
         )
 
     async def _beat(self) -> None:
-        """Until the group is divided anew, or the coordinator does not know this member any more."""
+        """Send heartbeats until the group rebalances or the coordinator has removed this member."""
         request = entity(
             HeartbeatRequest, group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
         )
 
-        def told(response: Any) -> None:
+        def verify(response: Any) -> None:
             check(response.error_code, f"heartbeat to group {self.group_id}")
 
         while not self.lost.is_set():
             try:
-                await self._client.send_to_coordinator(self.group_id, ApiKey.HEARTBEAT, request, told, lane=self._lane)
+                await self._client.send_to_coordinator(
+                    self.group_id, ApiKey.HEARTBEAT, request, verify, lane=self._lane
+                )
                 await asyncio.sleep(self._terms.heartbeat_seconds)
             except ClientError as error:
                 if isinstance(error, Refused) and error.code is ErrorCode.unknown_member_id:
@@ -165,7 +166,7 @@ class ClassicMember(ABC):
             self._heartbeats = None
 
     async def leave(self) -> None:
-        """Let the others have the partitions at once; raises ClientError, and then the session timeout does it."""
+        """Leave the group at once; raises ClientError, and then the session timeout removes the member."""
         await self._stop_heartbeats()
         try:
             if self.member_id:
@@ -180,8 +181,8 @@ class ClassicMember(ABC):
             members=(entity(MemberIdentity, member_id=self.member_id, reason="the member is closing"),),
         )
 
-        def told(response: Any) -> None:
+        def verify(response: Any) -> None:
             check(response.error_code, f"leaving group {self.group_id}")
 
         self.member_id = ""
-        await self._client.send_to_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, told, lane=self._lane)
+        await self._client.send_to_coordinator(self.group_id, ApiKey.LEAVE_GROUP, request, verify, lane=self._lane)

@@ -1,10 +1,10 @@
-"""A client of one cluster: its metadata, and the one place where requests are sent to whom they concern and tried again.
+"""A client of one cluster: its metadata, and the one place that sends requests to the right broker and retries them.
 
     async with Client(parse_bootstrap("127.0.0.1:9092")) as client:
         ...
 
-Entering the block asks the bootstrap addresses once, and raises ConnectionFailed when none answers. After that, whatever fails in a way
-that may pass is tried again until `operation_seconds` are over.
+Entering the block connects to the bootstrap addresses once, and raises ConnectionFailed if none responds. After that, transient failures
+are retried for `operation_seconds`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unk
 
 
 class Client:
-    """Shared by everything that talks to one cluster; safe for concurrent tasks of one event loop."""
+    """A client of one cluster, shared by all its users; safe for concurrent tasks of one event loop."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Client:
         randomness: random.Random | None = None,
         transports: Transports = PLAINTEXT,
     ) -> None:
-        """One broker may take `response_seconds` for a question: so long may one that hangs hold up who asks. Changes take their time."""
+        """`response_seconds` bounds the wait for one broker's response; changes have a timeout of their own."""
         self._bootstrap = tuple(bootstrap)
         self.view = ClusterView(security=self._bootstrap[0].security)
         self._operation_seconds = operation_seconds
@@ -55,7 +55,7 @@ class Client:
         self._coordinators: dict[str, Broker] = {}
         self._refreshing = asyncio.Lock()
         self._generation = 0  # of the view
-        self._learnt_at = 0.0
+        self._updated_at = 0.0
         self._stale = True
 
     async def __aenter__(self) -> Self:
@@ -84,7 +84,7 @@ class Client:
         return await self._pool.get(broker.endpoint, lane)
 
     async def any_connection(self, api: ApiKey | None = None) -> Connection:
-        """A connection to any broker that can be reached, and if possible offers this API; raises ConnectionFailed when none can."""
+        """A connection to any reachable broker, if possible one that supports this API; raises ConnectionFailed if none is reachable."""
         brokers = [broker.endpoint for broker in self.view.brokers.values()]
         self._random.shuffle(brokers)
         failures: dict[Endpoint, str] = {}
@@ -108,28 +108,28 @@ class Client:
     # -- metadata ------------------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Collection[str] | None = ()) -> ClusterView:
-        """Ask for metadata of the brokers and of these topics (None: all), besides those known already."""
+        """Refresh the metadata of the brokers, the cached topics and these topics (None: all)."""
         from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-        asked_at = self._generation
+        generation = self._generation
         async with self._refreshing:
-            if topics is not None and self._generation != asked_at and not self._missing(topics):
-                return self.view  # another task has just asked
-            wanted: Iterable[str] = () if topics is None else dict.fromkeys((*self.view.topics, *topics))
+            if topics is not None and self._generation != generation and not self._missing(topics):
+                return self.view  # another task has just refreshed it
+            names: Iterable[str] = () if topics is None else dict.fromkeys((*self.view.topics, *topics))
             request = entity(
                 MetadataRequest,
                 topics=None
                 if topics is None
-                else tuple(entity(MetadataRequestTopic, topic_id=None, name=name) for name in wanted),
+                else tuple(entity(MetadataRequestTopic, topic_id=None, name=name) for name in names),
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=False,
             )
             connection = await self.any_connection()
-            # From version 4 on a broker can be told not to create what is asked for.
+            # From version 4 on, a request can forbid the creation of topics.
             response = await connection.request(ApiKey.METADATA, request, at_least=4)
             self.view = self.view.merged(response, all_topics=topics is None)
             self._generation += 1
-            self._learnt_at = asyncio.get_running_loop().time()
+            self._updated_at = asyncio.get_running_loop().time()
             self._stale = False
             return self.view
 
@@ -137,14 +137,14 @@ class Client:
         return any(topic not in self.view.topics for topic in topics)
 
     async def metadata_of(self, topics: Collection[str]) -> ClusterView:
-        """A view that is recent and has these topics, or their refusals."""
-        age = asyncio.get_running_loop().time() - self._learnt_at
+        """Recent metadata with these topics or their errors."""
+        age = asyncio.get_running_loop().time() - self._updated_at
         if self._stale or age > METADATA_AGE_SECONDS or self._missing(topics):
             return await self.refresh(topics)
         return self.view
 
     def invalidate(self, error: BaseException, groups: Iterable[str] = ()) -> None:
-        """Ask anew, before the next use, for what this error says is out of date."""
+        """Mark the metadata or coordinators stale that this error disproves; the next use refreshes them."""
         stale = stale_after(error)
         if stale is Stale.METADATA:
             self._stale = True
@@ -152,10 +152,10 @@ class Client:
             for group in groups:
                 self._coordinators.pop(group, None)
 
-    # -- trying again --------------------------------------------------------------------------------------------------------
+    # -- retries -------------------------------------------------------------------------------------------------------------
 
     async def retry(self, what: str, attempt: Callable[[], Awaitable[R]], groups: Collection[str] = ()) -> R:
-        """Attempt until it succeeds, fails for good, or the operation's time is over (GaveUp)."""
+        """Attempt until it succeeds, fails permanently, or the operation times out (GaveUp)."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         failures = 0
@@ -175,13 +175,13 @@ class Client:
             await asyncio.sleep(delay)
 
     def pause(self, failures: int) -> float:
-        """Seconds to wait after that many failures in a row, for those who try again by themselves."""
+        """Seconds to back off after that many consecutive failures, for callers with their own retry loop."""
         return self._backoff.delay(failures, self._random)
 
     async def send_to_any(
         self, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None, *, at_least: int = 0
     ) -> Any:
-        """Ask whichever broker can be reached; `check` raises Refused for an answer that is none."""
+        """Send to any reachable broker; `check` raises Refused for an error response."""
 
         async def attempt() -> Any:
             connection = await self.any_connection(api)
@@ -192,7 +192,7 @@ class Client:
     async def send_to_broker(
         self, node_id: int, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None
     ) -> Any:
-        """Ask one broker."""
+        """Send to one broker."""
 
         async def attempt() -> Any:
             await self.metadata_of(())
@@ -209,13 +209,13 @@ class Client:
         *,
         seconds: float = REQUEST_SECONDS,
     ) -> Any:
-        """Change the cluster. Every broker passes it on to the controller, and says NOT_CONTROLLER while there is none."""
+        """Send a change of the cluster. Every broker forwards it to the controller, or returns NOT_CONTROLLER while there is none."""
 
         async def attempt() -> Any:
             view = await self.metadata_of(())
-            known = view.controller_id in view.brokers
-            connection = await (self.connection(view.controller_id) if known else self.any_connection(api))
-            if not connection.versions.supports(api):  # a member of another make, that does not know our own APIs
+            is_listed = view.controller_id in view.brokers
+            connection = await (self.connection(view.controller_id) if is_listed else self.any_connection(api))
+            if not connection.versions.supports(api):  # an Apache Kafka node, without Isthmus's own APIs
                 connection = await self.any_connection(api)
             response = await connection.request(api, request, seconds=seconds)
             if ErrorCode.not_controller in codes(response):
@@ -235,48 +235,50 @@ class Client:
         seconds: float | None = None,
         at_most: int = NEWEST,
     ) -> Any:
-        """Ask the coordinator of one group; `check` raises Refused, also for the codes that say it is another broker now."""
+        """Send to the coordinator of one group; `check` raises Refused, also for the codes of a moved coordinator."""
 
         async def attempt() -> Any:
-            found = (await self.coordinators([group]))[group]
-            if isinstance(found, Refused):
-                raise found
-            connection = await self._pool.get(found.endpoint, lane)
+            coordinator = (await self.coordinators([group]))[group]
+            if isinstance(coordinator, Refused):
+                raise coordinator
+            connection = await self._pool.get(coordinator.endpoint, lane)
             return _checked(await connection.request(api, request, seconds=seconds, at_most=at_most), check)
 
         return await self.retry(f"{api.name} of group {group}", attempt, [group])
 
-    # -- whom things concern -------------------------------------------------------------------------------------------------
+    # -- leaders and coordinators --------------------------------------------------------------------------------------------
 
     async def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Broker | Refused]:
-        """The leader of each partition, or why there is none."""
+        """The leader of each partition, or the error if there is none."""
         view = await self.metadata_of({partition.topic for partition in partitions})
         return {partition: _leader(view, partition) for partition in partitions}
 
     async def coordinators(self, groups: Collection[str]) -> dict[str, Broker | Refused]:
-        """The coordinator of each group, or why there is none."""
+        """The coordinator of each group, or the error if there is none."""
         unknown = [group for group in groups if group not in self._coordinators]
-        found: dict[str, Broker | Refused] = {g: self._coordinators[g] for g in groups if g in self._coordinators}
+        coordinators: dict[str, Broker | Refused] = {
+            g: self._coordinators[g] for g in groups if g in self._coordinators
+        }
         if unknown:
             connection = await self.any_connection()
             try:
-                found |= await _find_coordinators(connection, unknown, at_least=4)
+                coordinators |= await _find_coordinators(connection, unknown, at_least=4)
             except NotSupported:
                 for group in unknown:
-                    found |= await _find_coordinators(connection, [group])
-            self._coordinators |= {g: broker for g, broker in found.items() if isinstance(broker, Broker)}
-        return found
+                    coordinators |= await _find_coordinators(connection, [group])
+            self._coordinators |= {g: broker for g, broker in coordinators.items() if isinstance(broker, Broker)}
+        return coordinators
 
     async def broker_connection(self, broker: Broker, lane: str = SHORT_REQUESTS) -> Connection:
-        """A connection to a broker that `leaders` or `coordinators` named."""
+        """A connection to a broker that `leaders` or `coordinators` returned."""
         return await self._pool.get(broker.endpoint, lane)
 
     def update_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> None:
-        """A broker said where the leaders are that it names."""
+        """Record the endpoints that a broker sent with new leaders."""
         self.view = self.view.with_brokers(endpoints)
 
     def update_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> None:
-        """A broker named the new leader beside its error."""
+        """Record the new leader that a broker sent with an error."""
         self.view = self.view.with_leader(partition, leader, leader_epoch)
 
 
@@ -293,10 +295,10 @@ def _does_not_exist(error: ClientError, seconds: float) -> bool:
 def _leader(view: ClusterView, partition: TopicPartition) -> Broker | Refused:
     if partition.topic in view.refused:
         return Refused(view.refused[partition.topic], f"topic {partition.topic}")
-    known = view.leader(partition)
-    if known is None:
+    current = view.leader(partition)
+    if current is None:
         return Refused(ErrorCode.unknown_topic_or_partition, f"partition {partition}")
-    broker = view.brokers.get(known.leader)
+    broker = view.brokers.get(current.leader)
     if broker is None:
         return Refused(ErrorCode.leader_not_available, f"partition {partition}")
     return broker
@@ -311,13 +313,13 @@ async def _find_coordinators(
     response = await connection.request(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
     if not response.coordinators:
         return {groups[0]: _coordinator(groups[0], response, connection)}
-    found = {one.key: _coordinator(one.key, one, connection) for one in response.coordinators}
-    if set(found) != set(groups):
-        raise ProtocolBroken(f"broker {connection.name} was asked for other groups' coordinators than it answered")
-    return found
+    coordinators = {one.key: _coordinator(one.key, one, connection) for one in response.coordinators}
+    if set(coordinators) != set(groups):
+        raise ProtocolBroken(f"broker {connection.name} responded with coordinators of other groups than requested")
+    return coordinators
 
 
-def _coordinator(group: str, answer: Any, connection: Connection) -> Broker | Refused:
-    if answer.error_code is not ErrorCode.none:
-        return Refused(answer.error_code, f"the coordinator of group {group}", answer.error_message)
-    return Broker(answer.node_id, answer.host, answer.port, security=connection.endpoint.security)
+def _coordinator(group: str, result: Any, connection: Connection) -> Broker | Refused:
+    if result.error_code is not ErrorCode.none:
+        return Refused(result.error_code, f"the coordinator of group {group}", result.error_message)
+    return Broker(result.node_id, result.host, result.port, security=connection.endpoint.security)

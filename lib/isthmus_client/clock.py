@@ -1,4 +1,4 @@
-"""The one place that reads the clocks."""
+"""The only module that reads the clocks."""
 
 import time
 

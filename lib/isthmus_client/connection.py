@@ -1,7 +1,7 @@
-"""One socket to one broker: pipelined requests, matched to their answers by correlation id.
+"""One socket to one broker: pipelined requests, matched to their responses by correlation id.
 
-A broker answers the requests of a connection in order, so a request that waits (a fetch for new records) holds up those behind it: give
-such requests a connection of their own (the pool's lanes).
+A broker responds to the requests of a connection in order, so a request that waits (a fetch for new records) delays those behind it: send
+such requests over a connection of their own (the pool's lanes).
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ SOFTWARE_VERSION: Final = "1"
 
 
 class _Waiting:
-    """A request on its way."""
+    """A request in flight."""
 
-    __slots__ = ("answer", "api", "listener", "timer", "version")
+    __slots__ = ("api", "listener", "response", "timer", "version")
 
-    def __init__(self, api: ApiKey, version: int, answer: asyncio.Future[memoryview]) -> None:
+    def __init__(self, api: ApiKey, version: int, response: asyncio.Future[memoryview]) -> None:
         self.api = api
         self.version = version
-        self.answer = answer
+        self.response = response
         self.timer: asyncio.TimerHandle | None = None
         self.listener: asyncio.TimerHandle | None = None
 
     def stop_timers(self) -> None:
-        """It is answered, or will never be."""
+        """Cancel the timers: the response has come, or never will."""
         for timer in (self.timer, self.listener):
             if timer is not None:
                 timer.cancel()
-        self.timer = self.listener = None  # a timer names what it belongs to
+        self.timer = self.listener = None  # a timer refers to its request
 
 
 class _Protocol(asyncio.BufferedProtocol):
-    """asyncio's side of a connection."""
+    """The asyncio protocol of a connection."""
 
     def __init__(self, owner: Connection) -> None:
         self._owner = owner
@@ -64,10 +64,10 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._frames.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._owner.heard = self._loop.time()
+        self._owner.received_at = self._loop.time()
         try:
             for frame in self._frames.received(nbytes):
-                self._owner.answered(frame)
+                self._owner.complete(frame)
         except (ProtocolBroken, DecodeError) as error:
             self._owner.fail(ProtocolBroken(f"broker {self._owner.name}: {error}"))
 
@@ -84,7 +84,7 @@ class _Protocol(asyncio.BufferedProtocol):
 
 
 class Connection:
-    """Made by `open`; ask with `ask`, or with `exchange` when the caller brings its own codec."""
+    """A connection, made by `open`; use `request`, or `exchange` with a codec of the caller's own."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class Connection:
         self.writable.set()
         self.endpoint = endpoint
         self._transports = transports
-        self.heard = 0.0  # when the last bytes came, by the loop's clock
+        self.received_at = 0.0  # when the last bytes arrived, by the loop's clock
         self._client_id = client_id
         self._response_seconds = response_seconds
         self._connect_seconds = min(CONNECT_SECONDS, response_seconds)
         self._transport: asyncio.Transport | None = None
         self._correlation = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
-        self._places = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._failure: Exception | None = None
 
     @classmethod
@@ -118,7 +118,7 @@ class Connection:
         response_seconds: float = REQUEST_SECONDS,
         transports: Transports = PLAINTEXT,
     ) -> Self:
-        """Connect and learn the broker's versions; raises ConnectionFailed, ProtocolBroken."""
+        """Connect and negotiate versions; raises ConnectionFailed, ProtocolBroken."""
         self = cls(endpoint, client_id, response_seconds, transports)
         await self.connect()
         try:
@@ -129,7 +129,7 @@ class Connection:
         return self
 
     async def connect(self) -> None:
-        """The socket alone; raises ConnectionFailed."""
+        """Open the socket; raises ConnectionFailed."""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 transport = await self._transports.connect(self.endpoint, lambda: _Protocol(self))
@@ -142,11 +142,11 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether it cannot be used any more."""
+        """Whether the connection has failed or was closed."""
         return self._failure is not None
 
     def close(self) -> None:
-        """Requests that wait fail as lost."""
+        """Close the connection; requests in flight fail."""
         self.fail(ConnectionFailed(f"the connection to {self.name} was closed by this side"))
 
     async def request(
@@ -160,7 +160,7 @@ class Connection:
     ) -> Any:
         """Send a request of the highest version's class and return the response in the highest version's class.
 
-        It may take `seconds`, or as long as questions may take on this connection.
+        The timeout is `seconds`, or this connection's `response_seconds`.
         """
         version = self.versions.choose(api, at_least=at_least, at_most=at_most)
         body = (encode_request(api, version, request),)
@@ -177,21 +177,21 @@ class Connection:
         seconds: float = REQUEST_SECONDS,
         silence: float | None = None,
     ) -> tuple[memoryview, int]:
-        """Send a body that is encoded already; returns the response's frame and where its body starts.
+        """Send an encoded body; returns the response's frame and where its body starts.
 
-        The answer may take `seconds`; with `silence` it may take no longer than that until something at all is heard of the broker.
+        The timeout is `seconds`; with `silence`, the connection also fails after that many seconds without any byte from the broker.
         """
-        async with self._places:
+        async with self._slots:
             await self.writable.wait()
             waiting = self._send(api, version, body, seconds)
             if silence is not None:
                 self._listen(waiting, silence)
-            frame = await waiting.answer
+            frame = await waiting.response
         _, start = decode_response_header(frame, api, version)
         return frame, start
 
     async def send_only(self, api: ApiKey, version: int, body: Sequence[Chunk]) -> None:
-        """Send what the broker does not answer: a produce request with acks=0."""
+        """Send a request that has no response: a produce request with acks=0."""
         await self.writable.wait()
         self._write(api, version, next(self._correlation), body)
 
@@ -205,20 +205,20 @@ class Connection:
         return waiting
 
     def _listen(self, waiting: _Waiting, silence: float) -> None:
-        """End the connection when nothing comes for so long; look again as long as something does."""
+        """Fail the connection after `silence` seconds without any byte from the broker."""
         loop = asyncio.get_running_loop()
-        waiting.listener = loop.call_later(silence, self._look, waiting, loop.time(), silence)
+        waiting.listener = loop.call_later(silence, self._check_silence, waiting, loop.time(), silence)
 
-    # No closure: one that names itself lives, with the answer's frame, until the garbage collector comes.
-    def _look(self, waiting: _Waiting, asked: float, silence: float) -> None:
-        if waiting.answer.done():
+    # Not a closure: one that refers to itself, and the response's frame, would live until the next garbage collection.
+    def _check_silence(self, waiting: _Waiting, sent_at: float, silence: float) -> None:
+        if waiting.response.done():
             return
         loop = asyncio.get_running_loop()
-        quiet = loop.time() - max(self.heard, asked)
+        quiet = loop.time() - max(self.received_at, sent_at)
         if quiet >= silence:
             self._timed_out(waiting.api, silence)
         else:
-            waiting.listener = loop.call_later(silence - quiet, self._look, waiting, asked, silence)
+            waiting.listener = loop.call_later(silence - quiet, self._check_silence, waiting, sent_at, silence)
 
     def _write(self, api: ApiKey, version: int, correlation: int, body: Sequence[Chunk]) -> None:
         if self._failure is not None or self._transport is None:
@@ -227,18 +227,18 @@ class Connection:
         size = len(header) + sum(map(len, body))
         self._transport.writelines([FRAME_LENGTH.pack(size) + header, *body])
 
-    def answered(self, frame: memoryview) -> None:
-        """A whole response came."""
+    def complete(self, frame: memoryview) -> None:
+        """Match a response to its request."""
         (correlation,) = FRAME_LENGTH.unpack_from(frame)
         waiting = self._waiting.pop(correlation, None)
         if waiting is None:
-            raise ProtocolBroken(f"an answer with correlation id {correlation}, which nobody asked")
+            raise ProtocolBroken(f"a response with the unknown correlation id {correlation}")
         waiting.stop_timers()
-        if not waiting.answer.done():  # its caller may have been cancelled
-            waiting.answer.set_result(frame)
+        if not waiting.response.done():  # its caller may have been cancelled
+            waiting.response.set_result(frame)
 
     def _timed_out(self, api: ApiKey, seconds: float) -> None:
-        self.fail(RequestTimedOut(f"broker {self.name} did not answer {api.name} within {seconds:.0f} s"))
+        self.fail(RequestTimedOut(f"broker {self.name} did not respond to {api.name} within {seconds:.0f} s"))
 
     def fail(self, error: Exception) -> None:
         """End the connection; every request on it fails with `error`."""
@@ -251,13 +251,13 @@ class Connection:
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             one.stop_timers()
-            if not one.answer.done():
-                one.answer.set_exception(error)
+            if not one.response.done():
+                one.response.set_exception(error)
 
     async def _learn_versions(self) -> None:
-        """KIP-511: a broker that does not know the newest ApiVersions answers in version 0 that it does not.
+        """Negotiate API versions: a broker without the newest ApiVersions responds in version 0 (KIP-511).
 
-        A broker that is cut off may seem to accept connections: it gets no more time for this than for the connection itself.
+        An unreachable broker may seem to accept connections, so the timeout is that of connecting.
         """
         from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
@@ -282,12 +282,12 @@ class Connection:
         try:
             return decode_response(api, version, frame, start)
         except DecodeError as error:
-            broken = ProtocolBroken(f"broker {self.name} answered {api.name} with bytes that do not parse: {error}")
+            broken = ProtocolBroken(f"broker {self.name} sent a malformed response to {api.name}: {error}")
             self.fail(broken)
             raise broken from error
 
 
 def _reason(error: OSError) -> str:
-    """asyncio's own words repeat the address; a name that does not resolve has words of its own."""
-    known = error.errno is not None and not isinstance(error, socket.gaierror)
-    return os.strerror(error.errno) if known and error.errno else error.strerror or str(error)
+    """The error without the address, which asyncio's text repeats; name resolution errors have their own text."""
+    is_system = error.errno is not None and not isinstance(error, socket.gaierror)
+    return os.strerror(error.errno) if is_system and error.errno else error.strerror or str(error)

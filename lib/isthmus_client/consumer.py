@@ -1,10 +1,10 @@
-"""A small consumer of records: partitions assigned by hand or by a group of either kind, read from their leaders or near by.
+"""A small consumer of records: partitions assigned manually or by a group of either protocol, read from leaders or nearby replicas.
 
     async with Consumer(client, group_id="g", topics=["t"]) as consumer:
         async for records in consumer:
             ...
 
-Positions are those of the records handed over: `commit` after they are processed, and a record is seen at least once.
+Positions follow the records that were returned: with `commit` after processing, delivery is at least once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
 from isthmus_client.retry import is_retriable
 
-_NOT_MINE_ANY_MORE: Final = frozenset(
+_GENERATION_OVER: Final = frozenset(
     {
         ErrorCode.illegal_generation,
         ErrorCode.unknown_member_id,
@@ -46,29 +46,29 @@ _lanes: Final = itertools.count()
 
 
 class GroupProtocol(Enum):
-    """Who divides a group's partitions: its leading member, or (KIP-848) the coordinator."""
+    """How a group's partitions are assigned: by its leader, or (KIP-848) by the coordinator."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class ConsumedRecord(NamedTuple):
-    """A record and where it was."""
+    """A record and its partition."""
 
     partition: TopicPartition
     record: Record
 
 
 class _Reading:
-    """One partition that is read."""
+    """The state of one assigned partition."""
 
     __slots__ = ("buffered", "epoch", "near", "near_until", "position")
 
     def __init__(self, position: int, epoch: int = -1) -> None:
-        self.position = position  # of the next record to hand over
-        self.epoch = epoch  # the leader epoch that wrote the record before it, when that is known
+        self.position = position  # of the next record to return
+        self.epoch = epoch  # leader epoch of the record before it; -1 if unknown
         self.buffered = False
-        self.near = -1  # the replica that the leader sends this reader to, for its rack
+        self.near = -1  # the leader's preferred read replica for this rack
         self.near_until = 0.0
 
     def source(self, leader: int, now: float) -> int:
@@ -76,15 +76,15 @@ class _Reading:
         return self.near if self.near >= 0 and now < self.near_until else leader
 
     def committed_epoch(self) -> int:
-        """The epoch to commit: with records that wait to be handed over it is not known which of them wrote the last."""
+        """The epoch to commit; unknown while records are buffered."""
         return -1 if self.buffered else self.epoch
 
 
 class Consumer:
-    """Use it as an async context manager; leaving the block leaves the group. It commits only when told to.
+    """A consumer and async context manager; leaving the block leaves the group. It commits only on `commit`.
 
-    With `FetchLimits.rack` it reads from a replica of that rack where there is one (KIP-392), and from the leader when that fails.
-    A log that lost records which were read already raises LogTruncated, or goes on where the logs part when `reset` allows it.
+    With `FetchLimits.rack` it reads from a replica of that rack if there is one (KIP-392), and from the leader if that fails.
+    A log that lost records already read raises LogTruncated, or continues at the point of divergence if `reset` is set.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class Consumer:
         reset: At | None = At.LATEST,
         limits: FetchLimits | None = None,
     ) -> None:
-        """`reset` is where to begin without a committed offset and after the log lost the position; None: raise."""
+        """`reset` is where to begin without a committed offset or when the position is out of range; None: raise."""
         self._client = client
         self._group_id = group_id
         kind = GroupMember if protocol is GroupProtocol.CLASSIC else ConsumerMember
         self._member = kind(client, group_id, topics) if group_id is not None and topics else None
         self._reset = reset
         self._limits = limits or FetchLimits(read_committed=read_committed)
-        self._lane = f"fetch {next(_lanes)}"  # its long polls must not hold up another's
+        self._lane = f"fetch {next(_lanes)}"  # its long polls must not delay another consumer's
         self._reading: dict[TopicPartition, _Reading] = {}
         self._ready: deque[tuple[TopicPartition, _Reading, Iterator[tuple[Record | None, int]]]] = deque()
         self._fetches: dict[int, asyncio.Task[dict[TopicPartition, Fetched | Refused]]] = {}
-        self._asked: dict[int, dict[TopicPartition, tuple[_Reading, int]]] = {}
+        self._requested: dict[int, dict[TopicPartition, tuple[_Reading, int]]] = {}
         self._failures = 0
 
     async def __aenter__(self) -> Self:
@@ -120,30 +120,30 @@ class Consumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return tuple(self._reading)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to hand over."""
+        """The offset of the next record to return."""
         return self._reading[partition].position
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from there."""
+        """Continue at this offset."""
         self._reading[partition] = _Reading(offset)
 
     async def assign(
         self, starts: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Read exactly these partitions, each from an offset or an `At`; `epochs` are those of the records before, where known."""
+        """Read exactly these partitions, each from an offset or an `At`; `epochs` are the leader epochs of the records before, if known."""
         special = {tp: start for tp, start in starts.items() if start < 0}
-        found = results(await list_offsets(self._client, special)) if special else {}
+        listed = results(await list_offsets(self._client, special)) if special else {}
         self._reading = {
-            tp: _Reading(found[tp].offset) if tp in found else _Reading(start, (epochs or {}).get(tp, -1))
+            tp: _Reading(listed[tp].offset) if tp in listed else _Reading(start, (epochs or {}).get(tp, -1))
             for tp, start in starts.items()
         }
 
     async def poll(self, seconds: float, most: int = POLL_RECORDS_MAX) -> list[ConsumedRecord]:
-        """Up to `most` records, as soon as there are any; none when the time is over. Joining a group takes as long as it takes."""
+        """Up to `most` records as soon as there are any, none after `seconds`. Joining a group is not bounded by `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
@@ -163,7 +163,7 @@ class Consumer:
                 yield records
 
     async def commit(self) -> bool:
-        """Write the positions for the group; False when it is being divided anew, and its next owners will read them again.
+        """Commit the positions for the group; False while it rebalances: the next owners will read those records again.
 
         Raises ClientError.
         """
@@ -171,15 +171,15 @@ class Consumer:
         offsets = {tp: Committed(reading.position, reading.committed_epoch()) for tp, reading in self._reading.items()}
         member = self._member
         if member is None:
-            answers = await group_offsets.commit(self._client, self._group_id, offsets)
+            outcomes = await group_offsets.commit(self._client, self._group_id, offsets)
         else:
-            answers = await group_offsets.commit(
+            outcomes = await group_offsets.commit(
                 self._client, self._group_id, offsets, member_id=member.member_id, generation=member.generation
             )
-        for error in answers.values():
+        for error in outcomes.values():
             if error is None:
                 continue
-            if member is not None and error.code in _NOT_MINE_ANY_MORE:
+            if member is not None and error.code in _GENERATION_OVER:
                 member.lost.set()
                 return False
             raise error
@@ -232,10 +232,10 @@ class Consumer:
         return taken
 
     async def _start_fetches(self) -> None:
-        """One fetch per broker at a time, of the partitions that have nothing buffered."""
-        wanted = [tp for tp, reading in self._reading.items() if not reading.buffered]
+        """One fetch per broker at a time, of the partitions without buffered records."""
+        unbuffered = [tp for tp, reading in self._reading.items() if not reading.buffered]
         shares: dict[int, dict[TopicPartition, FetchFrom]] = {}
-        for partition, leader in (await self._client.leaders(wanted)).items():
+        for partition, leader in (await self._client.leaders(unbuffered)).items():
             if isinstance(leader, Refused):
                 if not is_retriable(leader):
                     raise leader
@@ -244,17 +244,17 @@ class Consumer:
             reading = self._reading[partition]
             source = reading.source(leader.node_id, asyncio.get_running_loop().time())
             if source not in self._fetches:
-                known = self._client.view.leader(partition)
-                epoch = known.leader_epoch if known is not None else -1
+                current = self._client.view.leader(partition)
+                epoch = current.leader_epoch if current is not None else -1
                 start = FetchFrom(reading.position, leader_epoch=epoch, last_fetched_epoch=reading.epoch)
                 shares.setdefault(source, {})[partition] = start
         for broker, share in shares.items():
             fetch = fetch_from(self._client, broker, share, self._limits, lane=self._lane)
             self._fetches[broker] = asyncio.get_running_loop().create_task(fetch)
-            self._asked[broker] = {tp: (self._reading[tp], at.offset) for tp, at in share.items()}
+            self._requested[broker] = {tp: (self._reading[tp], at.offset) for tp, at in share.items()}
 
     async def _gather(self, seconds: float) -> None:
-        """Wait for a fetch, a rebalance or the time, and buffer what came."""
+        """Wait for a fetch, a rebalance or the timeout, and buffer what was fetched."""
         if not self._fetches:
             await asyncio.sleep(min(seconds, self._pause()))
             return
@@ -270,7 +270,7 @@ class Consumer:
         for broker, task in list(self._fetches.items()):
             if task.done():
                 del self._fetches[broker]
-                trouble += await self._accept(broker, self._asked.pop(broker), task)
+                trouble += await self._accept(broker, self._requested.pop(broker), task)
         for error in trouble:
             if not is_retriable(error):
                 raise error
@@ -284,33 +284,33 @@ class Consumer:
     async def _accept(
         self,
         broker: int,
-        asked: Mapping[TopicPartition, tuple[_Reading, int]],
+        requested: Mapping[TopicPartition, tuple[_Reading, int]],
         task: asyncio.Task[dict[TopicPartition, Fetched | Refused]],
     ) -> list[ClientError]:
         try:
-            answers = task.result()
+            outcomes = task.result()
         except ClientError as error:
-            for reading, _ in asked.values():
+            for reading, _ in requested.values():
                 reading.near = -1
             return [error]
         trouble: list[ClientError] = []
-        for partition, answer in answers.items():
-            reading, offset = asked[partition]
+        for partition, outcome in outcomes.items():
+            reading, offset = requested[partition]
             if self._reading.get(partition) is not reading:
-                continue  # it was sought elsewhere, or given up, meanwhile
-            if isinstance(answer, Fetched):
-                self._take_answer(partition, reading, offset, answer)
+                continue  # it was moved by seek, or revoked, meanwhile
+            if isinstance(outcome, Fetched):
+                self._handle_fetched(partition, reading, offset, outcome)
             elif reading.near == broker:
-                reading.near = -1  # whatever it is, the leader knows better
-                await asyncio.sleep(self._pause())  # though it may say the same again
-            elif answer.code is ErrorCode.offset_out_of_range and self._reset is not None:
-                found = results(await list_offsets(self._client, {partition: self._reset}))
-                self.seek(partition, found[partition].offset)
+                reading.near = -1  # the leader decides about any error
+                await asyncio.sleep(self._pause())  # it may name the same replica again
+            elif outcome.code is ErrorCode.offset_out_of_range and self._reset is not None:
+                listed = results(await list_offsets(self._client, {partition: self._reset}))
+                self.seek(partition, listed[partition].offset)
             else:
-                trouble.append(answer)
+                trouble.append(outcome)
         return trouble
 
-    def _take_answer(self, partition: TopicPartition, reading: _Reading, offset: int, fetched: Fetched) -> None:
+    def _handle_fetched(self, partition: TopicPartition, reading: _Reading, offset: int, fetched: Fetched) -> None:
         if fetched.diverging_epoch is not None:
             epoch, end_offset = fetched.diverging_epoch
             if self._reset is None or end_offset < 0:

@@ -1,7 +1,7 @@
-"""Being a member of a consumer group of the new kind (KIP-848): the coordinator divides the partitions, members heartbeat.
+"""Member of a group of the consumer protocol (KIP-848): the coordinator assigns partitions, members heartbeat.
 
-It has the surface of `GroupMember`: when `lost` is set, `join` returns what belongs to this member now. Partitions that it keeps go on
-being read; those that it gives up are given back when `join` is called, so whoever commits before loses nothing.
+It has the interface of `GroupMember`: when `lost` is set, `join` returns the new assignment. Reading continues for partitions that it
+keeps; the others are revoked when `join` is called, so commit before it.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class ConsumerMember:
         self.lost = asyncio.Event()
         self._client = client
         self._topics = tuple(sorted(topics))
-        self._target: tuple[TopicPartition, ...] | None = None  # what the coordinator gives this member
+        self._target: tuple[TopicPartition, ...] | None = None  # the coordinator's target assignment of this member
         self._interval = HEARTBEAT_SECONDS
         self._lane = f"group {next(_lanes)}"
         self._heartbeats: asyncio.Task[None] | None = None
 
     async def join(self) -> tuple[TopicPartition, ...]:
-        """Become a member, or take over what the coordinator gives; returns what belongs to this member."""
+        """Join the group, or adopt the target assignment; returns this member's partitions."""
         await self._stop_heartbeats()
         while True:
             try:
@@ -65,7 +65,7 @@ class ConsumerMember:
         if self.generation <= _JOINING:
             self._target = None
             await self._beat(_JOINING, owned=())
-        while self._target is None:  # other members give up their partitions first
+        while self._target is None:  # other members revoke their partitions first
             await asyncio.sleep(self._interval)
             await self._beat(self.generation)
         if self._target != self.partitions:
@@ -73,11 +73,11 @@ class ConsumerMember:
             await self._beat(self.generation, owned=self.partitions)
 
     def _forget(self) -> None:
-        """The group goes on without this member; it joins anew, and owns nothing."""
+        """Start over after being fenced: rejoin, owning no partitions."""
         self.generation, self.partitions = -1, ()
 
     async def _stay(self) -> None:
-        """Until the coordinator wants something else of this member, or does not know it any more."""
+        """Send heartbeats until the assignment changes or the coordinator has removed this member."""
         while not self.lost.is_set():
             await asyncio.sleep(self._interval)
             try:
@@ -88,28 +88,28 @@ class ConsumerMember:
                 self.lost.set()
 
     async def _beat(self, epoch: int, owned: Collection[TopicPartition] | None = None) -> None:
-        """One heartbeat; with `owned` it tells everything, which the coordinator may want to know after a change."""
-        tells = owned is not None
+        """Send one heartbeat; with `owned`, the full one that the coordinator needs after a change."""
+        is_full = owned is not None
         request = entity(
             ConsumerGroupHeartbeatRequest,
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
-            rebalance_timeout=millis(REBALANCE_TIMEOUT_MS if tells else -1),
-            subscribed_topic_names=self._topics if tells else None,
+            rebalance_timeout=millis(REBALANCE_TIMEOUT_MS if is_full else -1),
+            subscribed_topic_names=self._topics if is_full else None,
             topic_partitions=self._by_id(owned) if owned is not None else None,
         )
 
-        def told(response: Any) -> None:
+        def verify(response: Any) -> None:
             check(response.error_code, f"heartbeat to group {self.group_id}", response.error_message)
 
-        answer = await self._client.send_to_coordinator(
-            self.group_id, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, told, lane=self._lane
+        response = await self._client.send_to_coordinator(
+            self.group_id, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, verify, lane=self._lane
         )
-        self.generation = answer.member_epoch
-        self._interval = to_millis(answer.heartbeat_interval) / 1000 or HEARTBEAT_SECONDS
-        if answer.assignment is not None:
-            self._target = await self._named(answer.assignment.topic_partitions)
+        self.generation = response.member_epoch
+        self._interval = to_millis(response.heartbeat_interval) / 1000 or HEARTBEAT_SECONDS
+        if response.assignment is not None:
+            self._target = await self._named(response.assignment.topic_partitions)
             if self._target != self.partitions:
                 self.lost.set()
 
@@ -122,7 +122,7 @@ class ConsumerMember:
         )
 
     async def _named(self, assigned: Collection[Any]) -> tuple[TopicPartition, ...]:
-        """By name; a topic that this client does not know yet is asked for."""
+        """The partitions by name; refreshes the metadata for unknown topic ids."""
         if any(entry.topic_id not in self._client.view.names for entry in assigned):
             await self._client.refresh(self._topics)
         names = self._client.view.names
@@ -142,7 +142,7 @@ class ConsumerMember:
             self._heartbeats = None
 
     async def leave(self) -> None:
-        """Let the others have the partitions at once; raises ClientError, and then the session timeout does it."""
+        """Leave the group at once; raises ClientError, and then the session timeout removes the member."""
         await self._stop_heartbeats()
         try:
             if self.generation > _JOINING:

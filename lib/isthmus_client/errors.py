@@ -1,15 +1,15 @@
-"""What can go wrong when talking to a cluster.
+"""The errors of the client.
 
-ClientError                 anything this library raises by itself
-├── ConnectionFailed        a broker is not reachable, or went away with requests unanswered; worth another attempt
-│   └── RequestTimedOut     it holds the connection and does not answer
-├── ProtocolBroken          a peer answers what is not Kafka's protocol
-├── NotSupported            the broker is too old, or not configured, for what was asked
-├── LogTruncated            records that were read are not in the log any more
-├── Refused                 the cluster's own answer: an error code about one thing
-└── GaveUp                  attempts went on failing until the deadline; `__cause__` is the last failure
+ClientError                 base of all errors of this library
+├── ConnectionFailed        a broker is unreachable, or closed the connection before it responded; retriable
+│   └── RequestTimedOut     the broker keeps the connection open but does not respond
+├── ProtocolBroken          a peer does not speak Kafka's protocol
+├── NotSupported            the broker is too old, or not configured, for the request
+├── LogTruncated            records that were read are no longer in the log
+├── Refused                 the cluster's response is an error code about one subject
+└── GaveUp                  every attempt failed until the deadline; `__cause__` is the last failure
 
-Each message says what failed, about which thing, and, where it can, what to do.
+Each message says what failed, for which subject, and, if possible, what to do.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from isthmus_wire.errors import ErrorCode
 
 ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.unknown_topic_or_partition: "it does not exist; list topics to see the names",
-    ErrorCode.unknown_topic_id: "it was deleted, or deleted and made again",
+    ErrorCode.unknown_topic_id: "it was deleted, or deleted and recreated",
     ErrorCode.topic_already_exists: "a topic of this name exists already",
     ErrorCode.invalid_replication_factor: "there are not that many brokers",
     ErrorCode.invalid_partitions: "the number of partitions does not fit",
@@ -26,9 +26,9 @@ ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.non_empty_group: "the group still has members; stop its consumers first",
     ErrorCode.group_subscribed_to_topic: "the group is subscribed to it; stop its consumers first",
     ErrorCode.unknown_member_id: "the group has other members; stop its consumers first",
-    ErrorCode.offset_out_of_range: "the log does not reach there",
-    ErrorCode.leader_not_available: "no replica can lead the partition; look at its in-sync replicas",
-    ErrorCode.not_enough_replicas: "fewer replicas are in sync than min.insync.replicas asks",
+    ErrorCode.offset_out_of_range: "the offset is outside the log",
+    ErrorCode.leader_not_available: "no replica can become leader of the partition; check its in-sync replicas",
+    ErrorCode.not_enough_replicas: "fewer replicas are in sync than min.insync.replicas requires",
     ErrorCode.message_too_large: "the record batch is larger than max.message.bytes",
     ErrorCode.invalid_config: "a config is not valid",
     ErrorCode.unsupported_version: "the broker is too old for this",
@@ -39,15 +39,15 @@ ADVICE: Final[dict[ErrorCode, str]] = {
 
 
 class ClientError(Exception):
-    """Anything this library raises by itself."""
+    """Base of all errors of this library."""
 
 
 class ConnectionFailed(ClientError):
-    """A broker cannot be reached, or went away before it answered."""
+    """A broker is unreachable, or closed the connection before it responded."""
 
 
 class RequestTimedOut(ConnectionFailed):
-    """A broker that holds the connection did not answer in time."""
+    """A broker kept the connection open but did not respond in time."""
 
 
 class ProtocolBroken(ClientError):
@@ -55,11 +55,11 @@ class ProtocolBroken(ClientError):
 
 
 class NotSupported(ClientError):
-    """The broker cannot do what was asked in any version that both sides know."""
+    """No version of the API is common to client and broker."""
 
 
 class Refused(ClientError):
-    """The cluster's answer about one thing (`subject`) is an error code."""
+    """The cluster's response about one thing (`subject`) is an error code."""
 
     def __init__(self, code: ErrorCode, subject: str, message: str | None = None) -> None:
         self.code = code
@@ -70,14 +70,14 @@ class Refused(ClientError):
 
 
 class LogTruncated(ClientError):
-    """An unclean election or a restored disk took away records that were read already: the log ends earlier, or goes on otherwise."""
+    """An unclean election or a restored disk removed records that were already read: the log is shorter, or has diverged."""
 
     def __init__(self, partition: object, position: int, end_offset: int) -> None:
         self.position = position
         self.end_offset = end_offset
         super().__init__(
-            f"partition {partition} was read up to offset {position}, and its log is another one from offset {end_offset} on: "
-            "records were lost. Check what was made of them, then seek to where to go on."
+            f"partition {partition} was read up to offset {position}, but its log has diverged at offset {end_offset}: "
+            "records were lost. Check their effects downstream, then seek to the offset to continue from."
         )
 
 

@@ -1,4 +1,4 @@
-"""An incremental fetch session with one broker (KIP-227): only what changed since the last request is said again. Pure."""
+"""An incremental fetch session with one broker (KIP-227): requests carry only what changed since the last one. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -7,14 +7,14 @@ from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchPartition
 
 NO_SESSION: Final = 0
-FIRST_EPOCH: Final = 0  # asks for a full answer and a new session
+FIRST_EPOCH: Final = 0  # requests a full fetch and a new session
 _EPOCH_MAX: Final = 0x7FFFFFFF
 
 Key = tuple[Topic, int]
 
 
 class Plan(NamedTuple):
-    """What to send now."""
+    """The next request."""
 
     session_id: int
     epoch: int
@@ -23,32 +23,34 @@ class Plan(NamedTuple):
 
 
 class FetchSession:
-    """Call `plan` before a request and then `answered` or `reset`."""
+    """The client's side of a session. Call `plan` before a request, then `confirm` or `reset`."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._told: dict[Key, FetchPartition] = {}
+        self._sent: dict[Key, FetchPartition] = {}
 
-    def plan(self, wanted: Mapping[Key, FetchPartition]) -> Plan:
-        """The request for these partitions; it is taken as sent."""
-        return self.plan_changes(wanted, wanted, [key for key in self._told if key not in wanted])
+    def plan(self, partitions: Mapping[Key, FetchPartition]) -> Plan:
+        """The request for these partitions, which is then considered sent."""
+        return self.plan_changes(partitions, partitions, [key for key in self._sent if key not in partitions])
 
-    def plan_changes(self, wanted: Mapping[Key, FetchPartition], changed: Iterable[Key], gone: Iterable[Key]) -> Plan:
-        """As `plan`, for who knows which partitions may have changed or gone since the last request: the rest is not looked at."""
+    def plan_changes(
+        self, partitions: Mapping[Key, FetchPartition], changed: Iterable[Key], gone: Iterable[Key]
+    ) -> Plan:
+        """As `plan`, but compares only the partitions that the caller reports as possibly changed or gone."""
         if self._epoch == FIRST_EPOCH:
-            self._told = dict(wanted)
-            return Plan(NO_SESSION, FIRST_EPOCH, dict(wanted), [])
-        told = self._told
-        news = {key: wanted[key] for key in changed if key in wanted and told.get(key) != wanted[key]}
-        forgotten = [key for key in gone if key in told and key not in wanted]
-        told.update(news)
+            self._sent = dict(partitions)
+            return Plan(NO_SESSION, FIRST_EPOCH, dict(partitions), [])
+        sent = self._sent
+        news = {key: partitions[key] for key in changed if key in partitions and sent.get(key) != partitions[key]}
+        forgotten = [key for key in gone if key in sent and key not in partitions]
+        sent.update(news)
         for key in forgotten:
-            del told[key]
+            del sent[key]
         return Plan(self._id, self._epoch, news, forgotten)
 
     def confirm(self, session_id: int) -> None:
-        """The broker answered without an error; id 0 means that it keeps no session for us."""
+        """Record a successful response; id 0 means that the broker keeps no session."""
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -56,8 +58,8 @@ class FetchSession:
         self._id = session_id
 
     def reset(self) -> None:
-        """The next request says everything, and asks for a new session."""
-        self._id, self._epoch, self._told = NO_SESSION, FIRST_EPOCH, {}
+        """Make the next request a full one that requests a new session."""
+        self._id, self._epoch, self._sent = NO_SESSION, FIRST_EPOCH, {}
 
 
 def grouped(keys: Iterable[Key]) -> dict[Topic, list[int]]:

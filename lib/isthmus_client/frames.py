@@ -1,7 +1,7 @@
-"""Bytes from a socket to frames, with one copy at most. Pure.
+"""Split the bytes of a socket into frames, with at most one copy. Pure.
 
-Small frames are cut out of a reused buffer. A frame that does not fit gets a buffer of exactly its size, which the socket fills
-directly and its reader then owns: record batches stay views of it.
+Small frames are copied out of a reused buffer. A larger frame gets a buffer of exactly its size, which the socket fills directly and the
+frame's reader then owns: record batches stay views of it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from isthmus_client.limits import FRAME_MAX, RECEIVE_BUFFER
 
 
 class FrameReader:
-    """Give `room()` to the socket, say how much came by `received()`, and take the frames it yields."""
+    """Reads frames: the socket fills `room()`, and `received()` yields complete frames."""
 
     def __init__(self, frame_max: int = FRAME_MAX) -> None:
         self._frame_max = frame_max
@@ -24,13 +24,13 @@ class FrameReader:
         self._filled = 0
 
     def room(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The buffer for the next bytes; never empty."""
         if self._large is not None:
             return self._large[self._filled :]
         return self._shared[self._end :]
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """The frames that are whole now; raises ProtocolBroken for a length that cannot be."""
+        """The frames that are complete now; raises ProtocolBroken for an impossible length."""
         if self._large is not None:
             self._filled += count
             if self._filled == len(self._large):
@@ -48,7 +48,9 @@ class FrameReader:
             return None
         (size,) = FRAME_LENGTH.unpack_from(self._shared, self._start)
         if size < FRAME_LENGTH.size or size > self._frame_max:
-            raise ProtocolBroken(f"a frame of {size} bytes; is the port one of a Kafka broker's plaintext listener?")
+            raise ProtocolBroken(
+                f"impossible frame length {size}; check that the port is a plaintext listener of a Kafka broker"
+            )
         begin = self._start + FRAME_LENGTH.size
         if available >= size:
             self._start = begin + size
@@ -61,7 +63,7 @@ class FrameReader:
         return None
 
     def _keep_rest(self) -> None:
-        """What is left of the next frame moves to the front."""
+        """Move the incomplete frame to the front of the buffer."""
         left = self._end - self._start
         if self._start:
             self._shared[:left] = bytes(self._shared[self._start : self._end])

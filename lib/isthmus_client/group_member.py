@@ -1,7 +1,7 @@
-"""Being a member of a classic consumer group.
+"""Member of a classic consumer group.
 
-`partitions` is what the group gave this member in `generation`. When `lost` is set, the group is being divided anew: commit, then `join`
-again. The protocol is the eager one, with Kafka's range assignor, so everything is given up before a new division.
+`partitions` is this member's assignment in `generation`. When `lost` is set, the group rebalances: commit, then `join` again. The protocol
+is eager, with Kafka's range assignor: members give up all partitions before each rebalance.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +33,7 @@ class GroupMember(ClassicMember):
         self._topics = tuple(sorted(topics))
 
     async def join(self) -> tuple[TopicPartition, ...]:
-        """Become part of the next generation; returns what it gives this member."""
+        """Join the next generation; returns this member's partitions."""
         self.partitions = decode_assignment(await self.enter())
         return self.partitions
 
@@ -41,10 +41,10 @@ class GroupMember(ClassicMember):
         """The topics."""
         return encode_subscription(self._topics)
 
-    async def divide(self, wanted: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """By Kafka's range assignor."""
-        subscriptions = {member: decode_subscription(metadata) for member, metadata in wanted.items()}
-        topics = {topic for names in subscriptions.values() for topic in names}
+    async def assign_members(self, subscriptions: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Assign with Kafka's range assignor."""
+        members = {member: decode_subscription(metadata) for member, metadata in subscriptions.items()}
+        topics = {topic for names in members.values() for topic in names}
         view = await self._client.refresh(topics)
         counts = {name: len(view.topics[name].partitions) for name in topics if name in view.topics}
-        return {member: encode_assignment(given) for member, given in assign_range(subscriptions, counts).items()}
+        return {member: encode_assignment(assigned) for member, assigned in assign_range(members, counts).items()}

@@ -1,10 +1,10 @@
-"""Every bound of the client, and what happens there.
+"""Every bound of the client, and what happens when it is reached.
 
-- `IN_FLIGHT_MAX` requests without an answer on one connection: the next request waits for its turn.
-- `FRAME_MAX`: a longer frame breaks the connection, for its length cannot be true.
-- `REQUEST_SECONDS` without an answer: the connection is closed, for answers come in order and this one blocks the rest; every request on
-  it fails as lost. A client may be given less patience with questions (`response_seconds`).
-- `OPERATION_SECONDS` of attempts: the operation fails with what the last attempt said.
+- `IN_FLIGHT_MAX` requests without a response on one connection: the next request waits.
+- `FRAME_MAX`: a longer frame closes the connection as malformed.
+- `REQUEST_SECONDS` without a response: the connection is closed, since responses come in order and this one blocks the rest; every request
+  on it fails. A client may set a shorter timeout (`response_seconds`).
+- `OPERATION_SECONDS` of attempts: the operation fails with the last attempt's error.
 - `IN_FLIGHT_BYTES_MAX` of records that a producer has accepted and no broker has acknowledged: `send` waits.
 """
 
@@ -16,7 +16,7 @@ OPERATION_SECONDS: Final = 60.0
 IN_FLIGHT_MAX: Final = 64
 FRAME_MAX: Final = 256 * 1024 * 1024
 RECEIVE_BUFFER: Final = 64 * 1024
-"""Reused by a connection for what is smaller; a longer frame gets a buffer of its own, that its reader then owns."""
+"""Size of a connection's reused buffer; a longer frame gets a buffer of its own."""
 WRITE_HIGH_WATER: Final = 4 * 1024 * 1024
 """Unsent bytes of one connection at which further requests wait."""
 
@@ -25,15 +25,15 @@ BACKOFF_MAX_SECONDS: Final = 2.0
 BACKOFF_JITTER: Final = 0.2
 
 METADATA_AGE_SECONDS: Final = 300.0
-"""Metadata older than this is asked for again when it is next used."""
+"""Metadata older than this is refreshed before its next use."""
 UNKNOWN_TOPIC_SECONDS: Final = 1.0
-"""A topic that no broker knows for so long does not exist; a new one may take a moment to reach every broker."""
+"""Retry an unknown topic for this long: a new topic takes a moment to reach every broker."""
 
 FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
 FETCH_WAIT_MS: Final = 500
 FETCH_SILENCE_SECONDS: Final = 5.0
-"""A broker of which nothing is heard for so much longer than a fetch may wait is taken for cut off, and its connection is closed."""
+"""A broker that sends nothing for this long beyond a fetch's maximum wait is considered unreachable; its connection is closed."""
 PRODUCE_TIMEOUT_MS: Final = 30_000
 
 BATCH_BYTES: Final = 512 * 1024
@@ -41,7 +41,7 @@ BATCH_BYTES: Final = 512 * 1024
 BATCH_RECORDS_MAX: Final = 100_000
 IN_FLIGHT_BYTES_MAX: Final = 32 * 1024 * 1024
 POLL_RECORDS_MAX: Final = 10_000
-"""Records that one poll of a consumer hands over."""
+"""Maximum records per poll of a consumer."""
 
 SESSION_TIMEOUT_MS: Final = 45_000
 REBALANCE_TIMEOUT_MS: Final = 60_000

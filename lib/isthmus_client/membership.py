@@ -1,6 +1,6 @@
-"""What classic consumers tell one another through the coordinator: the topics a member wants, the partitions it gets. Pure.
+"""Subscriptions and assignments of the classic consumer protocol. Pure.
 
-Both are a 16-bit version and a struct that only grew, so whatever a newer version adds at the end is not looked at.
+Both are a 16-bit version and a struct that only grew; fields that newer versions add at the end are ignored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ _VERSION: Final = b"\0\0"
 
 
 def encode_subscription(topics: Iterable[str]) -> bytes:
-    """The topics a member wants."""
+    """Encode the topics that a member subscribes to."""
     return _VERSION + encode_entity(
         entity(subscription_v0.ConsumerProtocolSubscription, topics=tuple(sorted(topics)), user_data=None)
     )
 
 
 def decode_subscription(data: bytes) -> tuple[str, ...]:
-    """The topics of any version's subscription; none for bytes of another protocol."""
+    """Decode the topics of a subscription of any version; empty for another protocol's bytes."""
     try:
         return tuple(decode_entity(subscription_v0.ConsumerProtocolSubscription, data, offset=len(_VERSION)).topics)
     except DecodeError:
@@ -34,7 +34,7 @@ def decode_subscription(data: bytes) -> tuple[str, ...]:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The partitions a member gets."""
+    """Encode the partitions assigned to a member."""
     topics = tuple(
         entity(assignment_v0.TopicPartition, topic=topic, partitions=tuple(indexes))
         for topic, indexes in by_topic(partitions).items()
@@ -45,7 +45,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of any version's assignment; none for no bytes, or for those of another protocol."""
+    """Decode the partitions of an assignment of any version; empty for no bytes or another protocol's bytes."""
     if not data:
         return ()
     try:
@@ -58,17 +58,17 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 def assign_range(
     subscriptions: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Kafka's range assignor: topic by topic, consecutive partitions to the members that want it, in order of their ids."""
-    wanted = {member: set(topics) for member, topics in subscriptions.items()}
-    given: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+    """Assign as Kafka's range assignor: per topic, consecutive partitions to its subscribers in the order of their ids."""
+    subscribed = {member: set(topics) for member, topics in subscriptions.items()}
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
     for topic, count in sorted(partition_counts.items()):
-        members = sorted(member for member, topics in wanted.items() if topic in topics)
+        members = sorted(member for member, topics in subscribed.items() if topic in topics)
         if not members:
             continue
         each, more = divmod(count, len(members))
         start = 0
         for place, member in enumerate(members):
             end = start + each + (place < more)
-            given[member].extend(TopicPartition(topic, index) for index in range(start, end))
+            assigned[member].extend(TopicPartition(topic, index) for index in range(start, end))
             start = end
-    return given
+    return assigned

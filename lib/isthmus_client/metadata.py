@@ -1,7 +1,7 @@
-"""What is known of a cluster, and how an answer to Metadata changes it. Pure.
+"""The cached metadata of a cluster, and how a Metadata response updates it. Pure.
 
-A partition's leader never goes back to an older leader epoch: brokers learn of elections at different moments, and the one that was
-asked may be behind. A topic that was deleted and made again has a new id; then its epochs start anew.
+A partition's leader never returns to an older leader epoch: brokers apply elections at different times, and the response may come from one
+that is behind. A recreated topic has a new id, and its epochs start again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class TopicPartition(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A broker and where it listens."""
+    """A broker and its address."""
 
     node_id: int
     host: str
@@ -35,13 +35,13 @@ class Broker(NamedTuple):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where clients connect to it."""
+        """The address that clients connect to."""
         return Endpoint(self.host, self.port, self.security)
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition's leader and replicas; leader -1 is none."""
+    """One partition's leader and replicas; leader -1 means none."""
 
     index: int
     leader: int
@@ -64,7 +64,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """All that is known; a new one replaces it when more is learnt."""
+    """An immutable view of the cluster; updates return a new one."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -72,36 +72,36 @@ class ClusterView:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     names: Mapping[UUID, str] = field(default_factory=dict)
     refused: Mapping[str, ErrorCode] = field(default_factory=dict)
-    """Topics that were asked for and got an error."""
+    """Errors of requested topics."""
     security: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    """Of the listeners that Metadata names: the one the client came by."""
+    """Security protocol of the listener that the client uses, which Metadata describes."""
 
     def leader(self, partition: TopicPartition) -> Partition | None:
-        """The partition, when it is known."""
+        """The partition, if it is in the metadata."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def region_led_from(self, partition: TopicPartition) -> str:
-        """The region of the partition's leader, empty while that is not known."""
-        known = self.leader(partition)
-        broker = None if known is None else self.brokers.get(known.leader)
+        """The region of the partition's leader; empty while unknown."""
+        current = self.leader(partition)
+        broker = None if current is None else self.brokers.get(current.leader)
         return "" if broker is None else region_of(broker.rack)
 
     def merged(self, response: Any, *, all_topics: bool = False) -> "ClusterView":
-        """With what a MetadataResponse says; `all_topics` when it was asked for every topic."""
+        """The view updated by a MetadataResponse; `all_topics` if the request was for every topic."""
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack, self.security) for b in response.brokers}
         topics: dict[str, Topic] = {} if all_topics else dict(self.topics)
         refused: dict[str, ErrorCode] = {} if all_topics else dict(self.refused)
-        for answer in response.topics:
-            name = answer.name or self.names.get(answer.topic_id)
+        for described in response.topics:
+            name = described.name or self.names.get(described.topic_id)
             if name is None:
                 continue
             topics.pop(name, None)
             refused.pop(name, None)
-            if answer.error_code is ErrorCode.none:
-                topics[name] = _topic(name, answer, self.topics.get(name))
+            if described.error_code is ErrorCode.none:
+                topics[name] = _topic(name, described, self.topics.get(name))
             else:
-                refused[name] = answer.error_code
+                refused[name] = described.error_code
         names = {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
         return ClusterView(
             cluster_id=response.cluster_id or self.cluster_id,
@@ -114,46 +114,46 @@ class ClusterView:
         )
 
     def with_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> "ClusterView":
-        """With what a broker said beside an error (KIP-951); older than what is known changes nothing."""
+        """The view with the new leader that came with an error (KIP-951), unless its epoch is not newer."""
         topic = self.topics.get(partition.topic)
-        known = self.leader(partition)
-        if topic is None or known is None or leader_epoch <= known.leader_epoch or leader not in self.brokers:
+        current = self.leader(partition)
+        if topic is None or current is None or leader_epoch <= current.leader_epoch or leader not in self.brokers:
             return self
-        moved = replace(known, leader=leader, leader_epoch=leader_epoch)
+        moved = replace(current, leader=leader, leader_epoch=leader_epoch)
         partitions = {**topic.partitions, partition.partition: moved}
         return replace(self, topics={**self.topics, topic.name: replace(topic, partitions=partitions)})
 
     def with_brokers(self, endpoints: Iterable[tuple[int, str, int, str | None]]) -> "ClusterView":
-        """With where a broker said that leaders are (KIP-951)."""
-        told = {node_id: Broker(node_id, host, port, rack) for node_id, host, port, rack in endpoints}
-        return replace(self, brokers={**self.brokers, **told}) if told else self
+        """The view with the endpoints that came with new leaders (KIP-951)."""
+        brokers = {node_id: Broker(node_id, host, port, rack) for node_id, host, port, rack in endpoints}
+        return replace(self, brokers={**self.brokers, **brokers}) if brokers else self
 
 
-def _topic(name: str, answer: Any, known: Topic | None) -> Topic:
+def _topic(name: str, described: Any, current: Topic | None) -> Topic:
     before: Mapping[int, Partition] = {}
-    if known is not None and known.topic_id == answer.topic_id:
-        before = known.partitions
-    partitions = {p.partition_index: _newer(_partition(p), before.get(p.partition_index)) for p in answer.partitions}
-    return Topic(name, answer.topic_id, answer.is_internal, dict(sorted(partitions.items())))
+    if current is not None and current.topic_id == described.topic_id:
+        before = current.partitions
+    partitions = {p.partition_index: _newer(_partition(p), before.get(p.partition_index)) for p in described.partitions}
+    return Topic(name, described.topic_id, described.is_internal, dict(sorted(partitions.items())))
 
 
-def _partition(answer: Any) -> Partition:
+def _partition(described: Any) -> Partition:
     return Partition(
-        answer.partition_index,
-        answer.leader_id,
-        answer.leader_epoch,
-        tuple(answer.replica_nodes),
-        tuple(answer.isr_nodes),
-        tuple(answer.offline_replicas),
-        answer.error_code,
+        described.partition_index,
+        described.leader_id,
+        described.leader_epoch,
+        tuple(described.replica_nodes),
+        tuple(described.isr_nodes),
+        tuple(described.offline_replicas),
+        described.error_code,
     )
 
 
-def _newer(told: Partition, known: Partition | None) -> Partition:
-    """Brokers before Kafka 2.1 say no epoch; then the last word counts."""
-    if known is None or told.leader_epoch < 0 or told.leader_epoch >= known.leader_epoch:
-        return told
-    return known
+def _newer(received: Partition, current: Partition | None) -> Partition:
+    """The one with the newer epoch; brokers before Kafka 2.1 send none, then the response wins."""
+    if current is None or received.leader_epoch < 0 or received.leader_epoch >= current.leader_epoch:
+        return received
+    return current
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Which partition a record goes to, the same as Kafka's own producer. Pure."""
+"""Choose the partition of a record as Kafka's own producer does. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,20 +25,20 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, count: int) -> int:
-    """Records of one key go to one partition, as long as the topic does not grow."""
+    """The partition of a key; the same until partitions are added to the topic."""
     return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 class StickyChoice:
-    """Records without a key stay with one partition until its batch leaves, then move to the next that has a leader."""
+    """Chooses one partition for records without a key until its batch is sent, then the next with a leader."""
 
     def __init__(self, start: int) -> None:
         self._current = start
 
     def current(self, available: Sequence[int]) -> int:
-        """The partition of now; `available` is in order and not empty."""
+        """The current partition; `available` is in order and not empty."""
         return available[self._current % len(available)]
 
     def move(self) -> None:
-        """A batch left."""
+        """Switch partitions: a batch was sent."""
         self._current += 1

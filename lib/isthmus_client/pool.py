@@ -1,7 +1,7 @@
-"""Connections by broker and lane, opened when they are first used and again after they broke.
+"""Connections by broker and lane, opened on first use and again after a failure.
 
-A *lane* keeps requests that wait apart from those that do not: "" for questions, another name for long polls. A broker that cannot be
-reached is not tried again before a backoff has passed; meanwhile asking it fails at once.
+A *lane* separates requests that wait from those that do not: "" for short requests, another name for long polls. An unreachable broker is
+retried only after a backoff; until then requests to it fail at once.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SHORT_REQUESTS: Final = ""
 
 
 class _Broken:
-    """How often connecting failed in a row, and when it is worth another try."""
+    """Consecutive connection failures of one endpoint, and when to retry."""
 
     __slots__ = ("failures", "retry_at", "why")
 
@@ -31,7 +31,7 @@ class _Broken:
 
 
 class Pool:
-    """`get` a connection to an endpoint."""
+    """The open connections of a client."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Pool:
         self._closed = False
 
     async def get(self, endpoint: Endpoint, lane: str = SHORT_REQUESTS) -> Connection:
-        """A connection that works as far as is known; raises ConnectionFailed."""
-        found = self._open.get((endpoint, lane))
-        if found is not None and not found.closed:
-            return found
+        """A connection that has not failed; raises ConnectionFailed."""
+        connection = self._open.get((endpoint, lane))
+        if connection is not None and not connection.closed:
+            return connection
         async with self._opening.setdefault((endpoint, lane), asyncio.Lock()):
-            found = self._open.get((endpoint, lane))
-            if found is not None and not found.closed:
-                return found
+            connection = self._open.get((endpoint, lane))
+            if connection is not None and not connection.closed:
+                return connection
             return await self._connect(endpoint, lane)
 
     async def _connect(self, endpoint: Endpoint, lane: str) -> Connection:

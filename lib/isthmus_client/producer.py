@@ -1,11 +1,11 @@
-"""A small producer of records: batches by size and time, idempotent, one batch of each partition on its way at a time.
+"""A small producer of records: batches by size and time, idempotent, with one batch per partition in flight.
 
     async with Producer(client) as producer:
         delivery = await producer.send("topic", b"value", key=b"key")
         place = await delivery.place()
 
-Records of one partition arrive in the order of `send`. When a batch fails for good, its records fail, and those after it go on under a new
-producer id: whoever needs them not to must stop at the first failure.
+Records of one partition arrive in the order of `send`. When a batch fails permanently, its records fail, and later records continue under a
+new producer id: a caller that needs strict order must stop at the first failure.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ _RECORD_OVERHEAD: Final = 21
 
 
 class Place(NamedTuple):
-    """Where a record is; offset -1 when the broker did not say."""
+    """Where a record was appended; offset -1 if the broker did not report it."""
 
     partition: TopicPartition
     offset: int
 
 
 class _Identity(NamedTuple):
-    """What makes appends idempotent."""
+    """The producer id and epoch of idempotent appends."""
 
     producer_id: int
     epoch: int
@@ -52,7 +52,7 @@ _NOT_IDEMPOTENT: Final = _Identity(NO_PRODUCER, -1)
 
 
 class _Batch:
-    """Records on their way together."""
+    """Records of one partition that are sent together."""
 
     def __init__(self, partition: TopicPartition, done: asyncio.Future[Appended]) -> None:
         self.partition = partition
@@ -62,7 +62,7 @@ class _Batch:
 
 
 class Delivery:
-    """A record that was handed over; `place` waits until it is acknowledged."""
+    """A record in flight; `place` waits until it is acknowledged."""
 
     __slots__ = ("_batch", "_index")
 
@@ -72,29 +72,29 @@ class Delivery:
 
     @property
     def done(self) -> bool:
-        """Whether `place` answers at once."""
+        """Whether `place` returns at once."""
         return self._batch.done.done()
 
     async def place(self) -> Place:
-        """Raises ClientError when it was not delivered."""
+        """Where the record was appended; raises ClientError if it was not delivered."""
         appended = await asyncio.shield(self._batch.done)
-        known = appended.base_offset >= 0
-        return Place(self._batch.partition, appended.base_offset + self._index if known else -1)
+        is_reported = appended.base_offset >= 0
+        return Place(self._batch.partition, appended.base_offset + self._index if is_reported else -1)
 
 
 class _Queue:
-    """The batches of one partition that wait, and the sequence of the next."""
+    """The waiting batches of one partition, and the next sequence."""
 
     def __init__(self) -> None:
         self.batches: deque[_Batch] = deque()
-        self.hurry = asyncio.Event()  # do not linger: a batch is full, or someone flushes
+        self.hurry = asyncio.Event()  # do not linger: a batch is full, or the producer flushes
         self.sender: asyncio.Task[None] | None = None
         self.identity: _Identity | None = None
         self.sequence = 0
 
 
 class Producer:
-    """Use it as an async context manager; leaving the block sends what waits."""
+    """A producer and async context manager; leaving the block sends what is buffered."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class Producer:
         timestamp: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """Hand a record over; waits only while too much is on its way. Raises ClientError when the topic cannot be found."""
-        known = self._client.view.topics.get(topic) or await self._find(topic)
-        index = self._choose(known, key) if partition is None else partition
+        """Buffer a record; waits only while too many bytes are in flight. Raises ClientError if the topic does not exist."""
+        metadata = self._client.view.topics.get(topic) or await self._find(topic)
+        index = self._choose(metadata, key) if partition is None else partition
         size = _size(key, value, headers)
         if self._bytes and self._bytes + size > IN_FLIGHT_BYTES_MAX:
             async with self._room:
@@ -178,14 +178,14 @@ class Producer:
         return Delivery(batch, len(batch.records) - 1)
 
     async def flush(self) -> None:
-        """Wait until every record handed over is delivered or has failed."""
+        """Wait until every buffered record is delivered or has failed."""
         while senders := [queue.sender for queue in self._queues.values() if queue.sender is not None]:
             for queue in self._queues.values():
                 queue.hurry.set()
             await asyncio.wait(senders)
 
     async def _send_all(self, queue: _Queue) -> None:
-        """One partition's batches, one after another, until none waits."""
+        """Send one partition's batches one after another until none waits."""
         try:
             while queue.batches:
                 await self._linger_for(queue)
@@ -213,22 +213,22 @@ class Producer:
             identity = await self._identify()
             if queue.identity != identity:
                 queue.identity, queue.sequence = identity, 0
-            answers = await produce_batches(
+            outcomes = await produce_batches(
                 self._client, {batch.partition: self._encoded(queue, batch, identity)}, acks=self._acks
             )
-            answer = answers[batch.partition]
-            if isinstance(answer, ClientError):
-                raise answer
+            outcome = outcomes[batch.partition]
+            if isinstance(outcome, ClientError):
+                raise outcome
         except ClientError as error:
             if identity is not None and identity == self._identity and identity is not _NOT_IDEMPOTENT:
-                self._identity = None  # whether it was written is unknown, so its sequence cannot be used again
+                self._identity = None  # it may have been appended, so its sequence cannot be reused
             batch.done.set_exception(error)
             return
         except BaseException:
             batch.done.cancel()
             raise
         queue.sequence = next_sequence(queue.sequence, len(batch.records))
-        batch.done.set_result(answer)
+        batch.done.set_result(outcome)
 
     def _encoded(self, queue: _Queue, batch: _Batch, identity: _Identity) -> bytes:
         return build_batch(
@@ -245,17 +245,17 @@ class Producer:
         async with self._identifying:
             if self._identity is None:
                 request = entity(InitProducerIdRequest, transactional_id=None, transaction_timeout=millis(0))
-                response = await self._client.send_to_any(ApiKey.INIT_PRODUCER_ID, request, _identified)
+                response = await self._client.send_to_any(ApiKey.INIT_PRODUCER_ID, request, _check_identity)
                 self._identity = _Identity(response.producer_id, response.producer_epoch)
             return self._identity
 
 
-def _identified(response: Any) -> None:
+def _check_identity(response: Any) -> None:
     check(response.error_code, "producer id")
 
 
 def _retrieve(done: asyncio.Future[Appended]) -> None:
-    """Whoever does not wait for a delivery is not told of its failure, and asyncio need not complain of that."""
+    """Retrieve the exception, so that asyncio does not warn about deliveries that are not awaited."""
     if not done.cancelled():
         done.exception()
 

@@ -1,4 +1,4 @@
-"""Many questions, each for the broker it concerns: grouped by broker, asked at once, and those that failed for a moment asked again."""
+"""Requests on many partitions or groups: grouped by broker, sent concurrently, and transient failures retried."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -22,71 +22,71 @@ Send = Callable[[Connection, dict[K, W]], Awaitable[Mapping[K, R | ClientError]]
 async def by_leader(
     client: Client,
     what: str,
-    wanted: Mapping[TopicPartition, W],
+    subjects: Mapping[TopicPartition, W],
     send: Send[TopicPartition, W, R],
     lane: str = SHORT_REQUESTS,
 ) -> dict[TopicPartition, R | ClientError]:
-    """Ask each partition's leader; every partition has a result or the error that lasted."""
-    return await _scatter(client, what, wanted, client.leaders, send, lane)
+    """Send to each partition's leader; every partition has a result or its last error."""
+    return await _send_by_broker(client, what, subjects, client.leaders, send, lane)
 
 
 async def by_coordinator(
-    client: Client, what: str, wanted: Mapping[str, W], send: Send[str, W, R]
+    client: Client, what: str, subjects: Mapping[str, W], send: Send[str, W, R]
 ) -> dict[str, R | ClientError]:
-    """Ask each group's coordinator; every group has a result or the error that lasted."""
-    return await _scatter(client, what, wanted, client.coordinators, send, SHORT_REQUESTS)
+    """Send to each group's coordinator; every group has a result or its last error."""
+    return await _send_by_broker(client, what, subjects, client.coordinators, send, SHORT_REQUESTS)
 
 
-def results(answers: Mapping[K, R | ClientError]) -> dict[K, R]:
-    """The results alone; raises the first error."""
-    for answer in answers.values():
-        if isinstance(answer, ClientError):
-            raise answer
-    return {key: answer for key, answer in answers.items() if not isinstance(answer, ClientError)}
+def results(outcomes: Mapping[K, R | ClientError]) -> dict[K, R]:
+    """The results; raises the first error."""
+    for outcome in outcomes.values():
+        if isinstance(outcome, ClientError):
+            raise outcome
+    return {key: outcome for key, outcome in outcomes.items() if not isinstance(outcome, ClientError)}
 
 
-async def _scatter(
-    client: Client, what: str, wanted: Mapping[K, W], place: Place[K], send: Send[K, W, R], lane: str
+async def _send_by_broker(
+    client: Client, what: str, subjects: Mapping[K, W], place: Place[K], send: Send[K, W, R], lane: str
 ) -> dict[K, R | ClientError]:
     done: dict[K, R | ClientError] = {}
-    pending = dict(wanted)
+    pending = dict(subjects)
 
     async def attempt() -> None:
-        answers = await _ask_once(client, pending, place, send, lane)
-        passing: ClientError | None = None
-        for key, answer in answers.items():
-            if isinstance(answer, ClientError) and is_retriable(answer):
-                client.invalidate(answer, [key] if isinstance(key, str) else ())
-                done[key], passing = answer, answer
+        outcomes = await _send_once(client, pending, place, send, lane)
+        transient: ClientError | None = None
+        for key, outcome in outcomes.items():
+            if isinstance(outcome, ClientError) and is_retriable(outcome):
+                client.invalidate(outcome, [key] if isinstance(key, str) else ())
+                done[key], transient = outcome, outcome
             else:
-                done[key] = answer
+                done[key] = outcome
                 del pending[key]
-        if passing is not None:
-            raise passing
+        if transient is not None:
+            raise transient
 
     try:
         await client.retry(what, attempt)
     except (GaveUp, Refused, ConnectionFailed) as error:
         done |= {key: done.get(key, error) for key in pending}
-    return {key: done[key] for key in wanted}
+    return {key: done[key] for key in subjects}
 
 
-async def _ask_once(
+async def _send_once(
     client: Client, pending: Mapping[K, W], place: Place[K], send: Send[K, W, R], lane: str
 ) -> dict[K, R | ClientError]:
-    answers: dict[K, R | ClientError] = {}
+    outcomes: dict[K, R | ClientError] = {}
     shares: dict[Broker, dict[K, W]] = {}
     for key, broker in (await place(list(pending))).items():
         if isinstance(broker, Refused):
-            answers[key] = broker
+            outcomes[key] = broker
         else:
             shares.setdefault(broker, {})[key] = pending[key]
 
-    async def ask(broker: Broker, share: dict[K, W]) -> None:
+    async def send_share(broker: Broker, share: dict[K, W]) -> None:
         try:
-            answers.update(await send(await client.broker_connection(broker, lane), share))
+            outcomes.update(await send(await client.broker_connection(broker, lane), share))
         except ClientError as error:
-            answers.update(dict.fromkeys(share, error))
+            outcomes.update(dict.fromkeys(share, error))
 
-    await asyncio.gather(*(ask(broker, share) for broker, share in shares.items()))
-    return answers
+    await asyncio.gather(*(send_share(broker, share) for broker, share in shares.items()))
+    return outcomes

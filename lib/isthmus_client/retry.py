@@ -1,4 +1,4 @@
-"""When to try again, after how long, and what to ask anew before it. Pure: the clock and the randomness come from outside."""
+"""When to retry, after what backoff, and what to refresh before. Pure: the clock and the randomness are arguments."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -11,7 +11,7 @@ from isthmus_client.limits import BACKOFF_FIRST_SECONDS, BACKOFF_JITTER, BACKOFF
 
 
 class Stale(Enum):
-    """What a failure says is out of date."""
+    """What a failure shows to be stale."""
 
     NOTHING = auto()
     METADATA = auto()
@@ -20,7 +20,7 @@ class Stale(Enum):
 
 _COORDINATOR_MOVED: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
 COORDINATOR_TROUBLE: Final = _COORDINATOR_MOVED | {ErrorCode.coordinator_load_in_progress, ErrorCode.request_timed_out}
-"""Where an answer has codes by partition, these are about the coordinator and so about all of them."""
+"""In responses with an error code per partition, these concern the coordinator and so every partition."""
 _METADATA_OUT_OF_DATE: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -44,14 +44,14 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential, bounded, with jitter so that many clients do not come back in step."""
+    """Exponential backoff, bounded, with jitter so that clients do not retry in step."""
 
     first: float = BACKOFF_FIRST_SECONDS
     most: float = BACKOFF_MAX_SECONDS
     jitter: float = BACKOFF_JITTER
 
     def delay(self, failures: int, random: Randomness) -> float:
-        """Seconds to wait after that many failures in a row."""
+        """Seconds to wait after that many consecutive failures."""
         exact = min(self.first * 2.0 ** min(failures - 1, 30), self.most)
         return exact * random.uniform(1 - self.jitter, 1 + self.jitter)
 
@@ -64,7 +64,7 @@ def is_retriable(error: BaseException) -> bool:
 
 
 def stale_after(error: BaseException) -> Stale:
-    """What to ask anew before the next attempt."""
+    """What to refresh before the next attempt."""
     if isinstance(error, Refused):
         if error.code in _COORDINATOR_MOVED:
             return Stale.COORDINATOR

@@ -1,4 +1,4 @@
-"""How a connection to an endpoint is made, below the Kafka protocol."""
+"""Open connections to endpoints, below the Kafka protocol."""
 
 import asyncio
 from collections.abc import Callable

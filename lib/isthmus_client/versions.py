@@ -1,4 +1,4 @@
-"""Which version of an API to speak: the highest that both sides know. Pure."""
+"""Choose the version of an API: the highest that both sides support. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,14 +7,14 @@ from isthmus_wire.apis import ALL_VERSIONS, ApiKey
 
 from isthmus_client.errors import NotSupported
 
-# ApiVersions of a broker lists Produce from 0 for old librdkafka, and refuses those versions when they are used.
+# Brokers list Produce from version 0 for old librdkafka, but refuse the oldest versions.
 _OLDEST: Final[dict[int, int]] = {ApiKey.PRODUCE: 3}
 
 NEWEST: Final = 0x7FFF
 
 
 class Versions:
-    """What one broker said in ApiVersions."""
+    """The API versions of one broker."""
 
     def __init__(self, broker: str, ranges: Iterable[tuple[int, int, int]]) -> None:
         self.broker = broker
@@ -34,7 +34,7 @@ class Versions:
         return version
 
     def supports(self, api: ApiKey) -> bool:
-        """Whether any version is common."""
+        """Whether there is a common version."""
         try:
             self.choose(api)
         except NotSupported:
@@ -42,5 +42,5 @@ class Versions:
         return True
 
     def ranges(self) -> dict[int, tuple[int, int]]:
-        """Lowest and highest version by API key, as the broker said."""
+        """Lowest and highest version by API key, as the broker reported."""
         return dict(self._ranges)

@@ -132,7 +132,7 @@ def header_at(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def checksum_matches(data: Bytes, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the batch at `position` has the checksum it claims."""
+    """Whether the checksum of the batch at `position` is correct."""
     checked = memoryview(data)[position + _CHECKED_FROM : position + header.size]
     return crc32c(checked) == header.crc
 

@@ -1,1 +1,1 @@
-"""What an operator asks of a cluster. One module per subject, each with plain functions over a `Client`."""
+"""Administration of a cluster. One module per subject, each with plain functions over a `Client`."""

@@ -1,4 +1,4 @@
-"""The cluster as a whole: its brokers, features, log directories, and who writes to a partition."""
+"""The cluster as a whole: brokers, features, log directories, and the producers of a partition."""
 
 import asyncio
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from isthmus_client.requests_by_broker import by_leader
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """A registered broker. Fenced ones serve no requests; brokers before 4.0 do not list them."""
+    """A registered broker. Fenced brokers serve no requests; clusters before 4.0 do not list them."""
 
     node_id: int
     host: str
@@ -33,13 +33,13 @@ class BrokerStatus:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where clients connect to it."""
+        """The address that clients connect to."""
         return Endpoint(self.host, self.port, self.security)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is in the cluster."""
+    """The members of the cluster."""
 
     cluster_id: str
     controller_id: int
@@ -48,7 +48,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The finalized level (0: off) and what the broker could do."""
+    """The finalized level (0: disabled) and the range that the broker supports."""
 
     name: str
     level: int
@@ -68,7 +68,7 @@ class ReplicaSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One directory of a broker; sizes of its volume are -1 where the broker does not say."""
+    """One directory of a broker; the sizes of its volume are -1 if the broker does not report them."""
 
     broker: int
     path: str
@@ -81,7 +81,7 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that a partition's leader remembers; `transaction_start` -1 is none open."""
+    """A producer that a partition's leader remembers; `transaction_start` is -1 without an open transaction."""
 
     producer_id: int
     epoch: int
@@ -95,10 +95,10 @@ async def describe(client: Client) -> Cluster:
     """The cluster's id, controller and brokers."""
     request = entity(DescribeClusterRequest, include_cluster_authorized_operations=False, include_fenced_brokers=True)
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         check(response.error_code, "the cluster", response.error_message)
 
-    response = await client.send_to_any(ApiKey.DESCRIBE_CLUSTER, request, told)
+    response = await client.send_to_any(ApiKey.DESCRIBE_CLUSTER, request, verify)
     brokers = sorted(response.brokers, key=lambda broker: broker.broker_id)
     return Cluster(
         response.cluster_id,
@@ -109,24 +109,28 @@ async def describe(client: Client) -> Cluster:
 
 async def features(client: Client) -> list[Feature]:
     """The features, by name."""
-    told = (await client.any_connection()).features
-    levels = {f.name: f.max_version_level for f in told.finalized_features}
-    ranges = {f.name: (f.min_version, f.max_version) for f in told.supported_features}
+    reported = (await client.any_connection()).features
+    levels = {f.name: f.max_version_level for f in reported.finalized_features}
+    ranges = {f.name: (f.min_version, f.max_version) for f in reported.supported_features}
     return [Feature(name, levels.get(name, 0), *ranges.get(name, (0, 0))) for name in sorted({*levels, *ranges})]
 
 
 async def log_dirs(client: Client, brokers: Collection[int] = ()) -> list[LogDir]:
-    """The log directories of these brokers, by default of all."""
+    """The log directories of these brokers; of all by default."""
     view = await client.metadata_of(())
     request = entity(DescribeLogDirsRequest, topics=None)
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         check(response.error_code, "log directories")
 
-    asked = sorted(brokers or view.brokers)
-    answers = await asyncio.gather(*(client.send_to_broker(b, ApiKey.DESCRIBE_LOG_DIRS, request, told) for b in asked))
+    nodes = sorted(brokers or view.brokers)
+    responses = await asyncio.gather(
+        *(client.send_to_broker(b, ApiKey.DESCRIBE_LOG_DIRS, request, verify) for b in nodes)
+    )
     return [
-        _log_dir(broker, result) for broker, answer in zip(asked, answers, strict=True) for result in answer.results
+        _log_dir(broker, result)
+        for broker, response in zip(nodes, responses, strict=True)
+        for result in response.results
     ]
 
 
@@ -153,7 +157,7 @@ def _log_dir(broker: int, result: Any) -> LogDir:
 async def producers(
     client: Client, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
-    """Who has written to each partition lately."""
+    """The recent producers of each partition."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, None]
@@ -175,9 +179,9 @@ async def producers(
     return await by_leader(client, "describe producers", dict.fromkeys(partitions), send)
 
 
-def _producers(partition: TopicPartition, answer: Any) -> list[ProducerState] | Refused:
-    if answer.error_code is not ErrorCode.none:
-        return Refused(answer.error_code, f"partition {partition}", answer.error_message)
+def _producers(partition: TopicPartition, result: Any) -> list[ProducerState] | Refused:
+    if result.error_code is not ErrorCode.none:
+        return Refused(result.error_code, f"partition {partition}", result.error_message)
     return [
         ProducerState(
             p.producer_id,
@@ -187,5 +191,5 @@ def _producers(partition: TopicPartition, answer: Any) -> list[ProducerState] | 
             p.coordinator_epoch,
             p.current_txn_start_offset,
         )
-        for p in answer.active_producers
+        for p in result.active_producers
     ]

@@ -20,7 +20,7 @@ from isthmus_client.errors import ClientError, Refused
 
 
 class ResourceType(IntEnum):
-    """What has configs."""
+    """The kinds of resources that have configs."""
 
     TOPIC = 2
     BROKER = 4
@@ -30,7 +30,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing with configs; the broker with the empty name stands for the default of all brokers."""
+    """A resource with configs; a broker with an empty name is the cluster-wide default of all brokers."""
 
     kind: ResourceType
     name: str
@@ -42,7 +42,7 @@ class Resource(NamedTuple):
 
 
 class Source(IntEnum):
-    """Where a value comes from."""
+    """The source of a value."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -62,7 +62,7 @@ _SET_HERE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One value; None where it is secret."""
+    """One config; a sensitive one has the value None."""
 
     name: str
     value: str | None
@@ -73,12 +73,12 @@ class Config:
 
     @property
     def is_set(self) -> bool:
-        """Whether someone set it at run time, rather than a file or the default."""
+        """Whether it was set at run time, rather than in a file or by default."""
         return self.source in _SET_HERE
 
 
 class Operation(IntEnum):
-    """What a change does."""
+    """The operation of a change."""
 
     SET = 0
     DELETE = 1
@@ -87,7 +87,7 @@ class Operation(IntEnum):
 
 
 class Change(NamedTuple):
-    """One change of one config; deleting brings back the default."""
+    """One change of one config; deleting restores the default."""
 
     name: str
     operation: Operation
@@ -97,8 +97,8 @@ class Change(NamedTuple):
 async def describe(
     client: Client, resources: Collection[Resource], *, documentation: bool = False
 ) -> dict[Resource, list[Config] | ClientError]:
-    """Every config of each resource, by name, or why not."""
-    answers: dict[Resource, list[Config] | ClientError] = {}
+    """All configs of each resource, by name, or its error."""
+    outcomes: dict[Resource, list[Config] | ClientError] = {}
     for node_id, share in _by_broker(resources).items():
         request = entity(
             DescribeConfigsRequest,
@@ -112,21 +112,21 @@ async def describe(
             include_documentation=documentation,
         )
         try:
-            response = await _ask(client, node_id, ApiKey.DESCRIBE_CONFIGS, request)
+            response = await _query(client, node_id, ApiKey.DESCRIBE_CONFIGS, request)
         except ClientError as error:
-            answers |= dict.fromkeys(share, error)
+            outcomes |= dict.fromkeys(share, error)
             continue
         for result in response.results:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
-            answers[resource] = _configs(resource, result)
-    return {resource: answers[resource] for resource in resources}
+            outcomes[resource] = _configs(resource, result)
+    return {resource: outcomes[resource] for resource in resources}
 
 
 async def alter(
     client: Client, changes: Mapping[Resource, Collection[Change]], *, validate_only: bool = False
 ) -> dict[Resource, ClientError | None]:
-    """Change configs; each resource's changes happen all or none. None for each that changed, or why not."""
-    answers: dict[Resource, ClientError | None] = {}
+    """Change configs; the changes of one resource apply all or none. Returns None or the error of each resource."""
+    outcomes: dict[Resource, ClientError | None] = {}
     for node_id, share in _by_broker(changes).items():
         request = entity(
             IncrementalAlterConfigsRequest,
@@ -147,13 +147,13 @@ async def alter(
         try:
             response = await _change(client, node_id, request)
         except ClientError as error:
-            answers |= dict.fromkeys(share, error)
+            outcomes |= dict.fromkeys(share, error)
             continue
         for result in response.responses:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
             failed = result.error_code is not ErrorCode.none
-            answers[resource] = Refused(result.error_code, str(resource), result.error_message) if failed else None
-    return {resource: answers[resource] for resource in changes}
+            outcomes[resource] = Refused(result.error_code, str(resource), result.error_message) if failed else None
+    return {resource: outcomes[resource] for resource in changes}
 
 
 async def list_resources(client: Client, kind: ResourceType) -> list[Resource]:
@@ -168,7 +168,7 @@ async def list_resources(client: Client, kind: ResourceType) -> list[Resource]:
 
 
 def _by_broker(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
-    """A broker knows its own configs best; all else any broker can tell."""
+    """Only a broker itself reports its own configs; any broker reports the others."""
     shares: dict[int | None, list[Resource]] = {}
     for resource in resources:
         own = resource.kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name.isdigit()
@@ -176,7 +176,7 @@ def _by_broker(resources: Iterable[Resource]) -> dict[int | None, list[Resource]
     return shares
 
 
-async def _ask(client: Client, node_id: int | None, api: ApiKey, request: Any) -> Any:
+async def _query(client: Client, node_id: int | None, api: ApiKey, request: Any) -> Any:
     if node_id is None:
         return await client.send_to_any(api, request)
     return await client.send_to_broker(node_id, api, request)
@@ -202,7 +202,7 @@ def _configs(resource: Resource, result: Any) -> list[Config] | Refused:
 
 
 def _source(number: int) -> Source:
-    """A source of a newer Kafka is unknown."""
+    """The source; UNKNOWN for numbers of newer Kafka versions."""
     try:
         return Source(number)
     except ValueError:

@@ -26,14 +26,14 @@ from isthmus_client.errors import Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
 from isthmus_client.retry import COORDINATOR_TROUBLE
 
-# From this version on topics have ids instead of names; the names are what these functions are asked about.
+# From this version on topics have ids instead of names; these functions take names.
 _BY_ID_SINCE = 10
 NO_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One committed offset: the next to be read."""
+    """A committed offset: the offset of the next record to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -43,7 +43,7 @@ class Committed:
 async def fetch(
     client: Client, group_id: str, partitions: Collection[TopicPartition] | None = None, *, require_stable: bool = False
 ) -> dict[TopicPartition, Committed]:
-    """The group's offsets, of these partitions or of all; those without one are left out. Raises Refused."""
+    """The group's offsets, for these partitions or all; partitions without one are omitted. Raises Refused."""
     topics = None
     if partitions is not None:
         topics = tuple(
@@ -58,26 +58,28 @@ async def fetch(
         require_stable=require_stable,
     )
 
-    def told(response: Any) -> None:
-        answer = _group_answer(response)
-        check(answer.error_code, f"group {group_id}")
-        for topic in answer.topics:
+    def verify(response: Any) -> None:
+        group = _group_part(response)
+        check(group.error_code, f"group {group_id}")
+        for topic in group.topics:
             for p in topic.partitions:
                 check(p.error_code, f"offset of group {group_id} for partition {topic.name}-{p.partition_index}")
 
-    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_FETCH, request, told, at_most=_BY_ID_SINCE - 1)
+    response = await client.send_to_coordinator(
+        group_id, ApiKey.OFFSET_FETCH, request, verify, at_most=_BY_ID_SINCE - 1
+    )
     return {
         TopicPartition(topic.name, p.partition_index): Committed(
             p.committed_offset, p.committed_leader_epoch, p.metadata or None
         )
-        for topic in _group_answer(response).topics
+        for topic in _group_part(response).topics
         for p in topic.partitions
         if p.committed_offset >= 0
     }
 
 
-def _group_answer(response: Any) -> Any:
-    """Up to version 7 the response is the one group's answer."""
+def _group_part(response: Any) -> Any:
+    """The group's part of the response; up to version 7 the response itself."""
     return response.groups[0] if response.groups else response
 
 
@@ -89,7 +91,7 @@ async def commit(
     member_id: str = "",
     generation: int = NO_GENERATION,
 ) -> dict[TopicPartition, Refused | None]:
-    """Write offsets: as a member, or without one when the group has none. None for each that is written, or why not."""
+    """Commit offsets, as a member or, if the group has no members, without one. Returns None or the error of each."""
     request = entity(
         OffsetCommitRequest,
         group_id=group_id,
@@ -105,12 +107,14 @@ async def commit(
         ),
     )
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         for _, code in _codes(response):
             if code in COORDINATOR_TROUBLE:
                 raise Refused(code, f"offsets of group {group_id}")
 
-    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_COMMIT, request, told, at_most=_BY_ID_SINCE - 1)
+    response = await client.send_to_coordinator(
+        group_id, ApiKey.OFFSET_COMMIT, request, verify, at_most=_BY_ID_SINCE - 1
+    )
     return {tp: _refusal(group_id, tp, code) for tp, code in _codes(response)}
 
 
@@ -141,7 +145,7 @@ def _refusal(group_id: str, partition: TopicPartition, code: ErrorCode) -> Refus
 async def delete(
     client: Client, group_id: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, Refused | None]:
-    """Forget offsets of topics that the group is not subscribed to; None for each that is gone, or why not."""
+    """Delete offsets of topics that the group is not subscribed to. Returns None or the error of each."""
     request = entity(
         OffsetDeleteRequest,
         group_id=group_id,
@@ -155,8 +159,8 @@ async def delete(
         ),
     )
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         check(response.error_code, f"group {group_id}")
 
-    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_DELETE, request, told)
+    response = await client.send_to_coordinator(group_id, ApiKey.OFFSET_DELETE, request, verify)
     return {tp: _refusal(group_id, tp, code) for tp, code in _codes(response)}

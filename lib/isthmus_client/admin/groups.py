@@ -27,7 +27,7 @@ _DEAD = "Dead"
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group in a list; brokers before 3.8 do not say the type, those before 2.6 not the state."""
+    """A group in a list; brokers before 3.8 do not report the type, brokers before 2.6 do not report the state."""
 
     group_id: str
     state: str
@@ -63,17 +63,17 @@ class Group:
 
 
 async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-    """Every group of the cluster, by id; each broker knows those it coordinates, so all must answer."""
+    """Every group of the cluster, by id; each broker lists those it coordinates, so all must respond."""
     request = entity(ListGroupsRequest, states_filter=tuple(states), types_filter=tuple(types))
     view = await client.metadata_of(())
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         check(response.error_code, "list of groups")
 
-    answers = await asyncio.gather(
-        *(client.send_to_broker(node_id, ApiKey.LIST_GROUPS, request, told) for node_id in sorted(view.brokers))
+    responses = await asyncio.gather(
+        *(client.send_to_broker(node_id, ApiKey.LIST_GROUPS, request, verify) for node_id in sorted(view.brokers))
     )
-    groups = {g.group_id: g for answer in answers for g in answer.groups}
+    groups = {g.group_id: g for response in responses for g in response.groups}
     return [
         ListedGroup(g.group_id, g.group_state, g.group_type or CLASSIC, g.protocol_type)
         for _, g in sorted(groups.items())
@@ -81,31 +81,30 @@ async def list_groups(client: Client, states: Collection[str] = (), types: Colle
 
 
 async def describe(client: Client, group_ids: Collection[str]) -> dict[str, Group | ClientError]:
-    """Each group with its members, or why not."""
-    wanted = dict.fromkeys(group_ids)
-    return await by_coordinator(client, "describe groups", wanted, _describe)
+    """Each group with its members, or its error."""
+    return await by_coordinator(client, "describe groups", dict.fromkeys(group_ids), _describe)
 
 
 async def _describe(connection: Connection, share: dict[str, None]) -> Mapping[str, Group | ClientError]:
-    """As Kafka's own client: first as groups of type consumer, then those that are none as classic."""
-    found: dict[str, Group | ClientError] = {}
+    """Describe as groups of type consumer first and the rest as classic groups, as Kafka's own client does."""
+    described: dict[str, Group | ClientError] = {}
     if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
-        found |= await _describe_consumer(connection, list(share))
-    rest = [group for group in share if group not in found]
+        described |= await _describe_consumer(connection, list(share))
+    rest = [group for group in share if group not in described]
     if rest:
-        found |= await _describe_classic(connection, rest)
-    return found
+        described |= await _describe_classic(connection, rest)
+    return described
 
 
 async def _describe_consumer(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
     request = entity(ConsumerGroupDescribeRequest, group_ids=tuple(group_ids), include_authorized_operations=False)
     response = await connection.request(ApiKey.CONSUMER_GROUP_DESCRIBE, request)
-    found: dict[str, Group | ClientError] = {}
+    described: dict[str, Group | ClientError] = {}
     for group in response.groups:
         if group.error_code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
             continue
-        found[group.group_id] = _refusal(group) or _consumer_group(group)
-    return found
+        described[group.group_id] = _refusal(group) or _consumer_group(group)
+    return described
 
 
 async def _describe_classic(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
@@ -116,7 +115,7 @@ async def _describe_classic(connection: Connection, group_ids: list[str]) -> dic
 
 def _refusal(group: Any) -> Refused | None:
     code = group.error_code
-    if code is ErrorCode.none and group.group_state == _DEAD:  # brokers before 4.0 tell of absent groups so
+    if code is ErrorCode.none and group.group_state == _DEAD:  # brokers before 4.0 report absent groups as dead
         code = ErrorCode.group_id_not_found
     return None if code is ErrorCode.none else Refused(code, f"group {group.group_id}", group.error_message)
 
@@ -166,7 +165,7 @@ def _classic_group(group: Any) -> Group:
 
 
 async def delete(client: Client, group_ids: Collection[str]) -> dict[str, ClientError | None]:
-    """Delete groups without members, with their offsets; None for each that is gone, or why not."""
+    """Delete groups without members, with their offsets. Returns None or the error of each."""
 
     async def send(connection: Connection, share: dict[str, None]) -> Mapping[str, ClientError | None]:
         request = entity(DeleteGroupsRequest, groups_names=tuple(share))

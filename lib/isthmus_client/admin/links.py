@@ -1,4 +1,4 @@
-"""Links of a destination cluster: create, describe, alter, delete. Isthmus clusters alone have them."""
+"""Links of a destination cluster: create, describe, alter, delete. Only Isthmus clusters have them."""
 
 from collections.abc import Collection, Mapping
 from uuid import UUID
@@ -30,7 +30,7 @@ async def create_link(
     validate_link: bool = True,
     validate_only: bool = False,
 ) -> UUID | None:
-    """Make a link and return its id, or None when it was only checked. `validate_link` asks the source who it is; raises Refused."""
+    """Create a link and return its id, or None if only validated. `validate_link` connects to the source. Raises Refused."""
     request = CreateLinkRequest(
         name=name,
         source_cluster_id=source_cluster_id,
@@ -45,7 +45,7 @@ async def create_link(
 
 
 async def describe_links(client: Client, names: Collection[str] | None = None) -> list[DescribedLink]:
-    """These links, or all; one that does not exist raises Refused."""
+    """Describe these links, or all; raises Refused for one that does not exist."""
     request = DescribeLinksRequest(names=None if names is None else tuple(names))
     response = await client.send_to_any(ApiKey.DESCRIBE_LINKS, request)
     for link in response.links:
@@ -56,14 +56,14 @@ async def describe_links(client: Client, names: Collection[str] | None = None) -
 async def alter_link(
     client: Client, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
 ) -> None:
-    """Change settings, all or none; None takes one back to its default. Raises Refused."""
+    """Change settings, all or none; None restores the default. Raises Refused."""
     request = AlterLinkRequest(name=name, changes=_configs(changes), validate_only=validate_only)
     response = await client.send_to_controller(ApiKey.ALTER_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {name}", response.error_message)
 
 
 async def delete_link(client: Client, name: str, *, force: bool = False, validate_only: bool = False) -> None:
-    """End a link; raises Refused while it copies topics, which `force` fails over."""
+    """Delete a link; raises Refused while it has mirror topics, unless `force` fails them over."""
     request = DeleteLinkRequest(name=name, force=force, validate_only=validate_only)
     response = await client.send_to_controller(ApiKey.DELETE_LINK, request, lambda r: (r.error_code,))
     check(response.error_code, f"link {name}", response.error_message)
@@ -77,7 +77,7 @@ async def report_link(
     message: str = "",
     tasks: Collection[DescribedTask] = (),
 ) -> None:
-    """Tell what a worker found of a link; raises Refused."""
+    """Report a link's state as a worker observed it; raises Refused."""
     request = ReportLinkRequest(
         link_id=link_id, state=state, link_error=error, link_error_message=message, tasks=tuple(tasks)
     )

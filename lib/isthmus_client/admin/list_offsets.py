@@ -1,4 +1,4 @@
-"""Offsets of partitions by what they mean: the first, the next to be written, the first at or after a time, and others."""
+"""Offsets of partitions: the earliest, the latest, the first at or after a timestamp, and others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from isthmus_client.requests_by_broker import by_leader
 
 
 class At(IntEnum):
-    """Special timestamps; any other, in milliseconds, asks for the first record at or after it."""
+    """Special timestamps; any other, in milliseconds, means the first record at or after it."""
 
     LATEST = -1
     EARLIEST = -2
@@ -35,7 +35,7 @@ _SINCE = {At.MAX_TIMESTAMP: 7, At.EARLIEST_LOCAL: 8, At.LATEST_TIERED: 9, At.EAR
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """Offset -1: there is no such record."""
+    """An offset; -1 if there is no such record."""
 
     offset: int
     timestamp: int
@@ -43,9 +43,9 @@ class ListedOffset:
 
 
 async def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    client: Client, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset | ClientError]:
-    """For each partition the offset at a time or an `At`; read_committed makes the latest the last stable one."""
+    """Look up each partition's offset at a timestamp or an `At`; with read_committed, the latest is the last stable offset."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, int]
@@ -77,4 +77,4 @@ async def list_offsets(
             for p in topic.partitions
         }
 
-    return await by_leader(client, "list offsets", wanted, send)
+    return await by_leader(client, "list offsets", timestamps, send)

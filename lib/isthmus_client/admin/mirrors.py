@@ -1,4 +1,4 @@
-"""Mirror topics of a destination cluster: create, describe, and everything that may become of them. Isthmus clusters alone have them."""
+"""Mirror topics of a destination cluster: create, describe, promote, fail over, pause and so on. Only Isthmus clusters have them."""
 
 from collections.abc import Collection, Mapping
 from uuid import UUID
@@ -34,7 +34,7 @@ async def create_mirror(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> tuple[str, UUID | None]:
-    """Make a mirror of a source topic; its name and its id, None when it was only checked. Raises Refused."""
+    """Create a mirror topic of a source topic; returns its name and its id (None if only validated). Raises Refused."""
     request = CreateMirrorRequest(
         link_name=link,
         source_topic=source_topic,
@@ -52,12 +52,12 @@ async def create_mirror(
 async def describe_mirrors(
     client: Client, *, link: str | None = None, topics: Collection[str] | None = None
 ) -> list[DescribedMirror]:
-    """Mirror topics of one link or of all; a topic that is named and is none raises Refused."""
+    """Describe mirror topics of one link or of all; raises Refused for a named topic that is not a mirror topic."""
     request = DescribeMirrorsRequest(link_name=link, topics=None if topics is None else tuple(topics))
     response = await client.send_to_any(ApiKey.DESCRIBE_MIRRORS, request)
     for mirror in response.mirrors:
         of_link = "" if link is None else f" of link {link}"
-        check(mirror.error_code, f"topic {mirror.topic}", f"it is no mirror topic{of_link}")
+        check(mirror.error_code, f"topic {mirror.topic}", f"not a mirror topic{of_link}")
     return list(response.mirrors)
 
 
@@ -70,7 +70,7 @@ async def alter_mirrors(
     message: str = "",
     validate_only: bool = False,
 ) -> dict[str, AlteredMirror]:
-    """What became of each topic; `refusal` makes an error of one that was refused."""
+    """Alter mirror topics and return the result of each; `refusal` turns a result into an error."""
     request = AlterMirrorsRequest(
         action=action,
         topics=tuple(dict.fromkeys(topics)),
@@ -85,14 +85,14 @@ async def alter_mirrors(
 
 
 def refusal(altered: AlteredMirror) -> Refused | None:
-    """Why a topic was not altered, if it was not."""
+    """The error of a topic that was not altered."""
     if altered.error_code is ErrorCode.none:
         return None
     return Refused(altered.error_code, f"mirror topic {altered.topic}", altered.error_message)
 
 
 async def raise_leader_epochs(client: Client, floors: Mapping[TopicPartition, int]) -> dict[str, Refused | None]:
-    """Make the leader epochs of mirror partitions at least these; None for each topic where they are, or why not."""
+    """Raise the leader epochs of mirror partitions to at least these. Returns None or the error of each topic."""
     request = RaiseLeaderEpochsRequest(
         topics=tuple(
             FloorsOfTopic(

@@ -1,4 +1,4 @@
-"""Partitions: who should lead, and which brokers hold them."""
+"""Partitions: leader elections and reassignments."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Move:
 
 
 async def elect(client: Client, partitions: Collection[TopicPartition] | None, *, unclean: bool = False) -> Outcomes:
-    """Let preferred replicas lead again, or somebody, whatever is lost; None asks for all partitions, and tells of those that need it."""
+    """Elect preferred leaders, or with `unclean` any live replica despite data loss. None: all partitions that need it."""
     named = None
     if partitions is not None:
         topics = by_topic(partitions).items()
@@ -52,12 +52,12 @@ async def elect(client: Client, partitions: Collection[TopicPartition] | None, *
 
 
 async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Outcomes:
-    """Begin to move each partition to these brokers, the preferred leader first; None cancels what is under way."""
+    """Begin to reassign each partition to these brokers, the preferred leader first; None cancels a reassignment."""
     topics = tuple(
         entity(
             ReassignableTopic,
             name=topic,
-            partitions=tuple(_wanted(index, targets[TopicPartition(topic, index)]) for index in indexes),
+            partitions=tuple(_reassignment(index, targets[TopicPartition(topic, index)]) for index in indexes),
         )
         for topic, indexes in by_topic(targets).items()
     )
@@ -72,7 +72,7 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
 
 
 async def moves(client: Client) -> list[Move]:
-    """What is under way in the whole cluster."""
+    """The reassignments under way in the cluster."""
     request = entity(ListPartitionReassignmentsRequest, topics=None)
     response = await client.send_to_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, request, lambda r: (r.error_code,))
     check(response.error_code, "the list of reassignments", response.error_message)
@@ -88,7 +88,7 @@ async def moves(client: Client) -> list[Move]:
     ]
 
 
-def _wanted(index: int, replicas: Sequence[int] | None) -> ReassignablePartition:
+def _reassignment(index: int, replicas: Sequence[int] | None) -> ReassignablePartition:
     target = None if replicas is None else tuple(replicas)
     return entity(ReassignablePartition, partition_index=index, replicas=target)
 

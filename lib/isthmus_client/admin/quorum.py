@@ -1,4 +1,4 @@
-"""The quorum of controllers: who votes, who leads, how far everybody is; and brokers that are gone for good."""
+"""The quorum of controllers: its voters, leader and lag; and the removal of brokers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from isthmus_client.limits import REQUEST_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a voter listens."""
+    """A listener of a voter."""
 
     listener: str
     host: str
@@ -30,7 +30,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A voter or an observer; times are milliseconds since 1970, -1 for never."""
+    """A voter or a quorum observer; times are milliseconds since 1970, -1 for never."""
 
     node_id: int
     directory_id: UUID | None
@@ -42,7 +42,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The metadata log as its leader sees it."""
+    """The quorum as the active controller reports it."""
 
     leader_id: int
     epoch: int
@@ -52,16 +52,16 @@ class Quorum:
 
 
 async def describe_quorum(client: Client) -> Quorum:
-    """Ask any broker; it asks the leader."""
+    """Describe the quorum; any broker forwards the request to the active controller."""
     topic = entity(TopicData, topic_name=METADATA_TOPIC, partitions=(entity(PartitionData, partition_index=0),))
     request = entity(DescribeQuorumRequest, topics=(topic,))
 
-    def told(response: Any) -> None:
+    def verify(response: Any) -> None:
         check(response.error_code, "the quorum", response.error_message)
         for part in (part for each in response.topics for part in each.partitions):
             check(part.error_code, "the quorum", part.error_message)
 
-    response = await client.send_to_any(ApiKey.DESCRIBE_QUORUM, request, told)
+    response = await client.send_to_any(ApiKey.DESCRIBE_QUORUM, request, verify)
     part = response.topics[0].partitions[0]
     places = {
         node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
@@ -88,7 +88,7 @@ def _replica(state: Any, endpoints: tuple[Endpoint, ...]) -> Replica:
 
 
 async def add_voter(client: Client, node_id: int, directory_id: UUID, endpoints: tuple[Endpoint, ...]) -> None:
-    """Make a controller that has caught up a voter."""
+    """Add a caught-up controller to the voters."""
     request = entity(
         AddRaftVoterRequest,
         cluster_id=None,
@@ -97,19 +97,21 @@ async def add_voter(client: Client, node_id: int, directory_id: UUID, endpoints:
         voter_directory_id=directory_id,
         listeners=tuple(entity(Listener, name=each.listener, host=each.host, port=each.port) for each in endpoints),
     )
-    await client.send_to_any(ApiKey.ADD_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
+    await client.send_to_any(ApiKey.ADD_RAFT_VOTER, request, lambda response: _check(response, f"voter {node_id}"))
 
 
 async def remove_voter(client: Client, node_id: int, directory_id: UUID) -> None:
-    """Let a voter vote no more; it may be gone already."""
+    """Remove a voter from the quorum, even if it is offline."""
     request = entity(RemoveRaftVoterRequest, cluster_id=None, voter_id=node_id, voter_directory_id=directory_id)
-    await client.send_to_any(ApiKey.REMOVE_RAFT_VOTER, request, lambda told: _check(told, f"voter {node_id}"))
+    await client.send_to_any(ApiKey.REMOVE_RAFT_VOTER, request, lambda response: _check(response, f"voter {node_id}"))
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Forget a broker that will not come back."""
+    """Unregister a broker that will not return."""
     request = entity(UnregisterBrokerRequest, broker_id=broker_id)
-    await client.send_to_any(ApiKey.UNREGISTER_BROKER, request, lambda told: _check(told, f"broker {broker_id}"))
+    await client.send_to_any(
+        ApiKey.UNREGISTER_BROKER, request, lambda response: _check(response, f"broker {broker_id}")
+    )
 
 
 def _check(response: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""How far the replicas of partitions have come, as their leaders see them. Isthmus clusters alone can tell."""
+"""Replica lag as the partitions' leaders report it. Only Isthmus clusters support it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isthmus_client.requests_by_broker import by_leader
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """One replica; -1 stands for what its leader does not know."""
+    """One replica; -1 where its leader does not know a value."""
 
     broker: int
     is_leader: bool
@@ -43,7 +43,7 @@ class PartitionStatus:
 async def replica_status(
     client: Client, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionStatus | ClientError]:
-    """Ask the leader of each partition; a partition without one is told with the reason."""
+    """The status of each partition from its leader, or the error of one without a leader."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, None]
@@ -51,19 +51,19 @@ async def replica_status(
         topics = tuple(ReplicasOfTopic(name=topic, partitions=tuple(ids)) for topic, ids in by_topic(share).items())
         response = await connection.request(ApiKey.DESCRIBE_REPLICAS, DescribeReplicasRequest(topics=topics))
         return {
-            (partition := TopicPartition(topic.name, told.index)): _status(partition, told)
+            (partition := TopicPartition(topic.name, described.index)): _status(partition, described)
             for topic in response.topics
-            for told in topic.partitions
+            for described in topic.partitions
         }
 
     return await by_leader(client, "describe replicas", dict.fromkeys(partitions), send)
 
 
-def _status(partition: TopicPartition, told: DescribedPartition) -> PartitionStatus | ClientError:
-    if told.error_code is not ErrorCode.none:
-        return Refused(told.error_code, f"partition {partition}")
+def _status(partition: TopicPartition, described: DescribedPartition) -> PartitionStatus | ClientError:
+    if described.error_code is not ErrorCode.none:
+        return Refused(described.error_code, f"partition {partition}")
     return PartitionStatus(
-        told.leader_epoch,
+        described.leader_epoch,
         tuple(
             ReplicaStatus(
                 replica.broker_id,
@@ -77,6 +77,6 @@ def _status(partition: TopicPartition, told: DescribedPartition) -> PartitionSta
                 replica.log_start_offset,
                 replica.log_end_offset,
             )
-            for replica in told.replicas
+            for replica in described.replicas
         ),
     )

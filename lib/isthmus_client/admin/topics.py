@@ -1,4 +1,4 @@
-"""Topics: list, describe, create, grow, delete, and delete records from their beginning."""
+"""Topics: list, describe, create, add partitions, delete, and delete records."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ _TIMEOUT = millis(int(REQUEST_SECONDS * 1000))
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be; -1 leaves a number to the broker's default, and `assignments` (replicas by partition) replaces both."""
+    """A topic to create; -1 means the broker's default, and `assignments` (replicas by partition) replaces both numbers."""
 
     name: str
     partitions: int = -1
@@ -50,7 +50,7 @@ async def list_topics(client: Client) -> dict[str, Topic]:
 
 
 async def describe(client: Client, names: Collection[str]) -> dict[str, Topic]:
-    """These topics, asked anew; raises Refused for the first that does not exist."""
+    """Describe these topics with fresh metadata; raises Refused for the first that does not exist."""
 
     async def attempt() -> dict[str, Topic]:
         view = await client.refresh(names)
@@ -65,7 +65,7 @@ async def describe(client: Client, names: Collection[str]) -> dict[str, Topic]:
 async def create(
     client: Client, topics: Collection[NewTopic], *, validate_only: bool = False
 ) -> dict[str, Refused | None]:
-    """Make topics; None for each that was made, or why not."""
+    """Create topics. Returns None or the error of each."""
     request = entity(
         CreateTopicsRequest,
         topics=tuple(
@@ -92,7 +92,7 @@ async def create(
 
 
 async def delete(client: Client, names: Collection[str]) -> dict[str, Refused | None]:
-    """Delete topics; None for each that is gone, or why not."""
+    """Delete topics. Returns None or the error of each."""
     from isthmus_wire.requests import DeleteTopicsRequest
 
     request = DeleteTopicsRequest(
@@ -113,7 +113,7 @@ async def create_partitions(
     *,
     validate_only: bool = False,
 ) -> dict[str, Refused | None]:
-    """Give topics that many partitions in all; `assignments` places the new ones. None for each that grew, or why not."""
+    """Increase topics to these partition counts; `assignments` places the new partitions. Returns None or the error of each."""
     placed = assignments or {}
     request = entity(
         CreatePartitionsRequest,
@@ -140,7 +140,7 @@ async def create_partitions(
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | ClientError]:
-    """Delete what lies before these offsets (-1: before the high watermark); the log start of each partition after it."""
+    """Delete the records before these offsets (-1: the high watermark). Returns each partition's new log start offset or its error."""
 
     async def send(connection: Connection, share: dict[TopicPartition, int]) -> dict[TopicPartition, int | ClientError]:
         request = entity(
@@ -169,10 +169,12 @@ async def delete_records(
     return await by_leader(client, "delete records", before, send)
 
 
-def _in_order(names: Iterable[str], answers: Iterable[Any]) -> dict[str, Refused | None]:
-    """By name, as they were asked for: brokers answer in an order of their own."""
-    told = {a.name: _refusal(a.error_code, f"topic {a.name}", a.error_message) for a in answers}
-    return {name: told[name] for name in dict.fromkeys(names)}
+def _in_order(names: Iterable[str], results: Iterable[Any]) -> dict[str, Refused | None]:
+    """Results by name in the order of the request; brokers respond in any order."""
+    by_name = {
+        result.name: _refusal(result.error_code, f"topic {result.name}", result.error_message) for result in results
+    }
+    return {name: by_name[name] for name in dict.fromkeys(names)}
 
 
 def _refusal(code: ErrorCode, subject: str, message: str | None = None) -> Refused | None:

@@ -1,4 +1,4 @@
-"""A broker that answers what a test says, over a loopback socket."""
+"""A broker with scripted responses, over a loopback socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -17,13 +17,13 @@ Answer = Callable[[RequestHeader, bytes], bytes | None]
 
 
 class FakeBroker:
-    """Knows ApiVersions up to `newest_api_versions`; asks `answer` for the rest."""
+    """Knows ApiVersions up to `newest_api_versions`; `respond` gives the other responses."""
 
-    def __init__(self, answer: Answer, newest_api_versions: int = 4) -> None:
+    def __init__(self, respond: Answer, newest_api_versions: int = 4) -> None:
         self.asked: list[RequestHeader] = []
         self.connections = 0
         self.address = Endpoint("", 0)
-        self._answer = answer
+        self._answer = respond
         self._newest = newest_api_versions
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

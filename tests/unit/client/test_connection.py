@@ -27,7 +27,7 @@ def no_groups(code: ErrorCode = ErrorCode.none) -> Any:
     return entity(ListGroupsResponse, throttle_time=NO_THROTTLE, error_code=code, groups=())
 
 
-def answer(header: RequestHeader, frame: bytes) -> bytes | None:
+def respond(header: RequestHeader, frame: bytes) -> bytes | None:
     return encode_response(header.api_key, header.api_version, no_groups())
 
 
@@ -39,9 +39,9 @@ async def opened(broker: FakeBroker) -> Connection:
     return await Connection.open(broker.address, "test")
 
 
-def test_requests_are_pipelined_and_answers_find_them() -> None:
+def test_requests_are_pipelined_and_matched_to_responses() -> None:
     async def life() -> None:
-        async with serving(FakeBroker(answer)) as broker:
+        async with serving(FakeBroker(respond)) as broker:
             connection = await opened(broker)
             responses = await asyncio.gather(*(connection.request(ApiKey.LIST_GROUPS, REQUEST) for _ in range(200)))
             assert responses == [no_groups()] * 200
@@ -52,9 +52,9 @@ def test_requests_are_pipelined_and_answers_find_them() -> None:
     asyncio.run(life())
 
 
-def test_a_broker_that_does_not_know_the_newest_api_versions_is_asked_in_version_0() -> None:
+def test_api_versions_falls_back_to_version_0() -> None:
     async def life() -> None:
-        async with serving(FakeBroker(answer, newest_api_versions=2)) as broker:
+        async with serving(FakeBroker(respond, newest_api_versions=2)) as broker:
             connection = await opened(broker)
             assert [header.api_version for header in broker.asked] == [4, 0]
             assert connection.versions.choose(ApiKey.LIST_GROUPS) == 5
@@ -63,7 +63,7 @@ def test_a_broker_that_does_not_know_the_newest_api_versions_is_asked_in_version
     asyncio.run(life())
 
 
-def test_requests_of_a_connection_that_is_lost_fail() -> None:
+def test_requests_of_a_lost_connection_fail() -> None:
     async def life() -> None:
         async with serving(FakeBroker(close)) as broker:
             connection = await opened(broker)
@@ -76,7 +76,7 @@ def test_requests_of_a_connection_that_is_lost_fail() -> None:
     asyncio.run(life())
 
 
-def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
+def test_an_unresponsive_broker_loses_the_connection() -> None:
     async def life() -> None:
         held = asyncio.Event()
 
@@ -87,16 +87,16 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
         server = await asyncio.start_server(hold, "127.0.0.1", 0)
         connection = Connection(Endpoint(*server.sockets[0].getsockname()[:2]), "test")
         await connection.connect()
-        with pytest.raises(RequestTimedOut, match="did not answer LIST_GROUPS within 0 s"):
+        with pytest.raises(RequestTimedOut, match="did not respond to LIST_GROUPS within 0 s"):
             await connection.exchange(ApiKey.LIST_GROUPS, 0, (b"",), seconds=0.01)
         assert connection.closed
         silent = Connection(Endpoint(*server.sockets[0].getsockname()[:2]), "test")
         await silent.connect()
-        with pytest.raises(RequestTimedOut, match="did not answer FETCH within 0 s"):
+        with pytest.raises(RequestTimedOut, match="did not respond to FETCH within 0 s"):
             await silent.exchange(ApiKey.FETCH, 12, (b"",), seconds=3600, silence=0.01)
         assert silent.closed
         pool = Pool("test", response_seconds=0.01)
-        with pytest.raises(RequestTimedOut, match="did not answer API_VERSIONS within 0 s"):
+        with pytest.raises(RequestTimedOut, match="did not respond to API_VERSIONS within 0 s"):
             await pool.get(Endpoint(*server.sockets[0].getsockname()[:2]))
         held.set()
         server.close()
@@ -105,20 +105,20 @@ def test_a_broker_that_does_not_answer_loses_the_connection() -> None:
     asyncio.run(life())
 
 
-def test_an_answer_that_does_not_parse_breaks_the_connection() -> None:
+def test_a_malformed_response_closes_the_connection() -> None:
     async def life() -> None:
         async with serving(FakeBroker(lambda header, frame: b"\x7f")) as broker:
             connection = await opened(broker)
-            with pytest.raises(ProtocolBroken, match="answered LIST_GROUPS with bytes that do not parse"):
+            with pytest.raises(ProtocolBroken, match="sent a malformed response to LIST_GROUPS"):
                 await connection.request(ApiKey.LIST_GROUPS, REQUEST)
             assert connection.closed
 
     asyncio.run(life())
 
 
-def test_a_request_that_no_common_version_can_express_is_not_sent() -> None:
+def test_a_request_without_a_common_version_is_not_sent() -> None:
     async def life() -> None:
-        async with serving(FakeBroker(answer)) as broker:
+        async with serving(FakeBroker(respond)) as broker:
             connection = await opened(broker)
             with pytest.raises(NotSupported):
                 await connection.request(ApiKey.LIST_GROUPS, REQUEST, at_least=6)
@@ -128,9 +128,9 @@ def test_a_request_that_no_common_version_can_express_is_not_sent() -> None:
     asyncio.run(life())
 
 
-def test_the_pool_connects_again_after_a_loss_and_keeps_lanes_apart() -> None:
+def test_the_pool_reconnects_after_a_loss_and_separates_lanes() -> None:
     async def life() -> None:
-        async with serving(FakeBroker(answer)) as broker:
+        async with serving(FakeBroker(respond)) as broker:
             pool = Pool("test")
             first = await pool.get(broker.address)
             assert await pool.get(broker.address) is first
@@ -143,13 +143,13 @@ def test_the_pool_connects_again_after_a_loss_and_keeps_lanes_apart() -> None:
     asyncio.run(life())
 
 
-def test_a_broker_that_cannot_be_reached_is_not_tried_before_its_backoff() -> None:
+def test_an_unreachable_broker_is_not_retried_before_its_backoff() -> None:
     class Late:
         def uniform(self, a: float, b: float, /) -> float:
             return 1e6
 
     async def life() -> None:
-        async with serving(FakeBroker(answer)) as broker:
+        async with serving(FakeBroker(respond)) as broker:
             address = broker.address
         pool = Pool("test", randomness=Late())
         with pytest.raises(ConnectionFailed, match="Connection refused"):
@@ -179,7 +179,7 @@ def check(response: Any) -> None:
         raise Refused(response.error_code, "groups")
 
 
-def test_what_fails_for_a_moment_is_tried_again() -> None:
+def test_transient_failures_are_retried() -> None:
     codes = [ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available, ErrorCode.none]
 
     def script(header: RequestHeader, frame: bytes) -> bytes | None:
@@ -198,7 +198,7 @@ def test_what_fails_for_a_moment_is_tried_again() -> None:
     asyncio.run(life())
 
 
-def test_what_goes_on_failing_ends_with_the_time() -> None:
+def test_retries_end_at_the_timeout() -> None:
     def script(header: RequestHeader, frame: bytes) -> bytes | None:
         if header.api_key == ApiKey.METADATA:
             return cluster_of(broker)
@@ -215,9 +215,9 @@ def test_what_goes_on_failing_ends_with_the_time() -> None:
     asyncio.run(life())
 
 
-def test_a_bootstrap_that_nobody_answers_is_an_error_at_once() -> None:
+def test_an_unreachable_bootstrap_fails_at_once() -> None:
     async def life() -> None:
-        async with serving(FakeBroker(answer)) as broker:
+        async with serving(FakeBroker(respond)) as broker:
             address = broker.address
         with pytest.raises(ConnectionFailed, match=r"no broker can be reached: cannot connect to .*Connection refused"):
             async with Client([address]):

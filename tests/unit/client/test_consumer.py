@@ -1,4 +1,4 @@
-"""A consumer between brokers: it reads near its rack where the leader sends it, comes back when that fails, and notices a cut log."""
+"""A consumer between brokers: it reads near its rack where the leader sends it, returns when that fails, and detects a truncated log."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,30 +40,30 @@ def batch(offset: int, epoch: int = EPOCH) -> bytes:
 
 
 class Cluster:
-    """Two brokers that answer fetches as `script` says, one answer after another; who was asked for what is kept."""
+    """Two brokers with scripted responses to fetches; records which broker received which fetch."""
 
     def __init__(self, *script: tuple[int, FetchedPartition]) -> None:
         self.script = list(script)
-        self.asked: list[tuple[int, int, int]] = []  # broker, offset, epoch of the last record
+        self.requested: list[tuple[int, int, int]] = []  # broker, offset, epoch of the last record
         self.brokers = {number: FakeBroker(self._answers(number)) for number in (LEADER, NEAR)}
 
     def _answers(self, number: int) -> Callable[[RequestHeader, bytes], bytes | None]:
-        def answer(header: RequestHeader, frame: bytes) -> bytes | None:
+        def respond(header: RequestHeader, frame: bytes) -> bytes | None:
             if header.api_key == ApiKey.METADATA:
                 return encode_response(ApiKey.METADATA, header.api_version, self._metadata())
             request = decode_fetch_request(header.api_version, frame, decode_request_header(frame).size)
             return b"".join(encode_fetch_response(header.api_version, self._fetched(number, request)))
 
-        return answer
+        return respond
 
     def _fetched(self, number: int, request: FetchRequest) -> FetchResponse:
         ((topic, (wanted,)),) = request.topics
-        self.asked.append((number, wanted.fetch_offset, wanted.last_fetched_epoch))
+        self.requested.append((number, wanted.fetch_offset, wanted.last_fetched_epoch))
         if not self.script:
             return FetchResponse([(topic, [FetchedPartition(0, 0, 0, 0, 0)])])
-        expected, answer = self.script.pop(0)
-        assert number == expected, f"broker {number} is asked where {expected} should be: {self.asked}"
-        return FetchResponse([(topic, [answer])])
+        expected, respond = self.script.pop(0)
+        assert number == expected, f"broker {number} received a fetch that {expected} should have: {self.requested}"
+        return FetchResponse([(topic, [respond])])
 
     def _metadata(self) -> MetadataResponse:
         partition = entity(
@@ -92,7 +92,7 @@ class Cluster:
 
 
 async def read(cluster: Cluster, count: int, epoch: int = -1) -> list[int]:
-    """Offsets of so many records, from offset 0 on."""
+    """The offsets of `count` records, from offset 0."""
     found: list[int] = []
     async with (
         serving(cluster.brokers[LEADER]) as leader,
@@ -111,7 +111,7 @@ def records(offset: int) -> FetchedPartition:
     return FetchedPartition(0, 0, 9, 9, 0, records=(batch(offset),))
 
 
-def test_it_reads_near_its_rack_and_comes_back_to_the_leader_when_that_fails() -> None:
+def test_it_reads_near_its_rack_and_returns_to_the_leader_when_that_fails() -> None:
     cluster = Cluster(
         (LEADER, FetchedPartition(0, 0, 9, 9, 0, preferred_read_replica=NEAR)),
         (NEAR, records(0)),
@@ -120,7 +120,7 @@ def test_it_reads_near_its_rack_and_comes_back_to_the_leader_when_that_fails() -
         (LEADER, records(2)),
     )
     assert asyncio.run(read(cluster, 3)) == [0, 1, 2]
-    assert cluster.asked[:5] == [
+    assert cluster.requested[:5] == [
         (LEADER, 0, -1),
         (NEAR, 0, -1),
         (NEAR, 1, EPOCH),
@@ -129,10 +129,10 @@ def test_it_reads_near_its_rack_and_comes_back_to_the_leader_when_that_fails() -
     ]
 
 
-def test_a_log_that_lost_what_was_read_is_an_error() -> None:
+def test_a_log_that_lost_read_records_is_an_error() -> None:
     cluster = Cluster((LEADER, FetchedPartition(0, 0, 9, 9, 0, diverging_epoch=(3, 0))))
     with pytest.raises(
-        LogTruncated, match="partition t-0 was read up to offset 0, and its log is another one from offset 0"
+        LogTruncated, match="partition t-0 was read up to offset 0, but its log has diverged at offset 0"
     ):
         asyncio.run(read(cluster, 1, epoch=4))
-    assert cluster.asked == [(LEADER, 0, 4)]
+    assert cluster.requested == [(LEADER, 0, 4)]

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what is said, and what is left out."""
+"""Incremental fetch sessions: what requests carry, and what they omit."""
 
 from isthmus_client.fetch_session import FetchSession, Key, Plan
 from isthmus_wire.fetch import FetchPartition
@@ -10,7 +10,7 @@ def at(offset: int) -> FetchPartition:
     return FetchPartition(0, offset, 1000)
 
 
-def test_the_first_request_says_everything_and_later_ones_what_changed() -> None:
+def test_the_first_request_is_full_and_later_ones_carry_changes() -> None:
     session = FetchSession()
     assert session.plan({A: at(1), B: at(2)}) == Plan(0, 0, {A: at(1), B: at(2)}, [])
     session.confirm(7)
@@ -19,7 +19,7 @@ def test_the_first_request_says_everything_and_later_ones_what_changed() -> None
     assert session.plan({B: at(3)}) == Plan(7, 2, {}, [A])
 
 
-def test_who_knows_what_changed_is_not_asked_about_the_rest() -> None:
+def test_only_reported_changes_are_compared() -> None:
     session = FetchSession()
     wanted: dict[Key, FetchPartition] = {A: at(1), B: at(2)}
     assert session.plan_changes(wanted, [], []) == Plan(0, 0, dict(wanted), [])
@@ -33,14 +33,14 @@ def test_who_knows_what_changed_is_not_asked_about_the_rest() -> None:
     assert session.plan_changes(wanted, [B], [A]) == Plan(7, 3, {}, [])
 
 
-def test_a_broker_that_keeps_no_session_is_told_everything_again() -> None:
+def test_a_broker_without_a_session_gets_full_requests() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
     session.confirm(0)
     assert session.plan({A: at(1)}) == Plan(0, 0, {A: at(1)}, [])
 
 
-def test_after_an_error_everything_is_said_again() -> None:
+def test_after_an_error_the_request_is_full() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
     session.confirm(7)
@@ -49,7 +49,7 @@ def test_after_an_error_everything_is_said_again() -> None:
     assert session.plan({A: at(2)}) == Plan(0, 0, {A: at(2)}, [])
 
 
-def test_epochs_wrap_to_one_for_zero_means_a_new_session() -> None:
+def test_epochs_wrap_to_one_since_zero_means_a_new_session() -> None:
     session = FetchSession()
     session.plan({A: at(1)})
     session.confirm(7)

@@ -1,4 +1,4 @@
-"""Bytes to frames, however they arrive."""
+"""Split bytes into frames, however they arrive."""
 
 import pytest
 from hypothesis import given
@@ -37,8 +37,8 @@ def test_frames_arrive_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, 101])
-def test_a_length_that_cannot_be_is_refused(size: int) -> None:
-    with pytest.raises(ProtocolBroken, match=f"a frame of {size} bytes"):
+def test_an_impossible_length_is_refused(size: int) -> None:
+    with pytest.raises(ProtocolBroken, match=f"impossible frame length {size};"):
         feed(FrameReader(frame_max=100), FRAME_LENGTH.pack(size), [4])
 
 

@@ -1,4 +1,4 @@
-"""How answers to Metadata change what is known."""
+"""How Metadata responses update the cached metadata."""
 
 from types import SimpleNamespace as Answer
 from typing import Any
@@ -27,62 +27,62 @@ def topic(*partitions: Any, topic_id: UUID = FIRST, error: ErrorCode = ErrorCode
     return Answer(name=name, topic_id=topic_id, is_internal=False, partitions=partitions, error_code=error)
 
 
-def answer(*topics: Any) -> Any:
+def response_of(*topics: Any) -> Any:
     brokers = [Answer(node_id=n, host="h", port=n, rack=None) for n in (1, 2)]
     return Answer(brokers=brokers, cluster_id="c", controller_id=1, topics=topics)
 
 
-def test_a_leader_never_goes_back_to_an_older_epoch() -> None:
-    view = ClusterView().merged(answer(topic(partition(leader=1, epoch=5))))
-    behind = view.merged(answer(topic(partition(leader=2, epoch=4))))
-    ahead = behind.merged(answer(topic(partition(leader=2, epoch=6))))
+def test_a_leader_never_returns_to_an_older_epoch() -> None:
+    view = ClusterView().merged(response_of(topic(partition(leader=1, epoch=5))))
+    behind = view.merged(response_of(topic(partition(leader=2, epoch=4))))
+    ahead = behind.merged(response_of(topic(partition(leader=2, epoch=6))))
     leaders = [(p.leader, p.leader_epoch) for one in (behind, ahead) if (p := one.leader(T0)) is not None]
     assert leaders == [(1, 5), (2, 6)]
 
 
-def test_a_topic_made_again_starts_with_its_own_epochs() -> None:
-    view = ClusterView().merged(answer(topic(partition(leader=1, epoch=5))))
-    again = view.merged(answer(topic(partition(leader=2, epoch=0), topic_id=SECOND)))
+def test_a_recreated_topic_starts_with_its_own_epochs() -> None:
+    view = ClusterView().merged(response_of(topic(partition(leader=1, epoch=5))))
+    again = view.merged(response_of(topic(partition(leader=2, epoch=0), topic_id=SECOND)))
     found = again.leader(T0)
     assert found is not None
     assert (found.leader, found.leader_epoch) == (2, 0)
     assert again.names == {SECOND: "t"}
 
 
-def test_a_broker_that_says_no_epoch_is_believed() -> None:
-    view = ClusterView().merged(answer(topic(partition(leader=1, epoch=-1))))
-    found = view.merged(answer(topic(partition(leader=2, epoch=-1)))).leader(T0)
+def test_a_response_without_epochs_wins() -> None:
+    view = ClusterView().merged(response_of(topic(partition(leader=1, epoch=-1))))
+    found = view.merged(response_of(topic(partition(leader=2, epoch=-1)))).leader(T0)
     assert found is not None
     assert found.leader == 2
 
 
-def test_a_topic_that_is_gone_is_refused_until_it_is_back() -> None:
-    view = ClusterView().merged(answer(topic(partition(1, 0))))
-    gone = view.merged(answer(topic(error=ErrorCode.unknown_topic_or_partition)))
+def test_a_deleted_topic_is_refused_until_it_is_recreated() -> None:
+    view = ClusterView().merged(response_of(topic(partition(1, 0))))
+    gone = view.merged(response_of(topic(error=ErrorCode.unknown_topic_or_partition)))
     assert gone.topics == {}
     assert gone.refused == {"t": ErrorCode.unknown_topic_or_partition}
-    back = gone.merged(answer(topic(partition(1, 0))))
+    back = gone.merged(response_of(topic(partition(1, 0))))
     assert list(back.topics) == ["t"]
     assert back.refused == {}
 
 
-def test_topics_that_were_not_asked_for_stay_unless_all_were() -> None:
-    view = ClusterView().merged(answer(topic(partition(1, 0))))
-    assert list(view.merged(answer()).topics) == ["t"]
-    assert list(view.merged(answer(), all_topics=True).topics) == []
+def test_unrequested_topics_stay_unless_all_were_requested() -> None:
+    view = ClusterView().merged(response_of(topic(partition(1, 0))))
+    assert list(view.merged(response_of()).topics) == ["t"]
+    assert list(view.merged(response_of(), all_topics=True).topics) == []
 
 
-def test_an_answer_without_brokers_leaves_those_that_are_known() -> None:
-    view = ClusterView().merged(answer())
+def test_a_response_without_brokers_keeps_the_current_ones() -> None:
+    view = ClusterView().merged(response_of())
     empty = Answer(brokers=(), cluster_id=None, controller_id=-1, topics=())
     assert view.merged(empty).brokers == {1: Broker(1, "h", 1), 2: Broker(2, "h", 2)}
     assert view.merged(empty).cluster_id == "c"
 
 
-def test_a_leader_named_beside_an_error_counts_when_it_is_newer() -> None:
-    view = ClusterView().merged(answer(topic(partition(leader=1, epoch=5))))
+def test_a_newer_leader_sent_with_an_error_is_applied() -> None:
+    view = ClusterView().merged(response_of(topic(partition(leader=1, epoch=5))))
     assert view.with_leader(T0, 2, 5) is view
-    assert view.with_leader(T0, 7, 6) is view  # nobody knows broker 7's address
+    assert view.with_leader(T0, 7, 6) is view  # broker 7's address is unknown
     assert view.with_leader(TopicPartition("u", 0), 2, 6) is view
     moved = view.with_leader(T0, 2, 6).leader(T0)
     assert moved is not None

@@ -1,4 +1,4 @@
-"""Partitioner, group protocol and what a consumer may see."""
+"""Partitioner, group protocol and the records that a consumer may read."""
 
 import pytest
 from isthmus_client.batch_reader import visible_records
@@ -32,14 +32,14 @@ def test_murmur2_is_kafkas(key: bytes, signed: int) -> None:
     assert partition_of_key(key, 10) == (signed & 0x7FFFFFFF) % 10
 
 
-def test_records_without_a_key_move_on_when_a_batch_leaves() -> None:
+def test_records_without_a_key_change_partition_when_a_batch_is_sent() -> None:
     choice = StickyChoice(4)
     first = choice.current([0, 1, 5])
     choice.move()
     assert (first, choice.current([0, 1, 5])) == (1, 5)
 
 
-def test_subscriptions_and_assignments_come_back() -> None:
+def test_subscriptions_and_assignments_round_trip() -> None:
     partitions = (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
     assert decode_subscription(encode_subscription(["b", "a"])) == ("a", "b")
     assert decode_assignment(encode_assignment(reversed(partitions))) == partitions
@@ -87,7 +87,7 @@ def test_aborted_records_are_hidden_until_their_marker() -> None:
     assert values(LOG, 0, [(9, 1)], committed=False) == [b"plain", b"aborted", b"committed", b"later"]
 
 
-def test_positions_pass_over_what_is_not_shown() -> None:
+def test_positions_advance_past_hidden_records() -> None:
     positions = [after for record, after in visible_records(LOG, 1, [(9, 1)], read_committed=True) if record is None]
     assert positions == [2, 3, 4, 5, 6]
 
@@ -99,5 +99,5 @@ def test_a_batch_that_begins_before_the_start_is_cut() -> None:
 def test_a_wrong_checksum_is_an_error() -> None:
     broken = bytearray(batch(0, b"value"))
     broken[-1] ^= 1
-    with pytest.raises(CorruptBatch, match="the batch at offset 0 does not have the checksum it claims"):
+    with pytest.raises(CorruptBatch, match="the batch at offset 0 has a wrong checksum"):
         values(bytes(broken), 0, [], committed=False)

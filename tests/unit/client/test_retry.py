@@ -1,4 +1,4 @@
-"""When to try again and after how long."""
+"""When to retry, and after what delay."""
 
 import pytest
 from isthmus_client.errors import ClientError, ConnectionFailed, NotSupported, Refused, RequestTimedOut
@@ -43,6 +43,6 @@ def test_the_delay_doubles_up_to_its_bound() -> None:
         (ValueError("a bug"), False, Stale.NOTHING),
     ],
 )
-def test_what_may_pass_and_what_is_out_of_date(error: Exception, retriable: bool, stale: Stale) -> None:
+def test_retriable_errors_and_what_they_make_stale(error: Exception, retriable: bool, stale: Stale) -> None:
     assert is_retriable(error) is retriable
     assert stale_after(error) is stale

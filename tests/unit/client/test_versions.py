@@ -1,4 +1,4 @@
-"""Which version of an API is spoken."""
+"""The choice of an API's version."""
 
 import pytest
 from isthmus_client.errors import NotSupported
@@ -8,7 +8,7 @@ from isthmus_wire.apis import ApiKey
 OLD = Versions("old:1", [(ApiKey.METADATA, 0, 7), (ApiKey.PRODUCE, 0, 2), (ApiKey.FETCH, 4, 99)])
 
 
-def test_it_is_the_highest_that_both_know() -> None:
+def test_the_highest_common_version_is_chosen() -> None:
     assert OLD.choose(ApiKey.METADATA) == 7
     assert OLD.choose(ApiKey.FETCH) == 18
     assert OLD.choose(ApiKey.FETCH, at_most=12) == 12

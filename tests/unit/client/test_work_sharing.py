@@ -1,4 +1,4 @@
-"""Shares: every piece of work has exactly one holder, and bytes that are no share hold everything."""
+"""Shares: every piece of work has exactly one holder, and malformed bytes hold everything."""
 
 import pytest
 from isthmus_client.work_sharing import Share, decode_share, encode_share
@@ -18,10 +18,10 @@ def test_the_partitions_of_a_topic_are_spread_evenly() -> None:
     assert held == [4, 4, 4, 4]
 
 
-def test_a_share_survives_its_bytes() -> None:
+def test_shares_round_trip() -> None:
     assert decode_share(encode_share(Share(2, 5)) + b"of a newer version") == Share(2, 5)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", encode_share(Share(3, 3)), encode_share(Share(-1, 3))])
-def test_bytes_that_are_no_share_hold_everything(data: bytes) -> None:
+def test_malformed_bytes_hold_everything(data: bytes) -> None:
     assert decode_share(data) == Share(0, 1)

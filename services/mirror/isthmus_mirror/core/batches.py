@@ -76,7 +76,7 @@ def pieces(
             )
             return
         if not checksum_matches(data, header, position):
-            raise CorruptBatch(f"the batch at offset {header.base_offset} does not have the checksum it claims")
+            raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
         while coming and coming[-1][1] <= header.last_offset:
             hidden.add(coming.pop()[0])
         following = header.last_offset + 1
