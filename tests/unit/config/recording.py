@@ -1,4 +1,4 @@
-"""The recorded answers of Apache Kafka about its configurations."""
+"""Recorded responses of Apache Kafka about its configurations."""
 
 from __future__ import annotations
 

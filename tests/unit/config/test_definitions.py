@@ -1,4 +1,4 @@
-"""Every definition equals Apache Kafka's, and parses, refuses and renders as it does."""
+"""Every definition equals Apache Kafka's, and parses, refuses and renders in the same way."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_what_may_change_while_running_equals_the_recording() -> None:
     assert ours == recorded("definitions")["dynamic_broker_keys"]
 
 
-def answer(definition: Definition, text: str) -> dict[str, object]:
-    """What the recorded probes did: read, then check, without dropping what a list names twice."""
+def result(definition: Definition, text: str) -> dict[str, object]:
+    """The result of the recorded probes: parse, then validate, without removing duplicates from a list."""
     try:
         value = definition.read(text)
         if definition.validator is not None:
@@ -65,7 +65,7 @@ def answer(definition: Definition, text: str) -> dict[str, object]:
 def test_values_are_taken_and_refused_as_recorded(kind: str) -> None:
     probes = recorded("probes")[kind]
     definitions: Definitions = KINDS[kind]
-    ours = {name: {text: answer(definitions[name], text) for text in asked} for name, asked in probes.items()}
+    ours = {name: {text: result(definitions[name], text) for text in asked} for name, asked in probes.items()}
     for name, asked in probes.items():
         assert ours[name] == asked, name
 

@@ -1,4 +1,4 @@
-"""A fresh node shows its configurations as Apache Kafka's fresh node did."""
+"""A fresh node describes its configurations as Apache Kafka's fresh node did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from isthmus_broker.core.config.values import Type
 
 from tests.unit.config.recording import recorded
 
-# What the recorded node was started with, and what Kafka itself sets when it formats a cluster with ELR.
+# The settings of the recorded node, and those that Kafka itself sets when it formats a cluster with ELR.
 STATIC = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -1,4 +1,4 @@
-"""Settings that change while a broker runs."""
+"""Settings that change at run time."""
 
 from __future__ import annotations
 

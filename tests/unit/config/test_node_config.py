@@ -1,4 +1,4 @@
-"""A node's settings resolve, and those that cannot stand together are refused in Kafka's words."""
+"""A node's settings are resolved, and invalid combinations are refused with Kafka's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics and groups: what they set for themselves over what their brokers give them."""
+"""Topics and groups: their own settings over the defaults of their brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isthmus_broker.core.config.topic_config import TopicConfig, check_topic, re
 from isthmus_broker.core.config.values import ConfigRefused
 
 KAFKAS = set(TOPIC_CONFIGS) - {definition.name for definition in OWN_TOPIC}
-"""What a topic's log obeys; our own settings are about where it is."""
+"""The settings of a topic's log; Isthmus' own settings are about placement."""
 
 
 def node(**static: str) -> NodeConfig:

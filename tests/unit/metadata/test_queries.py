@@ -221,7 +221,7 @@ def test_configs_of_a_topic() -> None:
     (entry,) = result.configs
     assert (entry.name, entry.value, entry.config_source, entry.config_type) == ("retention.ms", "5", 1, 5)
     assert [(s.name, s.value, s.source) for s in entry.synonyms] == [("retention.ms", "5", 1)]
-    assert entry.documentation == "Age beyond which segments are deleted; -1 for no limit."
+    assert entry.documentation == "The age beyond which segments are deleted; -1 for no limit."
     (result,) = config_queries.describe_configs(cluster.image, configs((2, "a")), cluster.context.node).results
     assert len(result.configs) == 33
     assert all(entry.synonyms == () and entry.documentation is None for entry in result.configs)

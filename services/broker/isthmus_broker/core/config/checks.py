@@ -1,4 +1,4 @@
-"""What a node's settings must satisfy together, in the order and with the words of Kafka."""
+"""The rules that a node's settings must satisfy together, in Kafka's order and with Kafka's messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isthmus_broker.core.config.values import ConfigRefused, Value
 _CLEANER_BYTES_PER_THREAD: Final = 1 << 20
 _ALL_LOG_DIRS: Final = "*"
 
-# Group settings that must lie between two others: name, lowest, highest.
+# Group settings with bounds from two others: name, lower bound, upper bound.
 _GROUP_BOUNDS: Final = tuple(
     (f"group.{kind}.{what}", f"group.{kind}.min.{what}", f"group.{kind}.max.{what}")
     for kind in ("consumer", "share", "streams")
@@ -23,7 +23,7 @@ _GROUP_BOUNDS: Final = tuple(
 
 
 class _Values:
-    """Typed settings read with the type that their definition promises."""
+    """Typed settings, read with the type from their definition."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = values
@@ -39,14 +39,14 @@ class _Values:
         return value
 
     def milliseconds(self, *names: tuple[str, int]) -> int:
-        """The first of several units that is set; the factor makes it milliseconds."""
+        """The first of several units that is set, converted to milliseconds by its factor."""
         value, factor = next((self._values[name], factor) for name, factor in names if self._values[name] is not None)
         assert isinstance(value, int)
         return value * factor
 
 
 def require(condition: bool, message: str) -> None:
-    """The prefix is what Kafka puts before most of these messages."""
+    """Require a condition. Kafka's messages mostly have this prefix."""
     demand(condition, f"requirement failed: {message}")
 
 
@@ -74,9 +74,9 @@ def check_node(
     if "broker" in roles:
         _check_advertised(listeners)
         _check_cordoned(typed.texts("cordoned.log.dirs"), log_dirs)
-    told = (*listeners.advertised, *listeners.advertised_to_controllers)
+    advertised = (*listeners.advertised, *listeners.advertised_to_controllers)
     require(
-        all(listener.host != WILDCARD for listener in told),
+        all(listener.host != WILDCARD for listener in advertised),
         f"advertised.listeners cannot use the nonroutable meta-address {WILDCARD}. Use a routable IP address.",
     )
     _check_network(typed, values)
@@ -193,22 +193,22 @@ def _check_listeners_of_controller(listeners: Listeners, *, alone: bool) -> None
 
 
 def _check_advertised(listeners: Listeners) -> None:
-    told = sorted({listener.name for listener in listeners.advertised})
+    advertised = sorted({listener.name for listener in listeners.advertised})
     bound = sorted({listener.name for listener in listeners.bound})
     require(
-        bool(told),
+        bool(advertised),
         "There must be at least one broker advertised listener."
         " Perhaps all listeners appear in controller.listener.names?",
     )
     require(
-        listeners.inter_broker in told,
+        listeners.inter_broker in advertised,
         "inter.broker.listener.name must be a listener name defined in advertised.listeners."
-        f" The valid options based on currently configured listeners are {','.join(told)}",
+        f" The valid options based on currently configured listeners are {','.join(advertised)}",
     )
     require(
-        set(told) <= set(bound),
+        set(advertised) <= set(bound),
         "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners."
-        f" Found {','.join(told)}. The valid options based on the current configuration are {','.join(bound)}",
+        f" Found {','.join(advertised)}. The valid options based on the current configuration are {','.join(bound)}",
     )
 
 

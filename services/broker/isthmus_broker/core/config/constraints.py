@@ -12,13 +12,13 @@ DEFAULT_CONSTRAINT_KEYS: Final = ("isthmus.log.placement.constraints", "confluen
 
 
 def default_constraints(values: Mapping[str, Value]) -> str | None:
-    """The text that a broker gives to new topics, if it has one."""
+    """The broker's default constraints for new topics, if any."""
     texts = [text for key in DEFAULT_CONSTRAINT_KEYS if isinstance(text := values[key], str) and text]
     return texts[0] if texts else None
 
 
 class ConstraintsText:
-    """Validates a setting that holds placement constraints; an empty text means none."""
+    """Validates a setting with placement constraints; an empty text means none."""
 
     def check(self, name: str, value: Value) -> None:
         if isinstance(value, str) and value:

@@ -1,4 +1,4 @@
-"""One configuration as data, and a set of them that parses whole property maps."""
+"""One configuration as data, and a set of configurations that parses property maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Importance(Enum):
 
 
 class Change(Enum):
-    """Whether a broker configuration may change while the broker runs, and for whom (KIP-226)."""
+    """Whether a broker configuration may change at run time, and for which brokers (KIP-226)."""
 
     AT_START = "read-only"
     PER_BROKER = "per-broker"
@@ -26,7 +26,7 @@ class Change(Enum):
 
 
 class Required(Enum):
-    """The mark, in place of a default, of what must be given."""
+    """In place of a default: the setting is required."""
 
     REQUIRED = "required"
 
@@ -58,7 +58,7 @@ class Definition:
         return render(self.default_value, self.type)
 
     def parse(self, text: str) -> Value:
-        """The typed value; ConfigRefused when the type or the validator says no. A list names everything once."""
+        """The typed value; ConfigRefused if it is invalid. Duplicates are removed from a list."""
         value = self.read(text)
         if isinstance(value, tuple) and isinstance(self.validator, ListOf):
             value = tuple(dict.fromkeys(value))
@@ -67,14 +67,14 @@ class Definition:
         return value
 
     def read(self, text: str) -> Value:
-        """The typed value, whether it is valid or not."""
+        """The typed value, without validation."""
         default = self.default_value
         known = (default,) if self.type is Type.CLASS and isinstance(default, str) else ()
         return parse(self.name, text, self.type, known)
 
 
 class Definitions(Mapping[str, Definition]):
-    """Definitions by name, in order of name."""
+    """Definitions by name, ordered by name."""
 
     def __init__(self, definitions: Iterable[Definition]) -> None:
         ordered = sorted(definitions, key=lambda definition: definition.name)
@@ -91,7 +91,7 @@ class Definitions(Mapping[str, Definition]):
         return len(self._by_name)
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """The typed value of every definition: what is given, else the default. Names that are not defined are left out."""
+        """The typed value of every definition: the given one, else the default. Undefined names are skipped."""
         missing = [d.name for d in self.values() if d.default is REQUIRED and d.name not in texts]
         if missing:
             raise ConfigRefused(f'Missing required configuration "{missing[0]}" which has no default value.')

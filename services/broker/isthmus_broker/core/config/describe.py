@@ -1,4 +1,4 @@
-"""How configurations are shown: with their value, where it comes from, and the chain of names it was looked up under."""
+"""Descriptions of configurations: the value, its source, and its synonyms in order of precedence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from isthmus_broker.core.config.values import Type, Value, render
 
 
 class Source(IntEnum):
-    """Where a value comes from, by the numbers of the DescribeConfigs protocol."""
+    """The source of a value, by the numbers of the DescribeConfigs protocol."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -56,7 +56,7 @@ class Described:
 
 
 def _entry(definition: Definition, value: str | None, synonyms: tuple[Synonym, ...]) -> Described:
-    """An entry whose source is that of the first name in its chain."""
+    """An entry whose source is that of its first synonym."""
     return Described(
         name=definition.name,
         value=None if definition.sensitive else value,
@@ -97,14 +97,14 @@ def _described_over_broker(
 
 
 def _default_chain(definition: Definition, own: Source) -> tuple[Synonym, ...]:
-    """A group setting without a broker's name for it shows its own default; a topic setting shows nothing."""
+    """A group setting without a broker setting as its synonym has its own default; a topic setting has none."""
     if own is Source.TOPIC:
         return ()
     return (Synonym(definition.name, definition.default_text, Source.DEFAULT),)
 
 
 def describe_broker(node: NodeConfig) -> list[Described]:
-    """Every setting of this broker, and those it was given that Kafka does not know."""
+    """Every setting of this broker, and given ones that Kafka does not know."""
     texts = node.layers.effective()
     entries = []
     for name, definition in BROKER_CONFIGS.items():
@@ -117,7 +117,7 @@ def describe_broker(node: NodeConfig) -> list[Described]:
 
 
 def describe_broker_default(node: NodeConfig) -> list[Described]:
-    """The settings that all brokers were told while running."""
+    """The dynamic settings of all brokers."""
     entries = []
     for name, text in sorted(node.layers.dynamic_default.items()):
         chain = tuple(s for s in _broker_chain(node, name) if s.source is Source.DYNAMIC_DEFAULT_BROKER)
@@ -135,7 +135,7 @@ def _broker_entry(definition: Definition, value: str | None, chain: tuple[Synony
 
 
 def _undefined_entry(name: str, text: str, chain: tuple[Synonym, ...]) -> Described:
-    """A setting under a listener's prefix is shown as what it overrides; one of no known type is kept secret."""
+    """A setting with a listener's prefix is described like the one it overrides; one of unknown type is sensitive."""
     definition = broker_definition(name)
     sensitive = definition is None or definition.sensitive
     return Described(
@@ -151,7 +151,7 @@ def _undefined_entry(name: str, text: str, chain: tuple[Synonym, ...]) -> Descri
 
 
 def broker_definition(name: str) -> Definition | None:
-    """What a broker setting is, looked up also without its listener's prefix."""
+    """The definition of a broker setting, also for a name with a listener's prefix."""
     for candidate in (name, *broker_synonyms(name)):
         for definitions in (BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS):
             if candidate in definitions:
@@ -160,7 +160,7 @@ def broker_definition(name: str) -> Definition | None:
 
 
 def _broker_chain(node: NodeConfig, name: str) -> tuple[Synonym, ...]:
-    """Where a broker setting is found, layer by layer; the chain starts where the name itself does."""
+    """The synonyms of a broker setting, layer by layer; the chain starts where the name itself does."""
     definition = broker_definition(name)
     sensitive = definition is None or definition.sensitive
     layers = (
@@ -180,7 +180,7 @@ def _broker_chain(node: NodeConfig, name: str) -> tuple[Synonym, ...]:
 
 
 def effective_topic(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[Described]:
-    """Every setting of a topic as CreateTopics answers them: the text that was given, and the layer it comes from."""
+    """Every setting of a topic for the CreateTopics response: the given text, and the layer it comes from."""
     entries = []
     for name, definition in TOPIC_CONFIGS.items():
         if definition.internal and name not in overrides:

@@ -1,4 +1,4 @@
-"""Settings of a running broker: which may change, for whom, and whether the broker could live with them."""
+"""Dynamic settings of a running broker: which may change, for which brokers, and their validation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from isthmus_broker.core.config.layers import BrokerLayers, base_name
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 
-# These may only be changed for one listener, under its prefix.
+# These may only be changed for a single listener, with its prefix.
 PER_LISTENER: Final = frozenset(
     {
         "ssl.key.password",
@@ -26,7 +26,7 @@ PER_LISTENER: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-# Of the settings under a listener's prefix only these may be set for all brokers.
+# Of the settings with a listener's prefix only these may be set for all brokers.
 _THREADS: Final = (
     "background.threads",
     "num.io.threads",
@@ -39,9 +39,9 @@ _OF_ALL_LISTENERS: Final = frozenset({"max.connections", "max.connection.creatio
 
 
 def check_broker(running: BrokerLayers, settings: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises ConfigRefused when a broker may not be told these settings, which replace the ones of its layer.
+    """Raise ConfigRefused for settings that cannot change dynamically. They replace the ones of their layer.
 
-    `per_broker` tells a broker's own settings from those of all brokers.
+    `per_broker` distinguishes a broker's own settings from those of all brokers.
     """
     _none(
         (name for name in settings if name in BROKER_CONFIGS and BROKER_CONFIGS[name].change is Change.AT_START),
@@ -70,7 +70,7 @@ def check_broker(running: BrokerLayers, settings: Mapping[str, str], *, per_brok
 
 
 def _check_threads(before: NodeConfig, after: NodeConfig) -> None:
-    """Kafka grows a pool of threads to at most twice its size at a time, and shrinks it to no less than half."""
+    """Kafka resizes a pool of threads to at most twice and at least half its size at a time."""
     for name in (*_THREADS, _CLEANER_THREADS):
         old, new = before.values[name], after.values[name]
         assert isinstance(old, int)
@@ -88,7 +88,7 @@ def _check_threads(before: NodeConfig, after: NodeConfig) -> None:
 
 
 def usable(settings: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-    """The settings of a layer that hold by themselves: a broker starts with what it understands and leaves out the rest."""
+    """The valid settings of a layer: a broker starts with these and ignores the others."""
     return {name: text for name, text in settings.items() if _holds(name, text, per_broker=per_broker)}
 
 
@@ -115,6 +115,6 @@ def _is_per_broker(name: str) -> bool:
 
 
 def _none(names: Iterable[str], why: str) -> None:
-    found = sorted(names)
-    if found:
-        raise ConfigRefused(f"{why}: [{', '.join(found)}]")
+    refused = sorted(names)
+    if refused:
+        raise ConfigRefused(f"{why}: [{', '.join(refused)}]")

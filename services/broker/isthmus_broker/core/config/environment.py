@@ -19,13 +19,13 @@ NOT_SETTINGS: Final = frozenset(
         "KAFKA_JMX_HOSTNAME",
     }
 )
-"""Variables of Kafka's own start scripts: they have the prefix and are not settings."""
+"""Variables of Kafka's own start scripts: they have the prefix but are not settings."""
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Settings by name.
 
-    `KAFKA_` is the prefix; then `_` stands for a dot, `__` for an underscore and `___` for a hyphen.
+    `KAFKA_` is the prefix; then `_` means a dot, `__` an underscore and `___` a hyphen.
     """
     settings = {}
     for variable, value in environ.items():

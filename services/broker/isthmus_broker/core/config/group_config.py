@@ -1,4 +1,4 @@
-"""What one group may set for itself, over the brokers' settings for all groups."""
+"""Settings of a single group, over the brokers' settings for all groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from isthmus_broker.core.config.definitions import GROUP_CONFIGS
 from isthmus_broker.core.config.values import ConfigRefused, Value
 
-# The broker setting that is the default of a group setting; None where the group's own definition has it.
+# The broker setting that is the default of a group setting; None if the group's own definition has it.
 GROUP_SYNONYMS: Final[Mapping[str, str | None]] = {
     "consumer.assignment.interval.ms": "group.consumer.assignment.interval.ms",
     "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
@@ -33,14 +33,14 @@ GROUP_SYNONYMS: Final[Mapping[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The broker settings between which a group setting must lie."""
+    """The broker settings that bound a group setting."""
 
     name: str
     low: str | None
     high: str
 
 
-# In the order in which they are checked.
+# In the order of validation.
 _BOUNDS: Final = (
     Bounds(
         "consumer.heartbeat.interval.ms",
@@ -109,7 +109,7 @@ _PROTOCOLS: Final = ("consumer", "share", "streams")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What a consumer group obeys."""
+    """The effective settings of a consumer group."""
 
     consumer_session_timeout_ms: int
     consumer_heartbeat_interval_ms: int
@@ -117,7 +117,7 @@ class GroupConfig:
 
 
 def group_values(overrides: Mapping[str, str], broker: Mapping[str, Value]) -> dict[str, Value]:
-    """Every group setting, typed, over the broker's; ConfigRefused when one is unknown or not valid by itself."""
+    """Every group setting, typed, over the broker's; ConfigRefused if one is unknown or invalid."""
     for name in overrides:
         if name not in GROUP_CONFIGS:
             raise ConfigRefused(f"Unknown group config name: {name}")
@@ -130,7 +130,7 @@ def group_values(overrides: Mapping[str, str], broker: Mapping[str, Value]) -> d
 
 
 def check_group(overrides: Mapping[str, str], broker: Mapping[str, Value]) -> None:
-    """Raises ConfigRefused when a group may not have these settings."""
+    """Raise ConfigRefused for invalid settings of a group."""
     values = group_values(overrides, broker)
     for refusal in _outside_bounds(values, broker):
         raise ConfigRefused(refusal)
@@ -150,7 +150,7 @@ def _outside_bounds(values: Mapping[str, Value], broker: Mapping[str, Value]) ->
 
 
 def resolve_group(overrides: Mapping[str, str], broker: Mapping[str, Value]) -> GroupConfig:
-    """What a group obeys: a setting that the broker's bounds have left behind is moved to the nearest bound."""
+    """The effective settings of a group: a setting outside the broker's current bounds is moved to the nearest bound."""
     values = group_values(overrides, broker)
     for bounds in _BOUNDS:
         if bounds.name in overrides:

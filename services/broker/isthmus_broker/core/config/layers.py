@@ -1,4 +1,4 @@
-"""The layers a broker configuration is looked up in, and the names that stand for one another."""
+"""The layers in which a broker configuration is looked up, and the synonyms of its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# Where one setting has several units, the first that is given counts.
+# If a setting has several units, the first that is given counts.
 _UNITS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -20,7 +20,7 @@ _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     _FLUSH[0]: _FLUSH,
 }
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
-# Settings given per SASL mechanism too: listener.name.<listener>.<mechanism>.<setting>.
+# Settings that can also be set per SASL mechanism: listener.name.<listener>.<mechanism>.<setting>.
 _PER_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -37,7 +37,7 @@ def base_name(name: str) -> str | None:
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The names a broker setting is looked up under, first come first served."""
+    """The names under which a broker setting is looked up, in order of precedence."""
     if name in _SYNONYMS:
         return _SYNONYMS[name]
     base = base_name(name)
@@ -48,14 +48,14 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """One broker's settings as texts: what it was started with, what all brokers were told, what it alone was told."""
+    """One broker's settings as texts: its start configuration, the dynamic settings of all brokers, and its own dynamic settings."""
 
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
     dynamic_broker: Mapping[str, str] = field(default_factory=dict)
 
     def effective(self) -> dict[str, str]:
-        """The settings in force: a dynamic one replaces its synonyms as well, whatever unit they are given in."""
+        """The settings in force: a dynamic one also overrides its synonyms, whatever their unit."""
         settings = with_both_ids(self.static)
         for layer in (self.dynamic_default, self.dynamic_broker):
             for name, text in layer.items():
@@ -66,7 +66,7 @@ class BrokerLayers:
 
 
 def with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
-    """node.id and its old name broker.id fill in for one another."""
+    """Set node.id from its old name broker.id, or the reverse."""
     settings = dict(static)
     for given, missing in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if given in settings and missing not in settings:

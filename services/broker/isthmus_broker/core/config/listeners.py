@@ -1,4 +1,4 @@
-"""Listeners: what is bound, what is advertised, and which security protocol each name means."""
+"""Listeners: bound and advertised addresses, and the security protocol of each name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A named place to connect to. An empty host means every interface."""
+    """A named endpoint. An empty host means every interface."""
 
     name: str
     protocol: str
@@ -41,7 +41,7 @@ class Listeners:
 
     bound: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
-    """What clients and brokers are told; controller listeners are not among them."""
+    """The advertised listeners, without those of controllers."""
     advertised_to_controllers: tuple[Listener, ...]
     controller_names: tuple[str, ...]
     inter_broker: str
@@ -79,7 +79,7 @@ def _normalised(name: str) -> str:
 def effective_protocols(
     mapped: Mapping[str, str], map_is_given: bool, listeners: Sequence[str], controller_names: Sequence[str]
 ) -> dict[str, str]:
-    """Controller listeners mean PLAINTEXT without being mapped, as long as nothing says otherwise anywhere."""
+    """Controller listeners use PLAINTEXT by default, if neither a mapping nor a listener has another protocol."""
     protocols = dict(mapped)
     names = [*controller_names, *(entry.partition(":")[0].upper() for entry in listeners)]
     secured = any(name in SECURITY_PROTOCOLS and name != "PLAINTEXT" for name in names)
@@ -118,7 +118,7 @@ def _parse_listener(entry: str, protocols: Mapping[str, str]) -> Listener:
 
 
 def _check_ports(listeners: Sequence[Listener], entries: Sequence[str]) -> None:
-    """A port serves one listener; or two, when one is bound to an IPv4 and the other to an IPv6 address."""
+    """A port is for one listener, or for two if one is bound to an IPv4 and the other to an IPv6 address."""
     by_port: dict[int, list[Listener]] = defaultdict(list)
     for listener in listeners:
         if listener.port != ANY_PORT:
@@ -145,22 +145,22 @@ def _ip_version(host: str) -> int | None:
 
 
 def resolve_listeners(values: Mapping[str, Value], given: Mapping[str, str], voters: Sequence[Voter]) -> Listeners:
-    """The listeners of a node's typed settings; `given` tells which of them were set at all."""
+    """The listeners from a node's typed settings; `given` contains those that were set."""
     listeners, controller_names = _names(values, "listeners"), _names(values, "controller.listener.names")
     map_text = values["listener.security.protocol.map"]
     assert isinstance(map_text, str)
     map_is_given = "listener.security.protocol.map" in given
     protocols = effective_protocols(parse_protocol_map(map_text), map_is_given, listeners, controller_names)
     bound = parse_listeners(listeners, protocols, distinct_ports=True)
-    told = bound
+    advertised = bound
     if values["advertised.listeners"] is not None:
-        told = parse_listeners(_names(values, "advertised.listeners"), protocols, distinct_ports=False)
+        advertised = parse_listeners(_names(values, "advertised.listeners"), protocols, distinct_ports=False)
     node_id = values["node.id"]
     assert isinstance(node_id, int)
     return Listeners(
         bound=bound,
-        advertised=tuple(listener for listener in told if listener.name not in controller_names),
-        advertised_to_controllers=_controller_endpoints(bound, told, controller_names, voters, node_id),
+        advertised=tuple(listener for listener in advertised if listener.name not in controller_names),
+        advertised_to_controllers=_controller_endpoints(bound, advertised, controller_names, voters, node_id),
         controller_names=controller_names,
         inter_broker=_inter_broker(values, given, protocols),
         protocols=protocols,
@@ -169,23 +169,23 @@ def resolve_listeners(values: Mapping[str, Value], given: Mapping[str, str], vot
 
 def _controller_endpoints(
     bound: Sequence[Listener],
-    told: Sequence[Listener],
+    advertised: Sequence[Listener],
     controller_names: Sequence[str],
     voters: Sequence[Voter],
     node_id: int,
 ) -> tuple[Listener, ...]:
-    """What other controllers are told: the advertised endpoint, else the bound one, else this voter's own address."""
+    """The endpoints for other controllers: the advertised one, else the bound one, else this voter's own address."""
     endpoints = []
     for position, name in enumerate(controller_names):
-        found = next((listener for listener in (*told, *bound) if listener.name == name.upper()), None)
-        if found is None:
+        endpoint = next((listener for listener in (*advertised, *bound) if listener.name == name.upper()), None)
+        if endpoint is None:
             continue
         own = next((voter.address for voter in voters if voter.node_id == node_id), None)
-        if found in bound and found.host in ("", WILDCARD):
-            found = replace(found, host="")
+        if endpoint in bound and endpoint.host in ("", WILDCARD):
+            endpoint = replace(endpoint, host="")
             if position == 0 and own is not None:
-                found = replace(found, host=own.host, port=own.port)
-        endpoints.append(found)
+                endpoint = replace(endpoint, host=own.host, port=own.port)
+        endpoints.append(endpoint)
     return tuple(endpoints)
 
 

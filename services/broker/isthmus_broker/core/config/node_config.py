@@ -1,4 +1,4 @@
-"""What one node obeys: its settings typed, its listeners and roles resolved, everything checked together."""
+"""The effective settings of one node: typed, with listeners and roles resolved, and validated together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMBEDDED_CONTROLLER_LISTENER: Final = "CONTROLLER://127.0.0.1:9093"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """The settings a node acts on, each by the name of its key with underscores for dots."""
+    """The settings that a node uses, by the name of their key with underscores for dots."""
 
     auto_create_topics_enable: bool
     broker_heartbeat_interval_ms: int
@@ -110,14 +110,14 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """One node's settings in force, resolved from its layers; a change of a dynamic setting makes a new one."""
+    """One node's settings in force, resolved from its layers; a change of a dynamic setting creates a new instance."""
 
     settings: NodeSettings
     layers: BrokerLayers
     values: Mapping[str, Value]
-    """Every setting of Kafka, typed, by its key."""
+    """Every Kafka setting, typed, by its key."""
     topic_defaults: Mapping[str, Value]
-    """Every topic setting, typed, for topics that do not set it themselves."""
+    """Every topic setting, typed: the defaults for topics."""
     roles: frozenset[str]
     listeners: Listeners
     log_dirs: tuple[str, ...]
@@ -144,7 +144,7 @@ class NodeConfig:
 
 
 def resolve_node(layers: BrokerLayers) -> NodeConfig:
-    """The node's settings in force; ConfigRefused, in Kafka's words, when they cannot stand together."""
+    """The node's settings in force; ConfigRefused, with Kafka's message, for an invalid combination."""
     texts = layers.effective()
     values = {**BROKER_CONFIGS.parse(texts), **DYNAMIC_ONLY_BROKER_CONFIGS.parse(texts)}
     voters = parse_voters(_texts(values, "controller.quorum.voters"))
@@ -180,9 +180,9 @@ def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
 
 
 def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str, str]:
-    """Settings of a node that was told no roles: a cluster of its own, on this machine, keeping data in `data_dir`.
+    """Settings of a node without roles: a standalone cluster on this machine with its data in `data_dir`.
 
-    A configuration that names `process.roles` is complete by itself and is taken as it is.
+    A configuration with `process.roles` is complete and is not changed.
     """
     if "process.roles" in given:
         return dict(given)

@@ -1,4 +1,4 @@
-"""What a topic's log obeys: the topic's own settings over those of its broker, typed and checked."""
+"""The effective settings of a topic's log: the topic's own over those of its broker, typed and validated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
 
-# The broker settings that give a topic its defaults, in order; the factor turns their unit into the topic's.
+# The broker settings that are a topic's defaults, in order of precedence; the factor converts their unit.
 TOPIC_SYNONYMS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),
@@ -90,7 +90,7 @@ class TopicConfig:
     segment_ms: int
     unclean_leader_election_enable: bool
     is_mirrored: bool = False
-    """No setting: the topic is, or was, the copy of another cluster's."""
+    """Not a setting: whether the topic is, or was, a mirror topic."""
 
     @property
     def compacts(self) -> bool:
@@ -98,7 +98,7 @@ class TopicConfig:
 
     @property
     def leaves_gaps(self) -> bool:
-        """Whether offsets may be missing inside its logs: a copy has the gaps of its source."""
+        """Whether its logs may have offset gaps: a mirror topic has the gaps of its source."""
         return self.compacts or self.is_mirrored
 
     @property
@@ -107,19 +107,19 @@ class TopicConfig:
 
     @property
     def segment_size(self) -> int:
-        """Bytes at which a segment is closed; the internal setting, where given, knows no lower bound."""
+        """The size at which a segment is rolled; the internal setting, if given, has no lower bound."""
         return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
 
     @property
     def max_segment_ms(self) -> int:
-        """Age at which a segment is closed: a compacted topic must get its records into reach of the cleaner in time."""
+        """The age at which a segment is rolled: in a compacted topic, records must become available to the cleaner in time."""
         if self.compacts and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
 
 def topic_defaults(broker: Mapping[str, Value]) -> dict[str, Value]:
-    """The topic settings that a broker's settings (typed) give to topics that do not set them."""
+    """The topic settings that follow from a broker's (typed) settings."""
     defaults = {name: definition.default_value for name, definition in TOPIC_CONFIGS.items()}
     for name, synonyms in TOPIC_SYNONYMS.items():
         given = next(((broker[key], factor) for key, factor in synonyms if broker[key] is not None), None)
@@ -132,7 +132,7 @@ def topic_defaults(broker: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def topic_values(overrides: Mapping[str, str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Every topic setting, typed; ConfigRefused when an override is unknown or not valid by itself."""
+    """Every topic setting, typed; ConfigRefused if an override is unknown or invalid."""
     for name in overrides:
         if name not in TOPIC_CONFIGS:
             raise ConfigRefused(f"Unknown topic config name: {name}")
@@ -143,7 +143,7 @@ def topic_values(overrides: Mapping[str, str], defaults: Mapping[str, Value]) ->
 
 
 def resolve_topic(overrides: Mapping[str, str], defaults: Mapping[str, Value]) -> TopicConfig:
-    """The settings a topic's log obeys. The overrides were checked when they were set."""
+    """The settings of a topic's log. The overrides were validated when they were set."""
     return as_topic_config(topic_values(overrides, defaults))
 
 
@@ -153,11 +153,11 @@ def as_topic_config(values: Mapping[str, Any]) -> TopicConfig:
 
 
 def check_topic(overrides: Mapping[str, str], existing: Mapping[str, str], defaults: Mapping[str, Value]) -> None:
-    """Raises ConfigRefused when a topic may not have these settings; `existing` are those it has now."""
+    """Raise ConfigRefused for invalid settings of a topic; `existing` are its current ones."""
     config = resolve_topic(overrides, defaults)
     check_compaction_lags(config.min_compaction_lag_ms, config.max_compaction_lag_ms)
     if config.remote_storage_enable:
-        # This broker has no remote storage: Kafka answers this when it is started without it.
+        # This broker has no remote storage: Kafka responds with this if it is started without it.
         raise ConfigRefused(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."

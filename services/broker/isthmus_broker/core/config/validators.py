@@ -1,4 +1,4 @@
-"""What a typed value must satisfy. `text` is Kafka's own short form of the rule, kept equal to its recording."""
+"""Validation of typed values. `text` is Kafka's own short form of the rule, kept equal to its recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Validator(Protocol):
     def text(self) -> str: ...
 
     def check(self, name: str, value: Value) -> None:
-        """Raises ConfigRefused with Kafka's words when the value does not satisfy the rule."""
+        """Raise ConfigRefused with Kafka's message if the value does not satisfy the rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ListOf:
     may_be_empty: bool = False
     may_be_null: bool = False
     own: tuple[str, ...] = ()
-    """Choices that Kafka does not have: taken, and not told, since what is told are Kafka's words."""
+    """Choices that Kafka does not have: accepted, but not listed in messages, which are Kafka's."""
 
     @property
     def text(self) -> str:
@@ -131,7 +131,7 @@ _THROTTLED_REPLICA = re.compile(r"(\d+:\d+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
-    """Every replica (`*`), none, or some as partition:broker; Kafka lets empty entries pass, so they pass here."""
+    """Every replica (`*`), none, or some as partition:broker; Kafka accepts empty entries, so they are accepted here."""
 
     text: str = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
@@ -146,7 +146,7 @@ class ThrottledReplicas:
 
 @dataclass(frozen=True, slots=True)
 class QuorumVoters:
-    """`id@host:port` entries, none of them needed."""
+    """`id@host:port` entries; may be empty."""
 
     text: str = "non-empty list"
 
@@ -157,7 +157,7 @@ class QuorumVoters:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapServers:
-    """`host:port` entries, none of them needed."""
+    """`host:port` entries; may be empty."""
 
     text: str = "non-empty list"
 
@@ -166,7 +166,7 @@ class BootstrapServers:
         parse_bootstrap_servers(value)
 
 
-# ISO 8601 durations as java.time.Duration reads them: days, hours, minutes, seconds, at least one of them, none negative.
+# ISO 8601 durations as parsed by java.time.Duration: days, hours, minutes, seconds, at least one of them, none negative.
 _AMOUNT = r"\+?\d+"
 _DURATION = re.compile(
     rf"\+?P(?=\+?\d|T\+?\d)({_AMOUNT}D)?(T(?=\+?\d)({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}([.,]\d{{0,9}})?S)?)?",
@@ -176,7 +176,7 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where a share group starts: `latest`, `earliest`, or `by_duration:` and an ISO 8601 duration."""
+    """The start of a share group: `latest`, `earliest`, or `by_duration:` and an ISO 8601 duration."""
 
     text: str = "[latest, earliest, by_duration:PnDTnHnMn.nS]"
 

@@ -1,4 +1,4 @@
-"""Configuration values: from text to a typed value and back, with Kafka's rules, limits and words of refusal."""
+"""Configuration values: from text to a typed value and back, with Kafka's rules, limits and messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class Type(Enum):
-    """The types of a configuration; the number is what DescribeConfigs answers as `config_type`."""
+    """The types of a configuration; the number is the `config_type` of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -26,7 +26,7 @@ class Type(Enum):
 
 
 class ConfigRefused(Exception):
-    """A configuration that cannot stand. Start-up shows the message; a request is answered with INVALID_CONFIG."""
+    """An invalid configuration. At startup the message is shown; the response to a request is INVALID_CONFIG."""
 
 
 def refused(name: str, value: object, why: str) -> ConfigRefused:
@@ -36,18 +36,18 @@ def refused(name: str, value: object, why: str) -> ConfigRefused:
 HIDDEN = "[hidden]"
 _TRIMMED = "".join(
     chr(code) for code in range(0x21)
-)  # what Java's trim takes off: every control character and the blank
+)  # the characters that Java's trim removes: control characters and the blank
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
-MAX_DIGITS = 400  # longer texts are refused before they cost time; a 64-bit number has 20 characters at most
+MAX_DIGITS = 400  # longer texts are refused for speed; a 64-bit number has 20 characters at most
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
 def parse(name: str, text: str, kind: Type, known_classes: tuple[str, ...] = ()) -> Value:
-    """The typed value of a text. A class is known by name only: nothing of Java is ever loaded."""
+    """The typed value of a text. A class is only a name: Java classes are not loaded."""
     trimmed = text.strip(_TRIMMED)
     match kind:
         case Type.BOOLEAN:
@@ -96,7 +96,7 @@ def render(value: Value, kind: Type) -> str | None:
 
 
 def as_java(value: object) -> str:
-    """How Java prints the value: it stands in messages and in described configurations."""
+    """The value in Java's format, for messages and described configurations."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -115,7 +115,7 @@ def _double_as_java(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    # Scientific notation with one digit before the point and always one after it, and no plus sign.
+    # Scientific notation with one digit before the point and at least one after it, without a plus sign.
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     first, rest = digits[0], "".join(map(str, digits[1:])) or "0"

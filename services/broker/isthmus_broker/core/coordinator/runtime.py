@@ -2,18 +2,17 @@
 
 The edge calls it from one thread:
 
- load_begin(epoch), load(...) and load_marker(...), load_end(now) this broker became the partition's leader
- submit(token, request, context, now), tick(now), metadata(view, now)
- take() -> Ready after every call: appends to make, replies to send
- appended(seq, last_offset, now) or append_failed(seq, error, now) the outcome of an append
- committed(high_watermark, now) every record below the high watermark is committed
- unload(now) leadership ended
+    load_begin(epoch), load(...) and load_marker(...), load_end(now)   this broker became the partition's leader
+    submit(token, request, context, now), tick(now), metadata(view, now)
+    take() -> Ready                                                    after every call: appends to make, replies to send
+    appended(seq, last_offset, now) or append_failed(seq, error, now)  the outcome of an append
+    committed(high_watermark, now)                                     every record below the high watermark is committed
+    unload(now)                                                        leadership ended
 
 One append is in flight at a time. Operations that arrive meanwhile wait in order, so that each one sees the effect of all earlier appends.
 An append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
 timeline of snapshots. Here an append is a write to the page cache; waiting for it costs less than the timeline.) A response is sent
 once everything it may reflect is committed.
-
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
-"""What server-side assignors decide on, and who they are.
+"""The server-side assignors by name, and how one is chosen.
 
-An assignor is a pure function from the members' subscriptions and former targets to new targets. Racks do not count: Kafka 4.3.1's
-assignors ignore them as well.
+An assignor is a pure function from the members' subscriptions and former targets to new targets. Racks are ignored, as in Kafka 4.3.1's
+assignors.
 """
 
 from collections.abc import Callable

@@ -1,13 +1,13 @@
-"""The range assignor: of every topic each subscriber gets one contiguous range, in the order of the members.
+"""The range assignor: each subscriber of a topic gets one contiguous range, in the order of the members.
 
-Topics with as many partitions as each other are thereby co-partitioned: the n-th member has the n-th range of each.
+Topics with equal numbers of partitions are thereby co-partitioned: the n-th member has the n-th range of each.
 """
 
 from isthmus_broker.core.group.assign_spec import GroupSpec, MemberSpec, Targets
 
 
 def assign_range(group: GroupSpec) -> Targets:
-    """New targets; former ones do not matter."""
+    """New targets; former ones are ignored."""
     members = sorted(group.members, key=_order)
     targets: Targets = {member.member_id: {} for member in members}
     for topic_id, partitions in group.partitions.items():

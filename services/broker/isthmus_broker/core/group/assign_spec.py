@@ -1,4 +1,4 @@
-"""What a server-side assignor is told and what it answers."""
+"""The input and output of a server-side assignor."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""The uniform assignor: members get equally many partitions, and as few as possible move.
+"""The uniform assignor: members get equal numbers of partitions, and as few as possible move.
 
-When all members subscribe to the same topics, counts differ by one at most. When they do not, partitions are dealt to the least loaded
-subscriber and then moved from more to less loaded ones, topic by topic, until no move helps or a bounded number of rounds has passed.
-A former target may know more partitions than the view does, after a failover to a broker whose metadata lags: those are left out.
+If all members subscribe to the same topics, counts differ by one at most. Otherwise partitions are assigned to the least loaded subscriber
+and then moved from more to less loaded ones, topic by topic, until no move helps or a bounded number of rounds has passed. A former target
+may contain partitions that are not in the view, after a failover to a broker with stale metadata: those are ignored.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from isthmus_broker.core.group.assign_spec import GroupSpec, MemberSpec, Targets
 
-# Rounds of balancing over all topics. Reaching it leaves an assignment that is valid and less even than it could be.
+# Rounds of balancing over all topics. At the limit the assignment is valid but less even than possible.
 BALANCE_ROUNDS_MAX: Final = 16
 
 Partition = tuple[UUID, int]
@@ -43,7 +43,7 @@ def _assign_same(members: list[MemberSpec], group: GroupSpec) -> Targets:
         missing = room - len(kept[member.member_id])
         takes_extra = extra_left > 0
         if missing and takes_extra and len(members) - place > extra_left:
-            missing -= 1  # a later member, who may hold the extra partition already, can have it
+            missing -= 1  # a later member, which may own the extra partition already, can have it
             takes_extra = False
         if missing:
             wanting.append((member.member_id, missing))
@@ -67,7 +67,7 @@ def _by_topic(partitions: list[Partition]) -> dict[UUID, frozenset[int]]:
 
 
 class _Heterogeneous:
-    """Members by their place in the order of their ids; who owns what, and how much each has."""
+    """Members by their position in the order of their ids; the owner of each partition, and the load of each member."""
 
     def __init__(self, members: list[MemberSpec], group: GroupSpec) -> None:
         self._members = members
@@ -83,7 +83,7 @@ class _Heterogeneous:
         self._topics = sorted(self._subscribers, key=self._topic_order)
 
     def assign(self) -> Targets:
-        """Keep, deal, balance."""
+        """Keep, assign, balance."""
         self._keep()
         for topic_id in self._topics:
             self._deal(topic_id)
@@ -96,7 +96,7 @@ class _Heterogeneous:
         return {member.member_id: _by_topic(held[place]) for place, member in enumerate(self._members)}
 
     def _topic_order(self, topic_id: UUID) -> tuple[float, int, UUID]:
-        """Topics with many partitions for each subscriber first: they are hard to even out later."""
+        """Topics with many partitions per subscriber first: they are hard to balance later."""
         subscribers = len(self._subscribers[topic_id])
         return (-self._partitions[topic_id] / subscribers, subscribers, topic_id)
 
@@ -116,7 +116,7 @@ class _Heterogeneous:
         self._loads[place] += 1
 
     def _deal(self, topic_id: UUID) -> None:
-        """Every partition without an owner goes to the least loaded subscriber."""
+        """Assign every partition without an owner to the least loaded subscriber."""
         unowned = [partition for partition, owner in enumerate(self._owners[topic_id]) if owner is None]
         least = [(self._loads[place], rank, place) for rank, place in enumerate(self._by_load(topic_id))]
         for partition in unowned:
@@ -128,7 +128,7 @@ class _Heterogeneous:
         return sorted(self._subscribers[topic_id], key=lambda place: (self._loads[place], place))
 
     def _balance(self, topics: list[UUID]) -> None:
-        """Until a whole round has moved nothing."""
+        """Balance until a whole round has moved nothing."""
         last_moved: UUID | None = None
         for _ in range(BALANCE_ROUNDS_MAX):
             for topic_id in topics:
@@ -138,7 +138,7 @@ class _Heterogeneous:
                     last_moved = topic_id
 
     def _balance_topic(self, topic_id: UUID) -> int:
-        """Move this topic's partitions from the most to the least loaded while that evens them out."""
+        """Move this topic's partitions from the most to the least loaded while that improves the balance."""
         ranked = self._by_load(topic_id)
         if self._loads[ranked[-1]] - self._loads[ranked[0]] <= 1:
             return 0

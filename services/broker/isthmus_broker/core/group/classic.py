@@ -27,7 +27,7 @@ class Classic:
     def sync(
         self, token: int, group: ClassicGroup, request: SyncGroupRequest, context: RequestContext, now: Now
     ) -> Result:
-        """A member asks for its assignment; the leader brings everybody's."""
+        """SyncGroup: return a member's assignment; the leader's request contains all assignments."""
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise CoordinatorError(ErrorCode.illegal_generation)
@@ -40,12 +40,14 @@ class Classic:
             response = sync_response(ErrorCode.none, member.assignment, group.protocol_type, group.protocol)
             self._registry.outbox.reply(token, response)
             return NOTHING
-        self._rebalance.refuse_sync(member, ErrorCode.rebalance_in_progress)  # left over from a connection given up
+        self._rebalance.refuse_sync(
+            member, ErrorCode.rebalance_in_progress
+        )  # left over from a connection that the client closed
         member.syncing = Parked(token, context.api_version)
         return self._store(group, request) if group.leader == member.member_id else NOTHING
 
     def _store(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
-        """The assignments become everybody's once they are committed, unless the generation has passed by then."""
+        """The assignments take effect once they are committed, unless there is a new generation by then."""
         given = {entry.member_id: entry.assignment for entry in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation = group.generation
@@ -67,11 +69,11 @@ class Classic:
     # Heartbeat.
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: Now) -> Result:
-        """A member is alive, and learns whether it must join again."""
+        """Heartbeat: keep a member alive, and report whether it must join again."""
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise CoordinatorError(ErrorCode.illegal_generation)
-        self._rebalance.heard_from(group, member, now)
+        self._rebalance.restart_session(group, member, now)
         preparing = group.state == ClassicState.PREPARING_REBALANCE
         return Result(response=heartbeat_response(ErrorCode.rebalance_in_progress if preparing else ErrorCode.none))
 
@@ -80,13 +82,13 @@ class Classic:
     def leave(
         self, group: ClassicGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now: Now
     ) -> Result:
-        """Members leave, each with its own answer; one rebalance for all of them."""
-        answers = [self._leave_one(group, identity) for identity in identities]
-        response = leave_response(context.api_version, answers)
+        """LeaveGroup: remove members, each with its own result, with one rebalance for all of them."""
+        responses = [self._leave_one(group, identity) for identity in identities]
+        response = leave_response(context.api_version, responses)
         result = NOTHING
-        if any(answer.error_code == ErrorCode.none for answer in answers):
+        if any(response.error_code == ErrorCode.none for response in responses):
             reasons = sorted({identity.reason or "not provided" for identity in identities})
-            reason = f"{len(answers)} members leave; client reasons: {', '.join(reasons)}"
+            reason = f"{len(responses)} members leave; client reasons: {', '.join(reasons)}"
             if group.state == ClassicState.PREPARING_REBALANCE:
                 result = self._rebalance.maybe_complete_join(group, now)
             elif group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
@@ -101,7 +103,7 @@ class Classic:
         return left(identity)
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> None:
-        """An administrator names static members by instance id alone."""
+        """An administrator may identify static members by instance id alone."""
         member: ClassicMember
         if identity.member_id == UNKNOWN_MEMBER_ID:
             holder = group.static_members.get(identity.group_instance_id or "")
@@ -118,9 +120,9 @@ class Classic:
 
 
 def left(identity: MemberIdentity, error: ErrorCode = ErrorCode.none) -> MemberResponse:
-    """One member's answer."""
+    """One member's result."""
     return MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)
 
 
-def _differs(asked: str | None, has: str | None) -> bool:
-    return asked is not None and has is not None and asked != has
+def _differs(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current

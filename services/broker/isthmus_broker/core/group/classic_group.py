@@ -1,7 +1,7 @@
 """A classic group: members that agree on a protocol, and the states of its rebalance.
 
-Unlike a consumer group, most of it is soft: only the outcome of a rebalance is a record. Parked JoinGroup and SyncGroup requests
-are known by their tokens, one of each per member.
+Unlike a consumer group, most of its state is volatile: only the outcome of a rebalance is a record. Parked JoinGroup and SyncGroup requests
+are identified by their tokens, one of each per member.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _MOVES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A request that waits for its group; the version decides the shape of the answer."""
+    """A parked request; the version determines the form of the response."""
 
     token: int
     api_version: int
@@ -66,16 +66,16 @@ class ClassicMember:
     is_new: bool = False
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said for a protocol that it supports."""
+        """The member's metadata for a protocol that it supports."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: set[str]) -> str:
-        """The first candidate in the member's own order."""
+        """The first candidate in the member's order of preference."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
-    def heard_of(self) -> bool:
-        """Whether a parked request stands for the member's heartbeat: its client cannot send one meanwhile."""
+    def has_parked_request(self) -> bool:
+        """Whether a parked request replaces the member's heartbeat: its client cannot send one meanwhile."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -95,14 +95,14 @@ class ClassicGroup:
     static_members: dict[str, str] = field(default_factory=dict)
     pending_joins: set[str] = field(default_factory=set)
     pending_syncs: set[str] = field(default_factory=set)
-    # None: not known, since the protocol is not the consumers' or a member's metadata does not parse.
+    # None if unknown: the protocol is not the consumers', or a member's metadata does not parse.
     subscribed_topics: frozenset[str] | None = None
     new_member_added: bool = False
-    # How many members wait for the rebalance to complete, and how many support each protocol.
+    # The number of members that wait for the rebalance to complete, and of supporters of each protocol.
     joined: int = 0
     supported: dict[str, int] = field(default_factory=dict)
 
-    # Questions.
+    # Queries.
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -111,22 +111,22 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """A group that exists only for offsets somebody committed by hand."""
+        """Whether the group exists only for offsets that were committed manually."""
         return self.protocol_type is None and self.state == ClassicState.EMPTY and not self.pending_joins
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is left to wait for."""
+        """Whether there is no member left to wait for."""
         return not self.pending_joins and self.joined == len(self.members)
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may start from here."""
+        """Whether a rebalance may start in this state."""
         return ClassicState.PREPARING_REBALANCE in _MOVES[self.state]
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member wants."""
+        """The longest rebalance timeout of any member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def subscribes_to(self, topic: str) -> bool:
@@ -136,7 +136,7 @@ class ClassicGroup:
         return topic in self.subscribed_topics
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join: one of them is supported by every member there is."""
+        """Whether a member with these protocols can join: one of them must be supported by every member."""
         if self.state == ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
@@ -145,7 +145,7 @@ class ClassicGroup:
         )
 
     def validate_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member that a request speaks for."""
+        """The member that a request identifies."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
@@ -160,7 +160,7 @@ class ClassicGroup:
     # Members.
 
     def add(self, member: ClassicMember) -> None:
-        """A member joins; the first one decides the protocol type and leads."""
+        """Add a member; the first one determines the protocol type and becomes the leader."""
         assert member.instance_id is None or member.instance_id not in self.static_members
         if not self.members:
             self.protocol_type = member.protocol_type
@@ -174,10 +174,10 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was about to join, is gone; the longest-standing member takes the lead."""
+        """Remove a member or a pending one; the oldest member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            assert member.joining is None, "answered first"
+            assert member.joining is None, "respond to the parked request first"
             self._count_protocols(member, -1)
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
@@ -187,7 +187,7 @@ class ClassicGroup:
         self.pending_syncs.discard(member_id)
 
     def rename(self, instance_id: str, new_id: str) -> ClassicMember:
-        """A static member came back under a new id. Its parked requests must have been answered."""
+        """Replace a static member's id after its return. Responses to its parked requests must have been sent."""
         old_id = self.static_members[instance_id]
         member = self.members.pop(old_id)
         assert member.joining is None
@@ -205,7 +205,7 @@ class ClassicGroup:
     def update(
         self, member: ClassicMember, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """A member changed what it said when it joined."""
+        """Record a member's changed protocols and timeouts."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -213,19 +213,19 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def park_join(self, member: ClassicMember, parked: Parked) -> None:
-        """The member waits for the rebalance to complete."""
+        """Park the member's JoinGroup until the rebalance completes."""
         assert member.joining is None
         member.joining = parked
         self.joined += 1
 
     def take_join(self, member: ClassicMember) -> Parked | None:
-        """The member's parked JoinGroup, to be answered."""
+        """Remove and return the member's parked JoinGroup, for its response."""
         parked, member.joining = member.joining, None
         self.joined -= parked is not None
         return parked
 
     def elect_joined_leader(self) -> bool:
-        """Make somebody lead who has joined; False when nobody has."""
+        """Make a member that has joined the leader; False if there is none."""
         if self.leader is None:
             return False
         if self.members[self.leader].joining is None:
@@ -249,14 +249,14 @@ class ClassicGroup:
     # Generations.
 
     def move(self, state: ClassicState, now: Now) -> None:
-        """To another state; a move that the protocol does not know is a bug."""
+        """Change the state; an illegal transition is a bug."""
         assert state in _MOVES[self.state], f"{self.state} to {state}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now.wall
 
     def select_protocol(self) -> str:
-        """The protocol with most votes; of equals the first by name."""
+        """The protocol with most votes, or the first by name among equals."""
         candidates = self._candidates()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -265,7 +265,7 @@ class ClassicGroup:
         return min(votes, key=lambda name: (-votes[name], name))
 
     def next_generation(self, now: Now) -> None:
-        """Whoever has joined is the group now."""
+        """Start a generation of the members that have joined."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
@@ -273,7 +273,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics in the members' metadata, as far as this is a group of consumers."""
+        """The topics in the members' metadata, if this is a group of consumers."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -290,7 +290,7 @@ class ClassicGroup:
     # Records.
 
     def record(self, assignment_of: Callable[[ClassicMember], bytes]) -> Record:
-        """The generation, with the assignments to be."""
+        """The record of the generation, with the new assignments."""
         members = tuple(
             MemberMetadata(
                 member_id=member.member_id,
@@ -315,7 +315,7 @@ class ClassicGroup:
         return Record(GroupMetadataKey(self.group_id), value)
 
     def empty_record(self) -> Record:
-        """A group nobody has joined yet."""
+        """The record of a group without members."""
         value = GroupMetadataValue(
             protocol_type="",
             generation=0,
@@ -327,12 +327,12 @@ class ClassicGroup:
         return Record(GroupMetadataKey(self.group_id), value)
 
     def tombstone(self) -> Record:
-        """The group is gone."""
+        """The group's tombstone."""
         return Record(GroupMetadataKey(self.group_id))
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """The group as it was when its last rebalance ended."""
+        """The group's state at the end of its last rebalance."""
         group = cls(
             group_id,
             state=ClassicState.STABLE if value.members else ClassicState.EMPTY,

@@ -1,7 +1,7 @@
-"""Members that still speak the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup on its terms.
+"""Members that use the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 Such a member's generation is its member epoch. JoinGroup is its heartbeat with a change, SyncGroup fetches the assignment, and
-REBALANCE_IN_PROGRESS sends it to join again whenever its next step is due.
+REBALANCE_IN_PROGRESS makes it join again whenever its next step is due.
 """
 
 from dataclasses import replace
@@ -47,7 +47,7 @@ class ClassicInConsumer:
     # JoinGroup.
 
     def join(self, join: Join, group: ConsumerGroup, now: Now) -> Result:
-        """Join, or join again to take the next step towards the target."""
+        """Join, or join again for the next step towards the target."""
         self._migration.check_classic_may_join(group)
         is_unknown = join.member_id == UNKNOWN_MEMBER_ID
         member_id = new_member_id(self._registry) if is_unknown else join.member_id
@@ -81,7 +81,7 @@ class ClassicInConsumer:
         def start_clocks(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none:
                 self._sessions.joined(group.group_id, advanced.member_id, now, join.rebalance_timeout_ms)
-                self._sessions.heard_from(group.group_id, advanced.member_id, now, join.session_timeout_ms)
+                self._sessions.restart_session(group.group_id, advanced.member_id, now, join.session_timeout_ms)
 
         return Result(records=tuple(records), response=_joined(join, advanced), then=start_clocks)
 
@@ -96,7 +96,7 @@ class ClassicInConsumer:
         records: list[Record],
         now: Now,
     ) -> Result:
-        """The last member of the consumer protocol came back as a classic one: the group is classic from here on."""
+        """The last member of the consumer protocol was replaced by a classic one: convert the group to a classic one."""
         reason = None
         if group.assignment_epoch < epoch:
             reason = f"group {group.group_id} became classic with a stale assignment"
@@ -144,13 +144,13 @@ class ClassicInConsumer:
             raise CoordinatorError(ErrorCode.rebalance_in_progress)
         try:
             assignment = write_assignment(first.metadata, without_epochs(member.assigned), self._registry.view)
-        except DecodeError:  # the member of an upgraded group, whose protocol of choice was another
+        except DecodeError:  # the member of an upgraded group, whose preferred protocol was another
             raise CoordinatorError(ErrorCode.unknown_server_error) from None
 
         def start_clocks(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none:
                 self._sessions.synced(group.group_id, member.member_id)
-                self._sessions.heard_from(group.group_id, member.member_id, now, classic.session_timeout_ms)
+                self._sessions.restart_session(group.group_id, member.member_id, now, classic.session_timeout_ms)
 
         response = sync_response(ErrorCode.none, assignment, request.protocol_type, request.protocol_name)
         return Result(response=response, then=start_clocks)
@@ -158,11 +158,11 @@ class ClassicInConsumer:
     # Heartbeat.
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: Now) -> Result:
-        """A member is alive, and learns whether its next step is due."""
+        """Heartbeat: keep a member alive, and report whether its next step is due."""
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         classic = _classic(member)
         _check_generation(member, request.generation_id)
-        self._sessions.heard_from(group.group_id, member.member_id, now, classic.session_timeout_ms)
+        self._sessions.restart_session(group.group_id, member.member_id, now, classic.session_timeout_ms)
         next_step_due = (
             member.epoch < group.assignment_epoch
             or member.state == MemberState.UNREVOKED_PARTITIONS
@@ -183,16 +183,16 @@ class ClassicInConsumer:
     def leave(
         self, group: ConsumerGroup, identities: tuple[MemberIdentity, ...], context: RequestContext, now: Now
     ) -> Result:
-        """Members leave, of either protocol: an administrator may remove any."""
-        answers: list[MemberResponse] = []
+        """LeaveGroup: remove members of either protocol; an administrator may remove any."""
+        responses: list[MemberResponse] = []
         leaving: list[ConsumerMember] = []
         for identity in identities:
             try:
                 leaving.append(self._leaving(group, identity))
-                answers.append(left(identity))
+                responses.append(left(identity))
             except CoordinatorError as refused:
-                answers.append(left(identity, refused.error))
-        return self._sessions.fence(group, leaving, leave_response(context.api_version, answers), now)
+                responses.append(left(identity, refused.error))
+        return self._sessions.fence(group, leaving, leave_response(context.api_version, responses), now)
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
         instance_id = identity.group_instance_id

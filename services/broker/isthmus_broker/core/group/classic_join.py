@@ -1,6 +1,6 @@
-"""JoinGroup of the classic protocol: new and known, dynamic and static members, and when their joining starts a rebalance.
+"""JoinGroup of the classic protocol: new and existing, dynamic and static members, and when joining starts a rebalance.
 
-KIP-394 gives a new dynamic member its id first; KIP-345 lets a static member take its predecessor's place without a rebalance.
+KIP-394 gives a new dynamic member its id first; KIP-345 lets a static member replace its predecessor without a rebalance.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Join:
 
     @classmethod
     def of(cls, token: int, request: JoinGroupRequest, context: RequestContext) -> "Join":
-        """Version 0 has no rebalance timeout: the session's stands for it."""
+        """Version 0 has no rebalance timeout: the session timeout replaces it."""
         session_timeout_ms = to_millis(request.session_timeout)
         return cls(
             parked=Parked(token, context.api_version),
@@ -66,7 +66,7 @@ class ClassicJoin:
         self._rebalance = rebalance
 
     def join(self, join: Join, now: Now) -> Result:
-        """Join the group, which is made, or made from an empty consumer group, when it is not there."""
+        """Join the group. A missing one is created, an empty consumer group is converted."""
         former = self._registry.groups.get(join.group_id)
         if isinstance(former, ClassicGroup):
             return self._join_group(join, former, now)
@@ -81,7 +81,7 @@ class ClassicJoin:
         return self._new_group(group, former, join)
 
     def _new_group(self, group: ClassicGroup, former: ConsumerGroup | None, join: Join) -> Result:
-        """The log must know of the group before offsets are committed to it; when it does not, the group never was."""
+        """The group must be in the log before offsets are committed; if the append fails, the group is removed."""
         records: list[Record] = [] if former is None else former.tombstones()
 
         def undo(error: ErrorCode, now: Now) -> None:
@@ -111,7 +111,7 @@ class ClassicJoin:
         return self._join_known(join, group, now)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """group.max.size; while a rebalance prepares, the places go to those who join first."""
+        """group.max.size; while a rebalance prepares, the first members to join are accepted."""
         size_max = self._registry.config.group_max_size
         member = group.members.get(member_id)
         if group.state == ClassicState.EMPTY:
@@ -155,12 +155,12 @@ class ClassicJoin:
             group.new_member_added = True
         group.add(member)
         group.park_join(member, join.parked)
-        self._rebalance.heard_from(group, member, now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance.restart_session(group, member, now, NEW_MEMBER_JOIN_TIMEOUT_MS)
         instance = "" if join.instance_id is None else f" with instance id {join.instance_id}"
         reason = f"member {member_id}{instance} joins; client reason: {join.reason}"
         return self._rebalance.prepare_or_complete(group, reason, now)
 
-    # Known members.
+    # Existing members.
 
     def _join_known(self, join: Join, group: ClassicGroup, now: Now) -> Result:
         if join.member_id in group.pending_joins:
@@ -192,13 +192,13 @@ class ClassicJoin:
         return self._rebalance.prepare_or_complete(group, reason, now)
 
     def _park_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
-        """A JoinGroup that is parked already was sent on a connection the client gave up, or Kafka would not have read the next one."""
+        """Replace a parked JoinGroup: its connection was closed, since the client would not have sent another otherwise."""
         self._rebalance.refuse_join(group, member, ErrorCode.rebalance_in_progress, member.member_id)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
         group.park_join(member, join.parked)
 
     def _answer_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
-        """The answer to an earlier JoinGroup got lost, or a follower asks without need: the generation stands."""
+        """Repeat the response to an earlier JoinGroup, which was lost or need not have been sent: the generation stays."""
         leads_unfinished = group.state == ClassicState.COMPLETING_REBALANCE and group.leader == member.member_id
         self._registry.outbox.reply(
             join.parked.token,
@@ -216,7 +216,7 @@ class ClassicJoin:
     # Static members (KIP-345).
 
     def _replace_static(self, join: Join, group: ClassicGroup, new_id: str, now: Now) -> Result:
-        """A static member comes back without its id: it gets a new one, and its predecessor is fenced."""
+        """A static member rejoins without its id: it gets a new one, and its predecessor is fenced."""
         assert join.instance_id is not None
         old_leader, old_id = group.leader, group.static_members[join.instance_id]
         member = group.members[old_id]
@@ -226,7 +226,7 @@ class ClassicJoin:
         self._registry.timers.cancel(heartbeat_key(group.group_id, old_id))
         group.rename(join.instance_id, new_id)
         member.is_new = False
-        self._rebalance.heard_from(group, member, now)
+        self._rebalance.restart_session(group, member, now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
         group.park_join(member, join.parked)
         reason = f"static member {join.instance_id} came back; client reason: {join.reason}"
@@ -239,34 +239,35 @@ class ClassicJoin:
                 return self._rebalance.maybe_complete_join(group, now)
 
     def _keep_generation(self, join: Join, group: ClassicGroup, member: ClassicMember, former: "_Former") -> Result:
-        """No rebalance: only the new id must be in the log before the member is told."""
+        """No rebalance: only the new id must be in the log before the response."""
 
-        def answer(error: ErrorCode, now: Now) -> None:
+        def respond(error: ErrorCode, now: Now) -> None:
             parked = group.take_join(member)
             if parked is None:
-                return  # answered by a rebalance since
+                return  # a rebalance has responded since
             if error != ErrorCode.none and group.state == ClassicState.STABLE:
                 self._restore(group, member, former, now)
             response = self._static_answer(group, member, parked.api_version, former.leader, error)
             self._registry.outbox.reply(parked.token, response)
 
-        return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=answer)
+        return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=respond)
 
     def _restore(self, group: ClassicGroup, member: ClassicMember, former: "_Former", now: Now) -> None:
-        """The log knows the member by its old id: so does the group again."""
+        """Restore the member's old id, which is the one in the log."""
         if member.instance_id is None or group.static_members.get(member.instance_id) != member.member_id:
             return
         self._registry.timers.cancel(heartbeat_key(group.group_id, member.member_id))
         group.update(member, former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms)
         group.rename(member.instance_id, former.member_id)
-        self._rebalance.heard_from(group, member, now)
+        self._rebalance.restart_session(group, member, now)
 
     def _static_answer(
         self, group: ClassicGroup, member: ClassicMember, api_version: int, old_leader: str | None, error: ErrorCode
     ) -> object:
-        """From version 9 on a leader learns that it leads and need not assign (KIP-814); older ones are told their predecessor does."""
-        told = error == ErrorCode.none and api_version >= SKIP_ASSIGNMENT_VERSION
-        leads = told and group.leader == member.member_id
+        """Since version 9 a leader learns that it is the leader and need not assign (KIP-814); older ones see their predecessor as
+        leader."""
+        can_skip_assignment = error == ErrorCode.none and api_version >= SKIP_ASSIGNMENT_VERSION
+        leads = can_skip_assignment and group.leader == member.member_id
         return join_response(
             api_version,
             error=error,
@@ -274,7 +275,7 @@ class ClassicJoin:
             generation=group.generation,
             protocol_type=group.protocol_type,
             protocol=group.protocol,
-            leader=group.leader if told else old_leader,
+            leader=group.leader if can_skip_assignment else old_leader,
             skip_assignment=leads,
             members=joined_members(group) if leads else (),
         )
@@ -286,7 +287,7 @@ class ClassicJoin:
 
 @dataclass(frozen=True, slots=True)
 class _Former:
-    """A static member before it came back."""
+    """A static member before its return."""
 
     member_id: str
     leader: str | None

@@ -1,4 +1,4 @@
-"""The group coordinator's configuration: Kafka's names (dots and `ms` as in the key), defaults and meaning.
+"""The group coordinator's configuration, with Kafka's names (dots and `ms` as in the key), defaults and meaning.
 
 The edge validates and owns the values; a change reaches every shard through the one `GroupConfigs` they share.
 """
@@ -11,7 +11,7 @@ INT_MAX: Final = 2**31 - 1
 
 
 class MigrationPolicy(Enum):
-    """group.consumer.migration.policy: which conversions a joining or leaving member may cause."""
+    """group.consumer.migration.policy: the conversions that a joining or leaving member may cause."""
 
     DISABLED = "disabled"
     DOWNGRADE = "downgrade"
@@ -42,7 +42,7 @@ class GroupConfig:
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_max_size: int = INT_MAX
-    # Names of `assign.ASSIGNORS`; the first is taken when no member asks for one.
+    # Names of `assign.ASSIGNORS`; the first is the default.
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     offset_metadata_max_bytes: int = 4_096
@@ -51,13 +51,13 @@ class GroupConfig:
 
     @property
     def offsets_retention_ms(self) -> int:
-        """How long an offset without an owner is kept."""
+        """How long an offset without active members is retained."""
         return self.offsets_retention_minutes * 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOverrides:
-    """What a group's own dynamic config resource sets; None leaves the broker's value."""
+    """The settings of a group's own config resource; None uses the broker's value."""
 
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
@@ -75,26 +75,26 @@ class GroupConfigs:
     groups: dict[str, GroupOverrides] = field(default_factory=dict)
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
-        """How long a member of this consumer group may be silent."""
+        """The session timeout of members of this consumer group."""
         own = self.groups.get(group_id, NO_OVERRIDES).consumer_session_timeout_ms
         return self.broker.group_consumer_session_timeout_ms if own is None else own
 
     def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often members of this consumer group are told to heartbeat."""
+        """The heartbeat interval assigned to members of this consumer group."""
         own = self.groups.get(group_id, NO_OVERRIDES).consumer_heartbeat_interval_ms
         return self.broker.group_consumer_heartbeat_interval_ms if own is None else own
 
     def consumer_assignment_interval_ms(self, group_id: str) -> int:
-        """How long after one target assignment of this group the next may be computed (KIP-1263)."""
+        """The minimum interval between two target assignments of this group (KIP-1263)."""
         own = self.groups.get(group_id, NO_OVERRIDES).consumer_assignment_interval_ms
         return self.broker.group_consumer_assignment_interval_ms if own is None else own
 
 
-# Members of one classic group that hold a member id and have not joined with it yet (KIP-394). Kafka has no such bound; beyond
+# Members of one classic group that received a member id and have not joined with it yet (KIP-394). Kafka has no such bound; beyond
 # it a join is refused with GROUP_MAX_SIZE_REACHED.
 PENDING_MEMBERS_MAX: Final = 10_000
 
-# A new member may take this long from its first JoinGroup to the end of the rebalance: its session only counts after that.
+# A new member may need this long from its first JoinGroup to the end of the rebalance: its session starts after that.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 
 # Regular expressions are not resolved again within this time.

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): members of the consumer protocol join, stay in, move towards their assignment, and leave."""
+"""ConsumerGroupHeartbeat (KIP-848): members of the consumer protocol join, heartbeat, reconcile their assignment, and leave."""
 
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -15,7 +15,7 @@ from isthmus_broker.core.coordinator.result import Record, RequestContext, Resul
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps, RegexChange
-from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
+from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -34,7 +34,7 @@ MEMBER_ID_FROM_CLIENT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat with its fields in the coordinator's own types; None is "as before"."""
+    """A heartbeat with its fields in the coordinator's own types; None means unchanged."""
 
     group_id: str
     member_id: str
@@ -49,7 +49,7 @@ class Beat:
 
     @classmethod
     def of(cls, request: ConsumerGroupHeartbeatRequest) -> "Beat":
-        """Repeated topics and partitions count once."""
+        """Remove repeated topics and partitions."""
         rebalance_timeout_ms = to_millis(request.rebalance_timeout)
         names, owned = request.subscribed_topic_names, request.topic_partitions
         return cls(
@@ -67,7 +67,7 @@ class Beat:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as the first one does and one after an error."""
+        """Whether it is complete, as the first one is and one after an error."""
         subscribes = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms is not None and subscribes and self.owned is not None
 
@@ -93,7 +93,7 @@ class Consumer:
         self._migration = migration
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: Now) -> Result:
-        """Everything a member does is a heartbeat."""
+        """Process any heartbeat."""
         self._validate(request, context.api_version)
         beat = Beat.of(request)
         if beat.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
@@ -142,23 +142,23 @@ class Consumer:
             self._sessions.watch_revocation(beat.group_id, advanced, now)
         for other in upgraded.members.values() if upgraded is not None else ():
             if other.classic is not None:
-                self._sessions.heard_from(beat.group_id, other.member_id, now, other.classic.session_timeout_ms)
-        self._sessions.heard_from(beat.group_id, beat.member_id, now)
+                self._sessions.restart_session(beat.group_id, other.member_id, now, other.classic.session_timeout_ms)
+        self._sessions.restart_session(beat.group_id, beat.member_id, now)
         tell = beat.epoch == JOIN_EPOCH or beat.is_full or advanced.assigned != member.assigned
         return Result(records=tuple(records), response=self._response(beat.group_id, advanced, tell))
 
     def _group(self, beat: Beat, records: list[Record]) -> ConsumerGroup:
-        """The group, made when a member joins; a classic group gives way when it is empty, and is converted when it may be."""
+        """The group, created when a member joins. An empty classic group is replaced, another is converted if allowed."""
         group: Group | None = self._registry.groups.get(beat.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         joins = beat.epoch == JOIN_EPOCH
         if group is None:
             if not joins:
-                raise GroupNotFound(f"Consumer group {beat.group_id} not found.")
+                raise UnknownGroup(f"Consumer group {beat.group_id} not found.")
             return ConsumerGroup(beat.group_id)
         if not joins:
-            raise GroupNotFound(f"Group {beat.group_id} is not a consumer group.")
+            raise UnknownGroup(f"Group {beat.group_id} is not a consumer group.")
         if group.state == ClassicState.EMPTY:
             records.append(group.tombstone())
             return ConsumerGroup(beat.group_id)
@@ -216,19 +216,19 @@ class Consumer:
         member = static_member(group.static_member(beat.instance_id), beat.member_id, beat.instance_id)
         if beat.epoch == LEAVE_EPOCH:
             return self._sessions.fence(group, (member,), _left(beat), now)
-        # It will come back: its partitions stay its own, without the epochs of its present life.
+        # It will return: it keeps its partitions, without the epochs of its current instance.
         kept = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=kept, revoking={})
         return Result(records=(current_record(group.group_id, away),), response=_left(beat))
 
 
 def new_member_id(registry: Registry) -> str:
-    """A member id as Kafka's Uuid writes itself."""
+    """A member id in the text form of Kafka's Uuid."""
     return uuid_text(registry.new_id())
 
 
 def static_member(existing: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member that holds the instance id, if it is the one that asks."""
+    """The member with the instance id, if its member id matches."""
     if existing is None:
         raise CoordinatorError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
     if existing.member_id != member_id:
@@ -238,7 +238,8 @@ def static_member(existing: ConsumerMember | None, member_id: str, instance_id: 
 
 
 def check_epoch(member: ConsumerMember, beat: Beat) -> None:
-    """A member is at its epoch, or at the one before when the answer with the new one was lost; to join is always possible."""
+    """Check a member's epoch: its current one, or the previous one if the response with the new one was lost; joining is always
+    possible."""
     if beat.epoch == JOIN_EPOCH or beat.epoch == member.epoch:
         return
     lost_answer = (

@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848): its members, target assignment and epochs. Only replaying records changes what is replicated of it."""
+"""A consumer group (KIP-848): its members, target assignment and epochs. Its replicated state changes only by replaying records."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -32,12 +32,12 @@ from isthmus_broker.core.group.subscriptions import ResolvedRegex, Subscriptions
 
 NO_OWNER: Final = -1
 NO_PARTITIONS: Final[Partitions] = {}
-# The metadata of the subscribed topics is looked at again when it changes, and otherwise this often.
+# The metadata of the subscribed topics is checked when it changes, and otherwise at this interval.
 METADATA_REFRESH_INTERVAL_MS: Final = 2**31 - 1
 
 
 class ConsumerGroup:
-    """The replicated state of a group, indexes over it, and the time of its next look at the metadata."""
+    """The replicated state of a group, indexes over it, and the time of its next metadata check."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -45,7 +45,7 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0
-        self.assigned_ms: MonotonicMs | None = None  # the same moment; None for a target of unknown age
+        self.assigned_ms: MonotonicMs | None = None  # the same time; None for a target of unknown age
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, Partitions] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
@@ -54,12 +54,13 @@ class ConsumerGroup:
         self.subscriptions = Subscriptions()
         self.static_members: dict[str, str] = {}
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
-        # Soft state: due at once after a load or a change of a subscribed topic. The epoch unmasks a deadline set for a bump that was
-        # not appended.
+        # Volatile state: due at once after a load or a change of a subscribed topic. The epoch invalidates a deadline that was set for a
+        # bump
+        # that was not appended.
         self._refresh_due_ms = 0
         self._refresh_epoch = 0
 
-    # Questions.
+    # Queries.
 
     @property
     def state(self) -> str:
@@ -82,23 +83,23 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that holds the instance id."""
+        """The member with the instance id."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """A member's target; a static member inherits that of its predecessor."""
+        """A member's target; a static member inherits its predecessor's."""
         if member.instance_id is None:
             return self.target.get(member.member_id, NO_PARTITIONS)
         member_id = self.static_members.get(member.instance_id)
         return NO_PARTITIONS if member_id is None else self.target.get(member_id, NO_PARTITIONS)
 
     def partition_epoch(self, topic_id: UUID, partition: int) -> int:
-        """The epoch of the member that has the partition or has yet to give it back, or `NO_OWNER`."""
+        """The epoch of the member that owns the partition or has yet to revoke it, or `NO_OWNER`."""
         return self._partition_epochs.get(topic_id, {}).get(partition, NO_OWNER)
 
     def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Whether a partition of the member's target is still another's."""
+        """Whether another member still owns a partition of the member's target."""
         if member.state != MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -108,7 +109,7 @@ class ConsumerGroup:
         )
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a classic member with these protocols may join: one of them is supported by all classic members there are."""
+        """Whether a classic member with these protocols may join: one of them must be supported by all classic members."""
         if protocol_type != CONSUMER_PROTOCOL:
             return False
         supported = [
@@ -119,7 +120,7 @@ class ConsumerGroup:
         return any(all(name in each for each in supported) for name in names)
 
     def preferred_assignor(self, old: ConsumerMember | None = None, new: ConsumerMember | None = None) -> str | None:
-        """The server-side assignor that most members ask for, by a change of one member; of equals the first by name."""
+        """The server-side assignor preferred by most members after a change of one member, or the first by name among equals."""
         counts: dict[str, int] = {}
         others = [member for member in self.members.values() if old is None or member.member_id != old.member_id]
         for member in [*others, *([new] if new is not None else [])]:
@@ -130,23 +131,23 @@ class ConsumerGroup:
     # Soft state.
 
     def metadata_expired(self, now: Now) -> bool:
-        """Whether the subscribed topics must be looked at again."""
+        """Whether the subscribed topics must be checked again."""
         return now.monotonic >= self._refresh_due_ms or self.epoch < self._refresh_epoch
 
     def refreshed(self, now: Now, epoch: int) -> None:
-        """They were, for that group epoch."""
+        """Record a check for that group epoch."""
         self._refresh_due_ms = now.monotonic + METADATA_REFRESH_INTERVAL_MS
         self._refresh_epoch = epoch
 
     def request_refresh(self) -> None:
-        """A subscribed topic changed."""
+        """Make a check due after a change of a subscribed topic."""
         self._refresh_due_ms = 0
         self._refresh_epoch = 0
 
     # Replay.
 
     def update_member(self, member: ConsumerMember) -> None:
-        """Put a member in place of its former self, if any."""
+        """Add a member, or replace its earlier state."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self.subscriptions.replace_member(old, member)
@@ -158,7 +159,7 @@ class ConsumerGroup:
             self.static_members[member.instance_id] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Forget a member."""
+        """Remove a member."""
         member = self.members.pop(member_id)
         self.subscriptions.replace_member(member, None)
         self._release(member)
@@ -166,7 +167,7 @@ class ConsumerGroup:
             del self.static_members[member.instance_id]
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """What a regular expression stands for, or that nobody asks any more."""
+        """Record the topics that match a regular expression, or remove one without subscribers."""
         old = self.resolved.pop(regex, None)
         if resolved is not None:
             self.resolved[regex] = resolved
@@ -181,7 +182,7 @@ class ConsumerGroup:
                     epochs[partition] = epoch
 
     def _release(self, member: ConsumerMember) -> None:
-        """Only what is still held at the member's epoch: another may have got the partition since."""
+        """Remove ownership only at the member's epoch: another member may have become the owner since."""
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 epochs = self._partition_epochs.get(topic_id, {})
@@ -194,16 +195,17 @@ class ConsumerGroup:
     # Records.
 
     def epoch_record(self, epoch: int, metadata_hash: int) -> Record:
-        """A new group epoch."""
+        """Set a new group epoch."""
         return Record(ConsumerGroupMetadataKey(self.group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
 
     def assignment_record(self, epoch: int, timestamp_ms: int) -> Record:
-        """The target was computed."""
+        """Record that the target was computed."""
         key = ConsumerGroupTargetAssignmentMetadataKey(self.group_id)
         return Record(key, ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms))
 
     def tombstones(self, renamed: dict[str, str] | None = None) -> list[Record]:
-        """The whole group is gone. `renamed` maps members to the ids that stand in the log since this operation's own records."""
+        """The tombstones of the whole group. `renamed` maps members to the ids that this operation's earlier records give them in the
+        log."""
         names = renamed or {}
         of_members = [tombstones(self.group_id, names.get(member_id, member_id)) for member_id in self.members]
         return [
@@ -217,7 +219,7 @@ class ConsumerGroup:
         ]
 
     def records(self) -> list[Record]:
-        """The whole group, as written when a classic group becomes this one."""
+        """The records of the whole group, when a classic group is converted."""
         members = list(self.members.values())
         return [
             *(metadata_record(self.group_id, member) for member in members),

@@ -1,4 +1,4 @@
-"""The consumer protocol that consumers put, opaque to the classic protocol, into JoinGroup's metadata and SyncGroup's assignments."""
+"""The consumer protocol: the content of JoinGroup's metadata and SyncGroup's assignments, opaque to the classic protocol."""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _ASSIGNMENTS: Final[tuple[Any, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a consumer subscribes to, and what it owns while it joins."""
+    """A consumer's subscription, and the partitions it owns while it joins."""
 
     topics: tuple[str, ...]
     owned: tuple[tuple[str, tuple[int, ...]], ...]
@@ -48,21 +48,21 @@ class Subscription:
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """The subscription in a member's metadata; DecodeError when it is none."""
+    """Decode the subscription in a member's metadata; raises DecodeError."""
     parsed = _read(data, subscription_v3.ConsumerProtocolSubscription, _SUBSCRIPTIONS)
     owned = tuple((str(entry.topic), tuple(entry.partitions)) for entry in parsed.owned_partitions)
     return Subscription(tuple(parsed.topics), owned, parsed.rack_id or None)
 
 
 def read_topics(data: bytes) -> tuple[str, ...]:
-    """Only the topics, which every version has in the same place."""
+    """The topics alone; every version has them at the same position."""
     _version(data)
     parsed = decode_entity(subscription_v0.ConsumerProtocolSubscription, data, offset=_VERSION.size)
     return tuple(parsed.topics)
 
 
 def read_assignment(data: bytes) -> tuple[dict[str, tuple[int, ...]], bytes]:
-    """The partitions by topic in a member's assignment, and the assignor's own data."""
+    """The partitions by topic in a member's assignment, and the assignor's user data."""
     parsed = _read(data, assignment_v3.ConsumerProtocolAssignment, _ASSIGNMENTS)
     partitions = {
         str(entry.topic): tuple(int(index) for index in entry.partitions) for entry in parsed.assigned_partitions
@@ -71,7 +71,7 @@ def read_assignment(data: bytes) -> tuple[dict[str, tuple[int, ...]], bytes]:
 
 
 def write_assignment(like: bytes, assigned: Mapping[UUID, Iterable[int]], view: ClusterView) -> bytes:
-    """An assignment in the version of the subscription `like`, as far as its topics still exist."""
+    """Encode an assignment in the version of the subscription `like`, without topics that no longer exist."""
     version = min(_version(like), _NEWEST)
     entries = tuple(
         assignment_v3.TopicPartition(
@@ -94,6 +94,6 @@ def _version(data: bytes) -> int:
 
 
 def _read(data: bytes, target: Any, layouts: tuple[Any, ...]) -> Any:
-    """A version newer than known starts with the known fields."""
+    """A newer, unknown version starts with the known fields."""
     layout = layouts[min(_version(data), _NEWEST)]
     return decode_entity(target, data, layout, _VERSION.size)

@@ -1,8 +1,8 @@
-"""The steps that every joining or heartbeating member of a consumer group goes through, whichever protocol it speaks.
+"""The steps of every joining or heartbeating member of a consumer group, with either protocol.
 
     member's own metadata → subscribed topics → group epoch → target assignment → the member's next assignment
 
-Each step appends the records it needs; none changes the group, which the records do when they are replayed.
+Each step returns the records it needs. The group itself changes only when they are replayed.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.assign import ASSIGNORS, GroupSpec, MemberSpec
 from isthmus_broker.core.group.config import REGEX_REFRESH_MIN_INTERVAL_MS, TIMER_RETRY_MS
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
-from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
+from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import (
     ConsumerMember,
     Partitions,
@@ -38,7 +38,7 @@ from isthmus_broker.core.group.subscriptions import ResolvedRegex, Subscriptions
 
 
 class RegexChange(Enum):
-    """What a member's regular expression did: a new one is resolved later, and the group epoch waits for that."""
+    """The effect of a member's regular expression: a new one is resolved later, and the group epoch waits for that."""
 
     NONE = auto()
     UNRESOLVED = auto()
@@ -50,7 +50,7 @@ def _regex_key(group_id: str) -> Key:
 
 
 class ConsumerSteps:
-    """Steps of a member of a consumer group."""
+    """The steps for a member of a consumer group."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -60,7 +60,7 @@ class ConsumerSteps:
     def take_over(
         self, group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[Record]
     ) -> ConsumerMember:
-        """A static member comes back under another id: it has what its predecessor had, at epoch 0."""
+        """A static member returns under another id: it takes its predecessor's partitions, at epoch 0."""
         new = replace(old, member_id=new_id, epoch=0, previous_epoch=0)
         records += tombstones(group.group_id, old.member_id)
         records.append(metadata_record(group.group_id, new))
@@ -71,7 +71,7 @@ class ConsumerSteps:
     def describe(
         self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[Record]
     ) -> bool:
-        """Keep what the member says of itself; whether it subscribes to other names than before."""
+        """Record the member's own metadata; returns whether it subscribes to other names than before."""
         if updated == member:
             return False
         records.append(metadata_record(group.group_id, updated))
@@ -82,7 +82,7 @@ class ConsumerSteps:
     def subscribe_regex(
         self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[Record], now: Now
     ) -> RegexChange:
-        """Follow a change of the member's expression, and have the group's expressions resolved when that is due."""
+        """Apply a change of the member's expression, and have the group's expressions resolved when that is due."""
         old, new = member.regex or "", updated.regex or ""
         counts = group.subscriptions.regexes
         change = RegexChange.NONE
@@ -124,17 +124,17 @@ class ConsumerSteps:
             )
 
     def _resolve(self, group_id: str, now: Now) -> Result:
-        """Match all of the group's expressions against all topics; a member hears of it in its next heartbeat, as from Kafka."""
+        """Match all of the group's expressions against all topics; members learn of it in their next heartbeats, as in Kafka."""
         try:
             group = self._registry.consumer_group(group_id)
-            found = {regex: self._topics_of(regex) for regex in sorted(group.subscriptions.regexes)}
-        except (GroupNotFound, TooMuchWork) as error:
+            resolved = {regex: self._topics_of(regex) for regex in sorted(group.subscriptions.regexes)}
+        except (UnknownGroup, TooMuchWork) as error:
             self._registry.outbox.note("regex not resolved", group_id, str(error))
             return NOTHING
         records: list[Record] = []
         subscriptions = group.subscriptions.copy()
         changed = False
-        for regex, topics in found.items():
+        for regex, topics in resolved.items():
             former = group.resolved[regex].topics if regex in group.resolved else frozenset[str]()
             changed = changed or former != topics
             subscriptions.replace_resolved(former, topics)
@@ -151,7 +151,9 @@ class ConsumerSteps:
     def _topics_of(self, regex: str) -> frozenset[str]:
         try:
             pattern = TopicPattern(regex)
-        except InvalidRegex:  # accepted by Kafka, whose log this may be, or by an older version of this software
+        except (
+            InvalidRegex
+        ):  # accepted by Kafka, which may have written this log, or by an older version of this software
             return frozenset()
         return frozenset(name for name in self._registry.view.names if pattern.matches(name))
 
@@ -166,7 +168,7 @@ class ConsumerSteps:
         records: list[Record],
         now: Now,
     ) -> int:
-        """Bump the group epoch when the subscribed topics, or anything about them, changed; the group epoch after that."""
+        """Bump the group epoch if the subscribed topics or their metadata changed; returns the group epoch."""
         if not bump and not group.metadata_expired(now):
             return group.epoch
         subscriptions = _subscriptions_with(group, member, updated)
@@ -190,14 +192,14 @@ class ConsumerSteps:
         records: list[Record],
         now: Now,
     ) -> tuple[int, Partitions]:
-        """Compute the target assignment for a new group epoch, not oftener than the configured interval (KIP-1263); the epoch of
-        the target, and the member's."""
+        """Compute the target assignment for a new group epoch, not more often than configured (KIP-1263). Returns the epoch of the target,
+        and the member's target."""
         interval_ms = self._registry.configs.consumer_assignment_interval_ms(group.group_id)
         waits = group.assigned_ms is not None and now.monotonic < group.assigned_ms + interval_ms
         if group.assignment_epoch >= epoch or waits:
             return group.assignment_epoch, group.target_of(updated)
         name = group.preferred_assignor(member, updated)
-        if name not in ASSIGNORS:  # nobody asks for one, or an earlier owner of the log had more
+        if name not in ASSIGNORS:  # no member prefers an assignor, or an earlier owner of the log supported more
             name = self._registry.config.group_consumer_assignors[0]
         targets = ASSIGNORS[name](self._spec(group, member, updated))
         records += [
@@ -209,7 +211,7 @@ class ConsumerSteps:
         return epoch, targets[updated.member_id]
 
     def _spec(self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> GroupSpec:
-        """The members as they will be; of a static member that was replaced only the new self counts."""
+        """The members after the change; a static member that was replaced counts once."""
         members = dict(group.members)
         replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
         if replaced is not None:
@@ -228,7 +230,7 @@ class ConsumerSteps:
         return GroupSpec(specs, counts, _subscriptions_with(group, member, updated).homogeneous(len(specs)))
 
     def topic_ids(self, group: ConsumerGroup, member: ConsumerMember) -> set[UUID]:
-        """The existing topics that a member subscribes to, by name or by an expression that is resolved."""
+        """The existing topics that a member subscribes to, by name or by a resolved expression."""
         resolved = group.resolved.get(member.regex) if member.regex else None
         return self._registry.topic_ids(member.topics | (resolved.topics if resolved else frozenset()))
 
@@ -261,7 +263,7 @@ class ConsumerSteps:
 
 
 def _subscriptions_with(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> Subscriptions:
-    """The group's subscriptions once `member`, new or in place of its predecessor, is `updated`."""
+    """The group's subscriptions once `member`, new or replacing its predecessor, is `updated`."""
     subscriptions = group.subscriptions.copy()
     subscriptions.replace_member(member, updated)
     old_regex = member.regex or ""

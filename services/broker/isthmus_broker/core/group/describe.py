@@ -21,7 +21,7 @@ from isthmus_broker.core.coordinator.result import Record, RequestContext, Resul
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
 from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
-from isthmus_broker.core.group.errors import GroupNotFound
+from isthmus_broker.core.group.errors import UnknownGroup
 from isthmus_broker.core.group.expiry import deletion_records, is_empty
 from isthmus_broker.core.group.member import ConsumerMember, Partitions
 from isthmus_broker.core.group.offsets import Offsets
@@ -32,19 +32,19 @@ NOT_FOUND_ERROR_VERSION = 6
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = i8(0), i8(1)
 _READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
 _OPERATIONS = i32(sum(1 << bit for bit in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)))
-"""Without an authorizer everybody may do everything that a group knows."""
+"""Without an authorizer every operation on a group is allowed."""
 _Described = TypeVar("_Described", DescribedGroup, consumer_wire.DescribedGroup)
 
 
 class Describe:
-    """What administrators ask about groups."""
+    """Administrative queries of groups."""
 
     def __init__(self, registry: Registry, offsets: Offsets) -> None:
         self._registry = registry
         self._offsets = offsets
 
     def list_groups(self, request: ListGroupsRequest) -> Result:
-        """The groups in any of these states and of any of these types; an empty filter lets all through."""
+        """The groups in any of these states and of any of these types; an empty filter matches all."""
         states = {state.strip().lower() for state in request.states_filter}
         types = {each.lower() for each in request.types_filter}
         listed = [self._listed(group_id) for group_id in sorted(self._registry.groups)]
@@ -68,7 +68,7 @@ class Describe:
     # Classic groups.
 
     def describe(self, request: DescribeGroupsRequest, context: RequestContext) -> Result:
-        """Classic groups; any other is dead, which only version 6 tells from never having been."""
+        """Classic groups; any other is DEAD, which only version 6 distinguishes from a missing group."""
         groups = tuple(self._describe(group_id, context.api_version) for group_id in request.groups)
         if request.include_authorized_operations:
             groups = tuple(map(_with_operations, groups))
@@ -77,7 +77,7 @@ class Describe:
     def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
         try:
             group = self._registry.classic_group(group_id)
-        except GroupNotFound as not_found:
+        except UnknownGroup as not_found:
             if api_version < NOT_FOUND_ERROR_VERSION:
                 return classic_described(group_id, state=ClassicState.DEAD.value)
             return classic_described(group_id, not_found.error, not_found.message, state=ClassicState.DEAD.value)
@@ -93,7 +93,7 @@ class Describe:
     # Consumer groups.
 
     def describe_consumer(self, request: ConsumerGroupDescribeRequest) -> Result:
-        """Consumer groups, with where their members are and shall be."""
+        """Consumer groups, with their members' current and target assignments."""
         groups = tuple(self._describe_consumer(group_id) for group_id in request.group_ids)
         if request.include_authorized_operations:
             groups = tuple(map(_with_operations, groups))
@@ -104,7 +104,7 @@ class Describe:
             return consumer_described("", ErrorCode.invalid_group_id)
         try:
             group = self._registry.consumer_group(group_id)
-        except GroupNotFound as not_found:
+        except UnknownGroup as not_found:
             return consumer_described(group_id, not_found.error, not_found.message)
         return consumer_wire.DescribedGroup(
             error_code=ErrorCode.none,
@@ -137,7 +137,7 @@ class Describe:
         )
 
     def _assignment(self, partitions: Partitions) -> consumer_wire.Assignment:
-        """As far as the topics still exist."""
+        """Only topics that still exist."""
         entries = []
         for topic_id in sorted(partitions):
             topic = self._registry.view.topic_by_id(topic_id)
@@ -153,7 +153,7 @@ class Describe:
     # Deleting.
 
     def delete(self, request: DeleteGroupsRequest) -> Result:
-        """Empty groups go, with their offsets; a name given twice counts once."""
+        """Delete empty groups with their offsets; a name given twice counts once."""
         records: list[Record] = []
         results = []
         for group_id in dict.fromkeys(request.groups_names):

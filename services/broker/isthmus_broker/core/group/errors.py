@@ -12,7 +12,7 @@ class CoordinatorError(Exception):
         self.message = message
 
 
-class GroupNotFound(CoordinatorError):
+class UnknownGroup(CoordinatorError):
     """No such group, or none of the type that the request is about; some APIs respond as if it were empty."""
 
     def __init__(self, message: str) -> None:

@@ -1,7 +1,7 @@
-"""Offsets that nobody can want any more, and groups that have none left.
+"""Expiry of offsets, and removal of groups without members and offsets.
 
-When an offset's time starts to run depends on the group: of one without a protocol (offsets committed by hand) and of a consumer group
-at the commit; of a classic group when it became empty, or at the commit for topics that its members stopped subscribing to.
+The time starts at the commit in a group without a protocol (offsets committed manually) and in a consumer group. In a classic group it
+starts when the group became empty, or at the commit for topics that its members are no longer subscribed to.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ _KEY = ("expire", "offsets")
 
 
 class Expiry:
-    """The regular clean-up of a shard."""
+    """The periodic clean-up of a shard."""
 
     def __init__(self, registry: Registry, offsets: Offsets) -> None:
         self._registry = registry
         self._offsets = offsets
 
     def schedule(self, now: Now) -> None:
-        """The next clean-up, offsets.retention.check.interval.ms from now."""
+        """Schedule the next clean-up, offsets.retention.check.interval.ms from now."""
         interval_ms = self._registry.config.offsets_retention_check_interval_ms
         self._registry.timers.schedule(_KEY, now.monotonic + interval_ms, self.clean, interval_ms)
 
@@ -42,7 +42,7 @@ class Expiry:
         return Result(records=tuple(records))
 
     def _expire(self, group: Group, now: Now, records: list[Record]) -> bool:
-        """Whether the group can go with its offsets."""
+        """Whether the group can be removed with its offsets."""
         offsets = self._offsets.by_group.get(group.group_id, {})
         start = _start_of_time(group)
         if offsets and start is None:
@@ -74,7 +74,7 @@ def deletion_records(group: Group) -> list[Record]:
 
 
 def _start_of_time(group: Group) -> StartOfTime | None:
-    """From when an offset of the group counts as unused; None while it does not."""
+    """The time since which an offset of the group is unused; None while it is in use."""
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         emptied_ms = group.state_timestamp_ms
         if group.state == ClassicState.EMPTY:

@@ -30,12 +30,12 @@ STATIC_LEAVE_EPOCH: Final = -2
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to the target; the numbers are those of the records."""
+    """The state of a member's reconciliation; the numbers are those of the records."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it must give partitions back first
-    UNRELEASED_PARTITIONS = 2  # others must give partitions back first
-    UNKNOWN = 127  # written by a newer software
+    UNREVOKED_PARTITIONS = 1  # it must revoke partitions first
+    UNRELEASED_PARTITIONS = 2  # others must revoke partitions first
+    UNKNOWN = 127  # written by newer software
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +63,15 @@ class ConsumerMember:
     classic: ClassicMemberMetadata | None = None
 
     def advanced(self, epoch: int, **changes: Any) -> "ConsumerMember":
-        """The member at a new epoch, remembering the one it had: its answer may get lost."""
+        """The member at a new epoch, with its previous one, because the response may get lost."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch, **changes)
 
     def reconciled_to(self, target_epoch: int) -> bool:
-        """Whether nothing is left to do for this target."""
+        """Whether the reconciliation with this target is complete."""
         return self.state == MemberState.STABLE and self.epoch == target_epoch
 
     def assignment_epoch(self, topic_id: UUID | None, partition: int) -> int | None:
-        """Since which epoch the member has the partition, given back or not; None when it has it not."""
+        """The epoch since which the member owns the partition, also while revoking it; None if it does not."""
         if topic_id is None:
             return None
         for partitions in (self.assigned, self.revoking):
@@ -81,7 +81,7 @@ class ConsumerMember:
         return None
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> "ConsumerMember":
-        """As a record of its metadata says."""
+        """The member with the content of its metadata record."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -96,7 +96,7 @@ class ConsumerMember:
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
-        """As a record of its assignment says."""
+        """The member with the content of its assignment record."""
         states = set(MemberState)
         return replace(
             self,
@@ -109,7 +109,7 @@ class ConsumerMember:
 
 
 def _owned(entries: tuple[CurrentPartitions, ...], member_epoch: int) -> OwnedPartitions:
-    """Records before KIP-1251 have no epochs per partition: the member's stands for all."""
+    """Records before KIP-1251 have no epochs per partition: the member's epoch is used for all."""
     owned: dict[UUID, dict[int, int]] = {}
     for entry in entries:
         epochs = entry.assignment_epochs
@@ -121,12 +121,12 @@ def _owned(entries: tuple[CurrentPartitions, ...], member_epoch: int) -> OwnedPa
 
 
 def without_epochs(owned: OwnedPartitions) -> dict[UUID, frozenset[int]]:
-    """Only which partitions."""
+    """The partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
 def metadata_record(group_id: str, member: ConsumerMember) -> Record:
-    """What the member said of itself."""
+    """The record of the member's own metadata."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -142,7 +142,7 @@ def metadata_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
-    """Where the member is."""
+    """The record of the member's current assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -162,7 +162,7 @@ def _current_partitions(owned: OwnedPartitions) -> tuple[CurrentPartitions, ...]
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
-    """Where the member shall be."""
+    """The record of the member's target."""
     entries = tuple(TargetPartitions(topic_id, tuple(sorted(target[topic_id]))) for topic_id in sorted(target))
     return Record(
         ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), ConsumerGroupTargetAssignmentMemberValue(entries)
@@ -170,7 +170,7 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
 
 
 def tombstones(group_id: str, member_id: str) -> tuple[Record, Record, Record]:
-    """The member is gone, in the order that replay wants."""
+    """The member's tombstones, in the order that replay requires."""
     return (
         Record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)),
         Record(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)),

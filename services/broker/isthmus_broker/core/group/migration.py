@@ -20,7 +20,7 @@ from isthmus_broker.core.group.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
+from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, Partitions
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import ClassicMemberMetadata, ClassicProtocol
@@ -29,11 +29,11 @@ from isthmus_broker.core.group.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Downgrade:
-    """A consumer group's classic successor: the records of the change, and the group to put in place once they are appended."""
+    """The classic group that replaces a consumer group: the records of the conversion, and the group to use once they are appended."""
 
     group: ClassicGroup
     records: tuple[Record, ...]
-    # Why its members must join again, None when they need not.
+    # Why its members must join again, None if they need not.
     reason: str | None
 
 
@@ -47,7 +47,7 @@ class Migration:
     # Classic to consumer.
 
     def upgrade(self, group: ClassicGroup, records: list[Record]) -> ConsumerGroup:
-        """The consumer group that takes the classic one's place. Its classic members are told to join again at once."""
+        """Convert a classic group to a consumer group. Its classic members must join again at once."""
         self._check_upgrade(group)
         upgraded = self._consumer_group(group)
         for member in group.members.values():
@@ -60,11 +60,11 @@ class Migration:
     def _check_upgrade(self, group: ClassicGroup) -> None:
         start = f"Cannot upgrade classic group {group.group_id} to consumer group because "
         if not self._registry.config.group_consumer_migration_policy.upgrades:
-            raise GroupNotFound(start + "online upgrade is disabled.")
+            raise UnknownGroup(start + "online upgrade is disabled.")
         if not group.uses_consumer_protocol:
-            raise GroupNotFound(start + "the group does not use the consumer embedded protocol.")
+            raise UnknownGroup(start + "the group does not use the consumer embedded protocol.")
         if len(group.members) > self._registry.config.group_consumer_max_size:
-            raise GroupNotFound(start + "the group size exceeds the consumer group maximum size.")
+            raise UnknownGroup(start + "the group size exceeds the consumer group maximum size.")
 
     def _consumer_group(self, group: ClassicGroup) -> ConsumerGroup:
         upgraded = ConsumerGroup(group.group_id)
@@ -74,7 +74,7 @@ class Migration:
             if any(upgraded.partition_epoch(*each) != NO_OWNER for each in _pairs(assigned)):
                 raise CoordinatorError(
                     ErrorCode.unknown_server_error
-                )  # the group's leader gave a partition to two members
+                )  # the group's leader assigned a partition to two members
             upgraded.target[member.member_id] = assigned
             upgraded.update_member(self._consumer_member(group, member, assigned))
         upgraded.metadata_hash = self._registry.metadata_hash(upgraded.subscriptions.topics())
@@ -92,7 +92,7 @@ class Migration:
                 f"Cannot upgrade classic group {group.group_id} to consumer group because an unsupported custom assignor is in use. "
                 "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
             )
-            raise GroupNotFound(message)
+            raise UnknownGroup(message)
         topics = {name: self._registry.view.topic(name) for name in partitions}
         return {topic.topic_id: frozenset(partitions[name]) for name, topic in topics.items() if topic is not None}
 
@@ -125,12 +125,12 @@ class Migration:
     # Consumer to classic.
 
     def may_leave_classic(self, group: ConsumerGroup, leaving: Iterable[ConsumerMember]) -> bool:
-        """Whether only classic members are left without these, and the group may be theirs."""
+        """Whether only classic members remain without these, and the conversion is allowed."""
         gone = {member.member_id for member in leaving}
         return self._may_downgrade([member for member in group.members.values() if member.member_id not in gone])
 
     def may_replace_by_classic(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """Whether a classic member in place of this one, which is not, leaves only classic members."""
+        """Whether only classic members remain once a classic one replaces this member of the consumer protocol."""
         others = [member for member in group.members.values() if member.member_id != replaced.member_id]
         if replaced.classic is not None or any(member.classic is None for member in others):
             return False
@@ -151,7 +151,7 @@ class Migration:
         reason: str | None,
         now: Now,
     ) -> Downgrade:
-        """The classic group of the members that stay, and of `joining` in place of the static member it replaces."""
+        """The classic group of the remaining members, with `joining` in place of the static member it replaces."""
         gone = {member.member_id for member in leaving}
         replaced = None if joining is None else group.static_member(joining.instance_id)
         members = [member for member in group.members.values() if member.member_id not in gone and member != replaced]
@@ -174,25 +174,25 @@ class Migration:
             try:
                 each.assignment = write_assignment(each.metadata(classic.protocol), target, self._registry.view)
             except DecodeError as error:
-                raise GroupNotFound(f"Cannot downgrade the classic group {group.group_id}: {error}.") from None
+                raise UnknownGroup(f"Cannot downgrade the classic group {group.group_id}: {error}.") from None
         renamed = {old: new for new, old in former_ids.items()}
         records = (*group.tombstones(renamed), classic.record(lambda each: each.assignment))
         return Downgrade(classic, records, reason)
 
     def put_in_place(self, downgrade: Downgrade, now: Now) -> None:
-        """The records are in the log: the group is classic."""
+        """Complete the conversion: the records are in the log."""
         group = downgrade.group
         former = self._registry.groups.get(group.group_id)
         assert isinstance(former, ConsumerGroup)
         self._registry.resubscribe(group.group_id, former.subscriptions.topics(), set())
         self._registry.groups[group.group_id] = group
         for member in group.members.values():
-            self._rebalance.heard_from(group, member, now)
+            self._rebalance.restart_session(group, member, now)
         if downgrade.reason is not None:
             self._rebalance.prepare(group, downgrade.reason, now)
 
     def check_classic_may_join(self, group: ConsumerGroup) -> None:
-        """Whether classic members are let in at all."""
+        """Whether classic members may join."""
         if self._registry.config.group_consumer_migration_policy == MigrationPolicy.DISABLED:
             message = f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is disabled."
             raise CoordinatorError(ErrorCode.inconsistent_group_protocol, message)
@@ -202,8 +202,8 @@ def _pairs(partitions: Partitions) -> list[tuple[UUID, int]]:
     return [(topic_id, index) for topic_id, indexes in partitions.items() for index in indexes]
 
 
-def _malformed(group: ClassicGroup) -> GroupNotFound:
-    return GroupNotFound(
+def _malformed(group: ClassicGroup) -> UnknownGroup:
+    return UnknownGroup(
         f"Cannot upgrade classic group {group.group_id} to consumer group because the embedded consumer protocol is malformed."
     )
 

@@ -1,7 +1,7 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and what becomes of offsets when topics and groups are deleted.
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and the removal of offsets when topics and groups are deleted.
 
-Clients name topics up to version 9 and give their ids from version 10 on; offsets are kept by name, with the id at the time of the commit,
-so that those of a deleted topic are not taken for those of its successor of the same name.
+Clients name topics up to version 9 and give their ids from version 10 on; offsets are stored by name, with the topic's id at the time of
+the commit, so that those of a deleted topic are not mistaken for those of a new topic with the same name.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ from kio.static.primitive import i32
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
+from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import ConsumerMember
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
@@ -55,13 +55,13 @@ CONSUMER_PROTOCOL_VERSION = 9
 
 # Offsets of one group, by topic and partition.
 GroupOffsets = dict[str, dict[int, OffsetCommitValue]]
-# Raises when a member may not commit for a partition of a topic of that name and id.
+# Raises if the member may not commit for a partition of a topic of that name and id.
 PartitionCheck = Callable[[str, UUID, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A topic of a request, found in the view."""
+class _RequestedTopic:
+    """A topic of a request that exists in the view."""
 
     topic: OffsetCommitRequestTopic
     view: TopicView
@@ -80,7 +80,7 @@ class Offsets:
     # Replay.
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """An offset was committed or is gone. A group that only commits offsets needs no other record."""
+        """Replay a committed offset or its tombstone. A group that only commits offsets needs no other record."""
         if value is None:
             self._remove(key)
             return
@@ -105,32 +105,32 @@ class Offsets:
     # OffsetCommit.
 
     def commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
-        """Commit what can be, partition by partition; a member that may not commit is refused for every partition that exists."""
+        """Commit partition by partition; a member that may not commit is refused for every partition that exists."""
         by_id = context.api_version >= TOPIC_ID_VERSION
         refused: list[OffsetCommitResponseTopic] = []
-        asked: list[_Asked] = []
+        requested: list[_RequestedTopic] = []
         for topic in request.topics:
-            self._find(topic, by_id, asked, refused)
-        if not asked:
+            self._find(topic, by_id, requested, refused)
+        if not requested:
             return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, [])))
         records: list[Record] = []
         try:
             check = self._may_commit(request, context, now)
-            told = [self._commit_topic(request, entry, check, records, now) for entry in asked]
+            outcomes = [self._commit_topic(request, entry, check, records, now) for entry in requested]
         except CoordinatorError as refusal:
             records.clear()
-            told = [
+            outcomes = [
                 commit_topic(entry.topic, ((each.partition_index, refusal.error) for each in entry.partitions))
-                for entry in asked
+                for entry in requested
             ]
-        response = OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, told))
+        response = OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, outcomes))
         return Result(records=tuple(records), response=response)
 
     def _find(
         self,
         topic: OffsetCommitRequestTopic,
         by_id: bool,
-        asked: list[_Asked],
+        requested: list[_RequestedTopic],
         refused: list[OffsetCommitResponseTopic],
     ) -> None:
         """Sort a topic's partitions into those that exist and those that are refused."""
@@ -151,36 +151,41 @@ class Offsets:
         if missing:
             refused.append(commit_topic(topic, missing))
         if known:
-            asked.append(_Asked(topic, view, known))
+            requested.append(_RequestedTopic(topic, view, known))
 
     def _commit_topic(
-        self, request: OffsetCommitRequest, asked: _Asked, check: PartitionCheck, records: list[Record], now: Now
+        self,
+        request: OffsetCommitRequest,
+        requested: _RequestedTopic,
+        check: PartitionCheck,
+        records: list[Record],
+        now: Now,
     ) -> OffsetCommitResponseTopic:
-        answers: list[tuple[int, ErrorCode]] = []
+        results: list[tuple[int, ErrorCode]] = []
         retention_ms = to_millis(request.retention_time)
         expire_timestamp = -1 if retention_ms == -1 else now.wall + retention_ms
         metadata_max = self._registry.config.offset_metadata_max_bytes
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             index = partition.partition_index
             metadata = partition.committed_metadata or ""
             if len(metadata) > metadata_max:
-                answers.append((index, ErrorCode.offset_metadata_too_large))
+                results.append((index, ErrorCode.offset_metadata_too_large))
                 continue
-            check(asked.view.name, asked.view.topic_id, index)
+            check(requested.view.name, requested.view.topic_id, index)
             value = OffsetCommitValue(
                 offset=partition.committed_offset,
                 leader_epoch=partition.committed_leader_epoch,
                 metadata=metadata,
                 commit_timestamp=now.wall,
                 expire_timestamp=expire_timestamp,
-                topic_id=asked.view.topic_id,
+                topic_id=requested.view.topic_id,
             )
-            records.append(Record(OffsetCommitKey(request.group_id, asked.view.name, index), value))
-            answers.append((index, ErrorCode.none))
-        return commit_topic(asked.topic, answers)
+            records.append(Record(OffsetCommitKey(request.group_id, requested.view.name, index), value))
+            results.append((index, ErrorCode.none))
+        return commit_topic(requested.topic, results)
 
     def _may_commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> PartitionCheck:
-        """Whether the asker may commit; the check of each partition that is left to do."""
+        """Check that the member may commit; returns the check that remains for each partition."""
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return _consumer_may_commit(group, request, context)
@@ -188,7 +193,7 @@ class Offsets:
             self._classic_may_commit(group, request, now)
         elif request.generation_id_or_member_epoch >= 0:
             if context.api_version >= CONSUMER_PROTOCOL_VERSION:
-                raise GroupNotFound(f"Group {request.group_id} not found.")
+                raise UnknownGroup(f"Group {request.group_id} not found.")
             raise CoordinatorError(ErrorCode.illegal_generation)
         return _any_partition
 
@@ -203,12 +208,12 @@ class Offsets:
             raise CoordinatorError(ErrorCode.illegal_generation)
         if group.state == ClassicState.COMPLETING_REBALANCE:
             raise CoordinatorError(ErrorCode.rebalance_in_progress)
-        self._rebalance.heard_from(group, member, now)
+        self._rebalance.restart_session(group, member, now)
 
     # OffsetFetch.
 
     def fetch(self, request: OffsetFetchRequest, context: RequestContext) -> Result:
-        """Each group's offsets, or why they are not told."""
+        """Each group's offsets, or the error."""
         groups = tuple(self._fetch_group(group, context) for group in fetch_groups(request, context.api_version))
         return Result(response=fetch_response(groups))
 
@@ -220,17 +225,17 @@ class Offsets:
         by_id = context.api_version >= TOPIC_ID_VERSION
         if request.topics is None:
             return OffsetFetchResponseGroup(group_id=request.group_id, topics=self._all(offsets, by_id))
-        told, refused_topics = [], []
+        fetched, refused_topics = [], []
         for topic in request.topics:
             name = self._name_of(topic, by_id)
             if name is None:
                 refused_topics.append(fetched_error(topic, ErrorCode.unknown_topic_id))
             else:
-                told.append(_fetched_topic(topic, offsets.get(name, {})))
-        return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*told, *refused_topics))
+                fetched.append(_fetched_topic(topic, offsets.get(name, {})))
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*fetched, *refused_topics))
 
     def _readable(self, request: OffsetFetchRequestGroup) -> GroupOffsets:
-        """The group's offsets, none for a group that is not there; a member of a consumer group must be at its epoch."""
+        """The group's offsets, none for a missing group; a member of a consumer group must be at its epoch."""
         group = self._registry.groups.get(request.group_id)
         asks_as_member = request.member_id is not None or request.member_epoch >= 0
         if isinstance(group, ConsumerGroup) and asks_as_member:
@@ -262,7 +267,7 @@ class Offsets:
     # OffsetDelete.
 
     def delete(self, request: OffsetDeleteRequest) -> Result:
-        """Delete offsets of topics that the group no longer subscribes to."""
+        """Delete offsets of topics to which the group is no longer subscribed."""
         if not request.group_id:
             raise CoordinatorError(ErrorCode.invalid_group_id)
         group = self._registry.group(request.group_id)
@@ -272,9 +277,9 @@ class Offsets:
         records: list[Record] = []
         unknown, known = [], []
         for topic in request.topics:
-            answers = self._delete_topic(group, topic, records)
-            unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[0]))
-            known.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers[1]))
+            results = self._delete_topic(group, topic, records)
+            unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results[0]))
+            known.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results[1]))
         topics = _merge_deleted([one for one in unknown if one.partitions], [one for one in known if one.partitions])
         response = OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=topics)
         return Result(records=tuple(records), response=response)
@@ -282,7 +287,7 @@ class Offsets:
     def _delete_topic(
         self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[Record]
     ) -> tuple[tuple[OffsetDeleteResponsePartition, ...], tuple[OffsetDeleteResponsePartition, ...]]:
-        """The answers for partitions that do not exist, and for those that do."""
+        """The results for partitions that do not exist, and for those that do."""
         view = self._registry.view.topic(topic.name)
         exist = range(0 if view is None else view.partitions)
         error = ErrorCode.group_subscribed_to_topic if subscribes(group, topic.name) else ErrorCode.none
@@ -301,7 +306,7 @@ class Offsets:
     # Deleted groups and topics.
 
     def tombstones(self, group_id: str) -> list[Record]:
-        """All of a group's offsets are gone."""
+        """The tombstones of all of a group's offsets."""
         offsets = self.by_group.get(group_id, {})
         return [
             Record(OffsetCommitKey(group_id, topic, index))
@@ -310,11 +315,11 @@ class Offsets:
         ]
 
     def committed_topics(self) -> Iterable[str]:
-        """Every topic that some group has an offset of."""
+        """Every topic for which a group has committed an offset."""
         return sorted(self._groups_by_topic)
 
     def topic_tombstones(self, deleted: TopicView) -> list[Record]:
-        """A deleted topic's offsets are gone, unless they are of another topic of that name."""
+        """The tombstones of a deleted topic's offsets, unless they belong to another topic of that name."""
         return [
             Record(OffsetCommitKey(group_id, deleted.name, index))
             for group_id in sorted(self._groups_by_topic.get(deleted.name, ()))
@@ -333,7 +338,7 @@ def _deleted(index: i32, error: ErrorCode) -> OffsetDeleteResponsePartition:
 
 
 def _any_partition(name: str, topic_id: UUID, index: int) -> None:
-    """No member, or a member at its epoch: every partition may be committed."""
+    """Check for no member, or a member at its epoch: every partition may be committed."""
 
 
 def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, context: RequestContext) -> PartitionCheck:
@@ -349,7 +354,7 @@ def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, con
         raise _stale(member)
 
     def check(name: str, topic_id: UUID, index: int) -> None:
-        """KIP-1251: an older epoch may still commit what the member has had since then."""
+        """KIP-1251: a member at an older epoch may still commit for partitions that it has owned since then."""
         since = member.assignment_epoch(topic_id, index)
         if since is None or epoch < since:
             raise _stale(member)
@@ -364,7 +369,7 @@ def _stale(member: ConsumerMember) -> CoordinatorError:
 def _merge(
     refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
 ) -> tuple[OffsetCommitResponseTopic, ...]:
-    """One entry for each topic, with what was refused of it first; where nothing was, one for each entry of the request."""
+    """One entry for each topic, refused partitions first; without refused ones, one for each entry of the request."""
     if not refused:
         return tuple(committed)
     merged: dict[tuple[str, UUID | None], OffsetCommitResponseTopic] = {}
@@ -380,7 +385,7 @@ def _merge(
 def _merge_deleted(
     unknown: list[OffsetDeleteResponseTopic], known: list[OffsetDeleteResponseTopic]
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """The same for offsets that are deleted."""
+    """The same for OffsetDelete."""
     if not unknown:
         return tuple(known)
     merged: dict[str, OffsetDeleteResponseTopic] = {}
@@ -398,7 +403,7 @@ def _fetched_topic(topic: OffsetFetchRequestTopic, offsets: dict[int, OffsetComm
 
 
 def _of_topic(value: OffsetCommitValue | None, topic_id: UUID | None) -> OffsetCommitValue | None:
-    """An offset of another topic of the same name is none."""
+    """Ignore an offset of another topic with the same name."""
     if value is None or value.topic_id is None or topic_id is None or value.topic_id == topic_id:
         return value
     return None

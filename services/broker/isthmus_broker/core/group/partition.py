@@ -1,4 +1,4 @@
-"""Which partition of __consumer_offsets a group lives in."""
+"""The partition of __consumer_offsets to which a group belongs."""
 
 from typing import Final
 
@@ -15,6 +15,6 @@ def java_hash(text: str) -> int:
 
 
 def group_partition(group_id: str, partitions: int) -> int:
-    """The partition of `group_id` among `partitions`; the one number without a positive twin counts as 0."""
+    """The partition of `group_id` among `partitions`; the one number without a positive counterpart counts as 0."""
     value = java_hash(group_id)
     return (0 if value == _INT_MIN else abs(value)) % partitions

@@ -1,8 +1,8 @@
-"""The rebalance of a classic group: from the first reason for one to everybody's assignment, and the clocks on the way.
+"""The rebalance of a classic group, from its start to the assignments of all members, with its timers.
 
 Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
           members join            the leader's SyncGroup   ▲
-                                  brings the assignments ──┘ once committed
+                                  has the assignments ─────┘ once committed
 """
 
 from collections.abc import Callable
@@ -32,25 +32,25 @@ def _sync_key(group_id: str) -> Key:
 
 
 def keep_memory() -> None:
-    """Instead of replay: a classic group's memory is ahead of its records."""
+    """In place of replay: a classic group's memory is ahead of its records."""
 
 
 class Rebalance:
-    """Steps of the rebalance, each of which may lead to the next."""
+    """The steps of the rebalance. A step may lead to the next one."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._timers = registry.timers
 
     def forget(self, group_id: str) -> None:
-        """The group is gone, or of another type now."""
+        """The group was removed or converted."""
         self._timers.cancel(_join_key(group_id))
         self._timers.cancel(_sync_key(group_id))
 
     # Joining.
 
     def prepare(self, group: ClassicGroup, reason: str, now: Now) -> Result:
-        """Start a rebalance: everybody must join again."""
+        """Start a rebalance: all members must join again."""
         if group.state == ClassicState.COMPLETING_REBALANCE:
             self.reset_assignments(group, ErrorCode.rebalance_in_progress, now)
         group.pending_syncs.clear()
@@ -69,16 +69,16 @@ class Rebalance:
         return NOTHING
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, now: Now) -> Result:
-        """Start a rebalance, or see whether the one under way can go on."""
+        """Start a rebalance, or check whether the current one can complete."""
         return self.prepare(group, reason, now) if group.can_rebalance else self.maybe_complete_join(group, now)
 
     def maybe_complete_join(self, group: ClassicGroup, now: Now) -> Result:
-        """End the join phase when everybody is there; the initial one waits for its time."""
+        """End the join phase once all members have joined; the initial one waits for its timeout."""
         waits = group.state == ClassicState.PREPARING_REBALANCE and group.previous_state != ClassicState.EMPTY
         return self._complete_join(group, now) if waits and group.all_joined else NOTHING
 
     def complete_if_all_joined(self, group: ClassicGroup, now: Now) -> Result:
-        """End the join phase, the initial one too, when nobody is left to wait for."""
+        """End the join phase, including the initial one, if there is no member left to wait for."""
         ready = group.state == ClassicState.PREPARING_REBALANCE and group.all_joined
         return self._complete_join(group, now) if ready else NOTHING
 
@@ -110,7 +110,7 @@ class Rebalance:
         self._timers.schedule(_join_key(group_id), now.monotonic + group.rebalance_timeout_ms, complete)
 
     def _complete_join(self, group: ClassicGroup, now: Now) -> Result:
-        """The join phase ends: whoever has not come is out, except static members, who may."""
+        """End the join phase: remove members that have not joined, except static ones."""
         self._timers.cancel(_join_key(group.group_id))
         for member in [
             member for member in group.members.values() if member.joining is None and not member.instance_id
@@ -118,14 +118,14 @@ class Rebalance:
             group.remove(member.member_id)
             self._timers.cancel(heartbeat_key(group.group_id, member.member_id))
         if not group.elect_joined_leader() and group.members:
-            self._schedule_join_end(group, now)  # only absent static members are left: nobody could lead
+            self._schedule_join_end(group, now)  # only absent static members remain: none of them can be the leader
             return NOTHING
         group.next_generation(now)
         if group.state == ClassicState.EMPTY:
             return Result(records=(group.record(lambda member: member.assignment),), apply=keep_memory)
         for member in list(group.members.values()):
             self._answer_joined(group, member)
-            self.heard_from(group, member, now)
+            self.restart_session(group, member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
         self._schedule_sync_end(group, now)
@@ -149,7 +149,7 @@ class Rebalance:
         )
 
     def refuse_join(self, group: ClassicGroup, member: ClassicMember, error: ErrorCode, member_id: str) -> None:
-        """Answer a member's parked JoinGroup, if any, with an error."""
+        """Respond to a member's parked JoinGroup, if any, with an error."""
         parked = group.take_join(member)
         if parked is not None:
             response = join_response(parked.api_version, error=error, member_id=member_id)
@@ -158,27 +158,27 @@ class Rebalance:
     # Syncing.
 
     def received_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """A member has sent its SyncGroup."""
+        """Record a member's SyncGroup."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             self._timers.cancel(_sync_key(group.group_id))
 
     def set_assignments(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
-        """Tell everybody who waits."""
+        """Respond to all parked requests."""
         assert group.state == ClassicState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         self._propagate(group, ErrorCode.none, now)
 
     def reset_assignments(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
-        """Send everybody who waits away."""
+        """Respond to all parked requests with an error."""
         assert group.state == ClassicState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = b""
         self._propagate(group, error, now)
 
     def refuse_sync(self, member: ClassicMember, error: ErrorCode) -> bool:
-        """Answer a member's parked SyncGroup, if any, with an error."""
+        """Respond to a member's parked SyncGroup, if any, with an error."""
         parked, member.syncing = member.syncing, None
         if parked is not None:
             self._registry.outbox.reply(parked.token, sync_response(error))
@@ -187,7 +187,7 @@ class Rebalance:
     def _propagate(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
         for member in group.members.values():
             if self._answer_sync(group, member, error):
-                self.heard_from(group, member, now)
+                self.restart_session(group, member, now)
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, error: ErrorCode) -> bool:
         if error != ErrorCode.none:
@@ -199,7 +199,7 @@ class Rebalance:
         return parked is not None
 
     def _schedule_sync_end(self, group: ClassicGroup, now: Now) -> None:
-        """Members that joined and do not sync in time are out."""
+        """Remove members that joined but have not sent SyncGroup in time."""
         group_id, generation = group.group_id, group.generation
 
         def expire(now: Now) -> Result:
@@ -217,13 +217,15 @@ class Rebalance:
 
     # Sessions.
 
-    def heard_from(self, group: ClassicGroup, member: ClassicMember, now: Now, timeout_ms: int | None = None) -> None:
-        """The member's session starts anew."""
+    def restart_session(
+        self, group: ClassicGroup, member: ClassicMember, now: Now, timeout_ms: int | None = None
+    ) -> None:
+        """Restart the member's session timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.expect(group.group_id, member.member_id, now.monotonic + timeout_ms)
 
     def expect(self, group_id: str, member_id: str, due_ms: int) -> None:
-        """A member, or one that was given an id and has yet to join, is out unless it is heard from."""
+        """Remove a member, or a pending one, when its session times out."""
         self._timers.schedule(heartbeat_key(group_id, member_id), due_ms, self._expiry(group_id, member_id))
 
     def _expiry(self, group_id: str, member_id: str) -> Callable[[Now], Result]:
@@ -235,7 +237,7 @@ class Rebalance:
                 group.remove(member_id)
                 return self.complete_if_all_joined(group, now)
             member = group.members.get(member_id)
-            if member is None or member.heard_of:
+            if member is None or member.has_parked_request:
                 return NOTHING
             self.remove(group, member)
             return self._after_removal(group, f"session of member {member_id} expired", now)
@@ -243,7 +245,7 @@ class Rebalance:
         return expire
 
     def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """A member is out; whatever it waits for is answered."""
+        """Remove a member, with responses to its parked requests."""
         self._timers.cancel(heartbeat_key(group.group_id, member.member_id))
         self.refuse_join(group, member, ErrorCode.unknown_member_id, "")
         self.refuse_sync(member, ErrorCode.unknown_member_id)
@@ -256,7 +258,7 @@ class Rebalance:
 
 
 def joined_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
-    """What the leader must know to assign."""
+    """The leader's view of the members, for its assignment."""
     return [
         JoinGroupResponseMember(
             member_id=member.member_id,

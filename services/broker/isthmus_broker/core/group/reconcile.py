@@ -1,8 +1,8 @@
-"""One step of a member towards its target (KIP-848): what it keeps, what it must give back first, what it may take.
+"""One step of a member's reconciliation with its target (KIP-848): what it keeps, revokes, and gets.
 
-A member at an older epoch first gives back what the target does not have (UNREVOKED_PARTITIONS, still at its old epoch); once it owns
-none of that any more it moves to the target's epoch and takes what nobody holds; while others still hold partitions of its target it is
-UNRELEASED_PARTITIONS; then STABLE.
+A member at an older epoch first revokes partitions that are not in the target (UNREVOKED_PARTITIONS, still at its old epoch). Once it owns
+none of those any more it moves to the target's epoch and gets the partitions without an owner. While others still own partitions of its
+target it is UNRELEASED_PARTITIONS; then STABLE.
 """
 
 from collections.abc import Callable, Set
@@ -18,18 +18,18 @@ from isthmus_broker.core.group.member import ConsumerMember, MemberState, OwnedP
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a member shall be, and what of the group that depends on."""
+    """A member's target, and the state of the group that affects it."""
 
     epoch: int
     partitions: Partitions
-    # Topics that the member still subscribes to; the target may be older than its subscription.
+    # Topics to which the member is still subscribed; the target may be older than its subscription.
     topic_ids: Set[UUID]
     partition_epoch: Callable[[UUID, int], int]
     subscription_changed: bool
 
 
 def reconcile(member: ConsumerMember, target: Target, owned: Partitions | None) -> ConsumerMember:
-    """The member after this step. `owned` is what it said it has; None when it did not say."""
+    """The member after this step. `owned` are the partitions that it reports; None if it reports none."""
     match member.state:
         case MemberState.STABLE if member.epoch == target.epoch:
             return _drop_unsubscribed(member, target, owned) if target.subscription_changed else member
@@ -45,14 +45,14 @@ def reconcile(member: ConsumerMember, target: Target, owned: Partitions | None) 
 
 
 def _still_owns(owned: Partitions | None, given_back: OwnedPartitions) -> bool:
-    """Silence counts as still owning."""
+    """Without a report a member still owns its partitions."""
     if owned is None:
         return True
     return any(not given_back.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
 def _drop_unsubscribed(member: ConsumerMember, target: Target, owned: Partitions | None) -> ConsumerMember:
-    """A member that no longer subscribes to a topic gives its partitions back before the target says so."""
+    """A member that unsubscribed from a topic revokes its partitions before the target changes."""
     kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in target.topic_ids}
     if len(kept) == len(member.assigned):
         return member
@@ -71,11 +71,11 @@ def _advance(member: ConsumerMember, target: Target, owned: Partitions | None, e
     free: dict[UUID, list[int]] = {}
     waits = False
     for topic_id in sorted(target.partitions.keys() | member.assigned.keys()):
-        wanted = target.partitions.get(topic_id, frozenset()) if topic_id in target.topic_ids else frozenset[int]()
+        targeted = target.partitions.get(topic_id, frozenset()) if topic_id in target.topic_ids else frozenset[int]()
         has = member.assigned.get(topic_id, {})
         for partition, since in has.items():
-            (kept if partition in wanted else revoking).setdefault(topic_id, {})[partition] = since
-        for partition in sorted(wanted - has.keys()):
+            (kept if partition in targeted else revoking).setdefault(topic_id, {})[partition] = since
+        for partition in sorted(targeted - has.keys()):
             if _is_free(member, target, topic_id, partition):
                 free.setdefault(topic_id, []).append(partition)
             else:
@@ -89,7 +89,7 @@ def _advance(member: ConsumerMember, target: Target, owned: Partitions | None, e
 
 
 def _is_free(member: ConsumerMember, target: Target, topic_id: UUID, partition: int) -> bool:
-    """Nobody holds it, or the member itself was about to give it back."""
+    """Whether the partition has no owner, or the member itself was about to revoke it."""
     if target.partition_epoch(topic_id, partition) == NO_OWNER:
         return True
     return partition in member.revoking.get(topic_id, {})

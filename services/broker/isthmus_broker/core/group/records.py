@@ -1,7 +1,7 @@
 """The records of __consumer_offsets, in Kafka's formats.
 
-A record's key starts with its type, its value with a version of its own. Values are written in the version that Kafka 4.3.1 writes and
-read in any it ever wrote; records of share and streams groups are not known here.
+A record's key starts with its type, its value with a version of its own. Values are written in Kafka 4.3.1's version and read in any
+earlier one; records of share and streams groups are not supported here.
 """
 
 import struct
@@ -29,13 +29,13 @@ class _Entity:
     prefix: ClassVar[int] = 0
 
     def body(self) -> bytes:
-        """Written as its own class says."""
+        """Encode with the entity's own class."""
         return encode_entity(self)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitKey(_Entity):
-    """A committed offset's place."""
+    """The key of a committed offset."""
 
     __flexible__: ClassVar[bool] = False
     prefix: ClassVar[int] = 1
@@ -46,7 +46,7 @@ class OffsetCommitKey(_Entity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValue:
-    """A committed offset. Only an offset with a time of expiry of its own, which old clients can ask for, is written in version 1."""
+    """A committed offset. Version 1 is written only for an offset with its own expiry time, as old clients can request."""
 
     __flexible__: ClassVar[bool] = True
     offset: int = field(metadata=_of("int64"))
@@ -58,7 +58,7 @@ class OffsetCommitValue:
 
     @property
     def prefix(self) -> int:
-        """The version it is written in."""
+        """The version in which it is written."""
         return 4 if self.expire_timestamp < 0 else 1
 
     def body(self) -> bytes:
@@ -115,7 +115,7 @@ class ConsumerGroupMetadataKey(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadataValue(_Entity):
-    """The group epoch and the hash of the subscribed topics it was bumped for."""
+    """The group epoch and the hash of the subscribed topics for which it was bumped."""
 
     __flexible__: ClassVar[bool] = True
     epoch: int = field(metadata=_of("int32"))
@@ -124,7 +124,7 @@ class ConsumerGroupMetadataValue(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupPartitionMetadataKey(_Entity):
-    """The subscribed topics of a group written before Kafka 4.1; now only its tombstone is."""
+    """The subscribed topics of a group written before Kafka 4.1; only its tombstone is written now."""
 
     __flexible__: ClassVar[bool] = False
     prefix: ClassVar[int] = 4
@@ -133,7 +133,7 @@ class ConsumerGroupPartitionMetadataKey(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupPartitionMetadataValue(_Entity):
-    """Read for being there; its fields say nothing that is used."""
+    """Decoded but not used."""
 
     __flexible__: ClassVar[bool] = True
 
@@ -159,7 +159,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What makes a member of a consumer group a classic one."""
+    """The classic protocol's state of a member of a consumer group."""
 
     __flexible__: ClassVar[bool] = True
     session_timeout_ms: int = field(metadata=_of("int32"))
@@ -187,7 +187,7 @@ class ConsumerGroupMemberMetadataValue(_Entity):
     classic_member_metadata: ClassicMemberMetadata | None = field(metadata={"tag": 0}, default=None)
 
     def body(self) -> bytes:
-        """The codec writes a struct that is there; null it takes for the default and leaves out."""
+        """The codec writes a struct that is present, and treats null as the default, which it omits."""
         written = encode_entity(self)
         return written if self.classic_member_metadata is not None else written[:-1] + _NULL_TAG_0
 
@@ -215,7 +215,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMetadataValue(_Entity):
-    """For which group epoch the target was computed, and when (KIP-1263)."""
+    """The group epoch for which the target was computed, and when (KIP-1263)."""
 
     __flexible__: ClassVar[bool] = True
     assignment_epoch: int = field(metadata=_of("int32"))
@@ -224,7 +224,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMemberKey(_Entity):
-    """A member's share of the target."""
+    """A member's part of the target."""
 
     __flexible__: ClassVar[bool] = False
     prefix: ClassVar[int] = 7
@@ -243,7 +243,7 @@ class TargetPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMemberValue(_Entity):
-    """The partitions that the member shall have."""
+    """The target partitions of a member."""
 
     __flexible__: ClassVar[bool] = True
     topic_partitions: tuple[TargetPartitions, ...]
@@ -251,7 +251,7 @@ class ConsumerGroupTargetAssignmentMemberValue(_Entity):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupCurrentMemberAssignmentKey(_Entity):
-    """A member's progress towards its target."""
+    """A member's reconciliation state."""
 
     __flexible__: ClassVar[bool] = False
     prefix: ClassVar[int] = 8
@@ -271,7 +271,7 @@ class CurrentPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue(_Entity):
-    """The partitions a member has, and those it must give back."""
+    """A member's partitions, and those it must revoke."""
 
     __flexible__: ClassVar[bool] = True
     member_epoch: int = field(metadata=_of("int32"))
@@ -293,7 +293,7 @@ class ConsumerGroupRegularExpressionKey(_Entity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpressionValue(_Entity):
-    """The topics it stands for, by the metadata of which version, and when that was found."""
+    """The matching topics, the metadata version they were matched against, and when."""
 
     __flexible__: ClassVar[bool] = True
     topics: tuple[str, ...] = field(metadata=_of("string"))
@@ -302,7 +302,7 @@ class ConsumerGroupRegularExpressionValue(_Entity):
 
 
 def _layout(name: str, flexible: bool, columns: list[tuple[str, Any, dict[str, Any]]]) -> Any:
-    """An older or newer version of a value: names, types and metadata of its fields, in order."""
+    """An older or newer version of a value: the names, types and metadata of its fields, in order."""
     made = [(column, kind, field(metadata=metadata)) for column, kind, metadata in columns]
     return make_dataclass(name, made, namespace={"__flexible__": flexible})
 
@@ -355,7 +355,7 @@ _GROUP_VALUES: Final = {version: _group_value(version) for version in range(5)}
 
 # By record type: the key's class, the value's class, and the layouts of the value's versions.
 _KINDS: Final[dict[int, tuple[Any, Any, dict[int, Any]]]] = {
-    0: (OffsetCommitKey, OffsetCommitValue, _OFFSET_VALUES),  # how offsets were keyed before Kafka 0.9
+    0: (OffsetCommitKey, OffsetCommitValue, _OFFSET_VALUES),  # the key of offsets before Kafka 0.9
     1: (OffsetCommitKey, OffsetCommitValue, _OFFSET_VALUES),
     2: (GroupMetadataKey, GroupMetadataValue, _GROUP_VALUES),
     **{
@@ -374,7 +374,7 @@ _KINDS: Final[dict[int, tuple[Any, Any, dict[int, Any]]]] = {
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record | None:
-    """The record in these bytes, None for a type that is not known; DecodeError when the log is damaged."""
+    """Decode a record; None for an unknown type, DecodeError if the log is damaged."""
     kind = _KINDS.get(_prefix(key))
     if kind is None:
         return None

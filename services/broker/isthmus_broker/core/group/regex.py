@@ -1,7 +1,7 @@
 """Regular expressions over topic names, in RE2's syntax and in time linear in the name.
 
 Kafka compiles members' expressions with RE2/J. Python's `re` backtracks: one hostile expression could block the event loop forever. So this
-is RE2 itself, with RE2/J's descriptions of errors. docs/decisions/ (google-re2) names the differences that remain.
+is RE2 itself, with RE2/J's descriptions of errors. docs/decisions/ (google-re2) lists the remaining differences.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 PROGRAM_SIZE_MAX: Final = 5_000
 # Memory of one compiled expression; RE2 keeps the 128 most recent ones.
 MEMORY_MAX: Final = 1 << 20
-# Instructions times characters that one pattern may match, about half a second at worst; a resolution that needs more is given up.
+# The limit of instructions times characters for matching a pattern, about half a second at worst; a longer resolution is abandoned.
 WORK_MAX: Final = 200_000_000
 
 _RE2J_DESCRIPTIONS: Final = {
@@ -29,7 +29,7 @@ _LITERALS: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\[^C]", re.DOTALL)
 
 
 class InvalidRegex(Exception):
-    """Not an expression of RE2/J; `description` says why."""
+    """Not a valid RE2/J expression; `description` gives the reason."""
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
@@ -44,7 +44,7 @@ class TopicPattern:
     """A compiled expression; raises InvalidRegex with RE2/J's description of the error."""
 
     def __init__(self, pattern: str) -> None:
-        import re2  # 3 MB of memory, which only brokers with such subscriptions spend
+        import re2  # 3 MB of memory, only on brokers with such subscriptions
 
         options = re2.Options()
         options.log_errors = False
@@ -68,6 +68,6 @@ class TopicPattern:
 
 
 def _description(error: str) -> str:
-    """RE2/J's description of RE2's error, which ends in the part of the expression that is wrong."""
+    """RE2/J's description of RE2's error, which ends with the invalid part of the expression."""
     kind = error if error in _RE2J_DESCRIPTIONS else error.partition(": ")[0]
     return _RE2J_DESCRIPTIONS.get(kind, kind)

@@ -1,4 +1,4 @@
-"""What the parts of one group shard share: the groups, the clocks, the outbox, the configuration and the view of the metadata."""
+"""State shared by the parts of one group shard: the groups, the timers, the outbox, the configuration and the view of the metadata."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from isthmus_broker.core.coordinator.timers import Timers
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.config import GroupConfig, GroupConfigs
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.errors import GroupNotFound
+from isthmus_broker.core.group.errors import UnknownGroup
 from isthmus_broker.core.group.view import NO_TOPICS, ClusterView, group_hash, topic_hash
 
 Group = ClassicGroup | ConsumerGroup
@@ -30,7 +30,7 @@ class Registry:
     groups: dict[str, Group] = field(default_factory=dict)
     # Consumer groups by the topics they subscribe to.
     subscribers: dict[str, set[str]] = field(default_factory=dict)
-    # The version of the metadata at which topics were last created: regular expressions may match more since.
+    # The metadata version at which topics were last created: regular expressions may match more since.
     topics_created_version: int = -1
     _topic_hashes: dict[str, int] = field(default_factory=dict)
 
@@ -43,30 +43,30 @@ class Registry:
         """Any group of that name."""
         group = self.groups.get(group_id)
         if group is None:
-            raise GroupNotFound(f"Group {group_id} not found.")
+            raise UnknownGroup(f"Group {group_id} not found.")
         return group
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
         """The group, which must be a consumer group."""
         group = self.group(group_id)
         if not isinstance(group, ConsumerGroup):
-            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
+            raise UnknownGroup(f"Group {group_id} is not a consumer group.")
         return group
 
     def classic_group(self, group_id: str) -> ClassicGroup:
         """The group, which must be a classic group."""
         group = self.group(group_id)
         if not isinstance(group, ClassicGroup):
-            raise GroupNotFound(f"Group {group_id} is not a classic group.")
+            raise UnknownGroup(f"Group {group_id} is not a classic group.")
         return group
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """For timers, which may outlive their group."""
+        """The group for a timer, which may have outlived it."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        """Kafka's hash of those of the topics that exist."""
+        """Kafka's hash of the existing ones among the topics."""
         hashes = {}
         for name in topics:
             topic = self.view.topic(name)
@@ -77,11 +77,11 @@ class Registry:
         return group_hash(hashes)
 
     def topic_ids(self, topics: Iterable[str]) -> set[UUID]:
-        """The ids of those of the topics that exist."""
+        """The ids of the existing ones among the topics."""
         return {topic.topic_id for name in topics if (topic := self.view.topic(name)) is not None}
 
     def resubscribe(self, group_id: str, before: set[str], after: set[str]) -> None:
-        """A consumer group subscribes to other topics than before."""
+        """Record a consumer group's changed subscriptions."""
         for topic in before - after:
             groups = self.subscribers.get(topic, set())
             groups.discard(group_id)
@@ -92,7 +92,7 @@ class Registry:
             self.subscribers.setdefault(topic, set()).add(group_id)
 
     def see(self, view: ClusterView) -> None:
-        """Take the view, and make the groups look again whose topics changed."""
+        """Apply a new view, and make metadata checks of affected groups due."""
         older, self.view = self.view, view
         if self.topics_created_version < 0 or not view.names <= older.names:
             self.topics_created_version = view.version

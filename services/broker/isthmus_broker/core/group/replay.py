@@ -1,4 +1,4 @@
-"""From records to state: the only code that changes what is replicated, live and on load alike."""
+"""Replay of records: the only code that changes replicated state, live and during a load alike."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,12 +34,12 @@ from isthmus_broker.core.group.records import (
 )
 from isthmus_broker.core.group.registry import Registry
 
-# What a group's tombstone leaves of its target.
+# The part of the target that remains after a group's tombstone.
 NO_ASSIGNMENT_EPOCH: Final = -1
 
 
 class Replay:
-    """One method for each type of record. A tombstone of what is not there is nothing: compaction may have left it alone."""
+    """One method for each type of record. A tombstone of something missing has no effect: compaction may have removed the rest."""
 
     def __init__(self, registry: Registry, offsets: Offsets, rebalance: Rebalance) -> None:
         self._registry = registry
@@ -59,7 +59,7 @@ class Replay:
         }
 
     def apply(self, record: Record, now: Now) -> None:
-        """Change the state as the record says; `now` places its timestamp on the monotonic clock."""
+        """Apply a record; `now` converts its timestamp to the monotonic clock."""
         if (with_timestamp := self._with_timestamp.get(type(record.key))) is not None:
             with_timestamp(record.key, record.value, now)
         else:

@@ -1,7 +1,7 @@
-"""Requests about several groups, whose shards are spread over brokers and partitions: their parts, and one response of all parts.
+"""Requests about several groups, whose shards may be on several brokers: their parts, and one response for all parts.
 
 `split_request` names the partition of each part. The edge submits the parts to the shards on this node, refuses the others with
-NOT_COORDINATOR, and merges the responses. ListGroups goes to every shard of the broker; shards that moved away meanwhile are left out.
+NOT_COORDINATOR, and merges the responses. ListGroups goes to every shard of the broker; shards that have moved meanwhile are omitted.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -73,7 +73,7 @@ def merge_responses(request: object, responses: Sequence[Any]) -> object:
 
 
 def _merge_listed(responses: Iterable[ListGroupsResponse]) -> ListGroupsResponse:
-    """A shard that moved away is another broker's to list; one that is loading delays the whole response."""
+    """A shard that has moved is listed by another broker; one that is loading delays the whole response."""
     groups: list[ListedGroup] = []
     for response in responses:
         if response.error_code not in (ErrorCode.none, ErrorCode.not_coordinator):
@@ -83,7 +83,7 @@ def _merge_listed(responses: Iterable[ListGroupsResponse]) -> ListGroupsResponse
 
 
 def _merge_fetched(responses: Iterable[OffsetFetchResponse]) -> OffsetFetchResponse:
-    """Up to version 7 there is one part, whose response in the top-level fields is the same."""
+    """Up to version 7 there is one part. Its response has the same fields at the top level."""
     return fetch_response(tuple(group for response in responses for group in response.groups))
 
 

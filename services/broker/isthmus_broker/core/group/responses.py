@@ -158,11 +158,11 @@ def classic_described(
 def commit_topic(
     topic: OffsetCommitRequestTopic, partitions: Iterable[tuple[int, ErrorCode]]
 ) -> OffsetCommitResponseTopic:
-    """One topic of an OffsetCommit response, by name and id as it was asked."""
-    answers = tuple(
+    """One topic of an OffsetCommit response, by name and id as in the request."""
+    responses = tuple(
         OffsetCommitResponsePartition(partition_index=i32(index), error_code=error) for index, error in partitions
     )
-    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=responses)
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
@@ -192,13 +192,13 @@ def fetched(
 
 
 def fetched_error(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchResponseTopic:
-    """A topic whose offsets are not told."""
+    """A topic of an OffsetFetch response with an error."""
     partitions = tuple(fetched(index, error) for index in topic.partition_indexes)
     return OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
 def fetch_group_error(group: OffsetFetchRequestGroup, error: ErrorCode, api_version: int) -> OffsetFetchResponseGroup:
-    """A group whose offsets are not told; version 1 has no place for that but the partitions."""
+    """A group of an OffsetFetch response with an error; version 1 has no field for it except in the partitions."""
     if api_version >= 2:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
     topics = tuple(fetched_error(topic, error) for topic in group.topics or ())
@@ -206,14 +206,14 @@ def fetch_group_error(group: OffsetFetchRequestGroup, error: ErrorCode, api_vers
 
 
 def fetch_groups(request: OffsetFetchRequest, api_version: int) -> tuple[OffsetFetchRequestGroup, ...]:
-    """The groups that are asked for; up to version 7 it is one."""
+    """The requested groups; up to version 7 it is one."""
     if api_version >= FETCH_GROUPS_VERSION:
         return request.groups
     return (OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics),)
 
 
 def fetch_response(groups: tuple[OffsetFetchResponseGroup, ...]) -> OffsetFetchResponse:
-    """An OffsetFetch response in both shapes: old versions read the one group's fields at the top."""
+    """An OffsetFetch response in both forms: old versions have the one group's fields at the top level."""
     only = groups[0] if len(groups) == 1 else OffsetFetchResponseGroup(group_id="", topics=())
     return OffsetFetchResponse(throttle_time=NO_THROTTLE, topics=only.topics, error_code=only.error_code, groups=groups)
 
@@ -222,7 +222,7 @@ def fetch_response(groups: tuple[OffsetFetchResponseGroup, ...]) -> OffsetFetchR
 
 
 def _refuse_heartbeat(request: HeartbeatRequest, context: RequestContext, error: ErrorCode) -> object:
-    """While the group loads its members are told that all is well: they would only rejoin."""
+    """While the group loads heartbeats succeed: members would only rejoin otherwise."""
     return heartbeat_response(ErrorCode.none if error == ErrorCode.coordinator_load_in_progress else error)
 
 

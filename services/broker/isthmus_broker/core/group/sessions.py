@@ -1,4 +1,4 @@
-"""The clocks of a consumer group's members, and how a member is put out of the group."""
+"""The timers of a consumer group's members, and the fencing of members."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -9,7 +9,7 @@ from isthmus_broker.core.coordinator.result import NOTHING, Record, Result
 from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.config import TIMER_RETRY_MS
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.errors import GroupNotFound
+from isthmus_broker.core.group.errors import UnknownGroup
 from isthmus_broker.core.group.member import ConsumerMember, MemberState, tombstones
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.records import ConsumerGroupRegularExpressionKey
@@ -41,14 +41,14 @@ class Sessions:
 
     # Clocks.
 
-    def heard_from(self, group_id: str, member_id: str, now: Now, session_timeout_ms: int | None = None) -> None:
-        """The member's session starts anew; a classic member brings its own timeout."""
+    def restart_session(self, group_id: str, member_id: str, now: Now, session_timeout_ms: int | None = None) -> None:
+        """Restart the member's session timeout; a classic member has its own timeout."""
         if session_timeout_ms is None:
             session_timeout_ms = self._registry.configs.consumer_session_timeout_ms(group_id)
         self._schedule(_session_key(group_id, member_id), now.monotonic + session_timeout_ms, "session expired")
 
     def watch_revocation(self, group_id: str, member: ConsumerMember, now: Now) -> None:
-        """A member that must give partitions back has its rebalance timeout for that; others have no such clock."""
+        """Start or cancel the rebalance timeout: it applies to members that must revoke partitions."""
         key = _rebalance_key(group_id, member.member_id)
         if member.state != MemberState.UNREVOKED_PARTITIONS:
             self._registry.timers.cancel(key)
@@ -61,22 +61,22 @@ class Sessions:
         self._registry.timers.schedule(key, now.monotonic + member.rebalance_timeout_ms, fence, TIMER_RETRY_MS)
 
     def expect_join(self, group_id: str, member: ConsumerMember, now: Now) -> None:
-        """A classic member was told to join again; the clock of the first time runs on."""
+        """Start the timeout for a classic member that must join again; an earlier one continues."""
         key = _join_key(group_id, member.member_id)
         if key not in self._registry.timers:
             self._schedule(key, now.monotonic + member.rebalance_timeout_ms, "did not join again in time")
 
     def joined(self, group_id: str, member_id: str, now: Now, rebalance_timeout_ms: int) -> None:
-        """A classic member joined and must now send SyncGroup."""
+        """Start the timeout for a classic member that must send SyncGroup."""
         self._registry.timers.cancel(_join_key(group_id, member_id))
         self._schedule(_sync_key(group_id, member_id), now.monotonic + rebalance_timeout_ms, "did not sync in time")
 
     def synced(self, group_id: str, member_id: str) -> None:
-        """It has."""
+        """Cancel it."""
         self._registry.timers.cancel(_sync_key(group_id, member_id))
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """Cancel the timers of a removed member."""
         for make_key in (_session_key, _rebalance_key, _join_key, _sync_key):
             self._registry.timers.cancel(make_key(group_id, member_id))
 
@@ -99,12 +99,12 @@ class Sessions:
     def fence(
         self, group: ConsumerGroup, members: Iterable[ConsumerMember], response: object | None, now: Now
     ) -> Result:
-        """Members leave or are put out. What they had is free once their tombstones are appended."""
+        """Remove members. Their partitions are free once their tombstones are appended."""
         leaving = sorted({member.member_id: member for member in members}.values(), key=lambda member: member.member_id)
         if not leaving:
             return Result(response=response)
         if self._migration.may_leave_classic(group, leaving):
-            with suppress(GroupNotFound):  # a member's metadata is malformed: the group stays as it is
+            with suppress(UnknownGroup):  # a member's metadata is malformed: the group is unchanged
                 return self._downgrade(group, leaving, response, now)
         records: list[Record] = []
         for member in leaving:
@@ -126,7 +126,7 @@ class Sessions:
         return Result(records=downgrade.records, response=response, apply=put_in_place)
 
     def _drop(self, group: ConsumerGroup, leaving: list[ConsumerMember], records: list[Record]) -> None:
-        """The group epoch for the members that stay, without expressions nobody asks for any more."""
+        """The group epoch for the remaining members, without expressions that have no subscribers any more."""
         subscriptions = group.subscriptions.copy()
         for member in leaving:
             subscriptions.replace_member(member, None)
@@ -138,6 +138,6 @@ class Sessions:
         records.append(group.epoch_record(group.epoch + 1, metadata_hash))
 
     def forget_all(self, group: ConsumerGroup) -> None:
-        """The group is gone, or classic now."""
+        """The group was removed or converted."""
         for member_id in group.members:
             self.forget(group.group_id, member_id)

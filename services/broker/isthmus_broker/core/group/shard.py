@@ -1,4 +1,4 @@
-"""One shard of the group coordinator: all groups of one partition of __consumer_offsets. Routes each request to what serves it."""
+"""One shard of the group coordinator: all groups of one partition of __consumer_offsets. Routes each request to its handler."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ from isthmus_broker.core.group.consumer import Consumer
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps
 from isthmus_broker.core.group.describe import Describe
-from isthmus_broker.core.group.errors import CoordinatorError, GroupNotFound
+from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.expiry import Expiry
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.offsets import Offsets
@@ -50,7 +50,7 @@ Handler = Callable[[int, Any, RequestContext, Now], Result]
 
 
 class GroupShard:
-    """A state machine for `coordinator.runtime`; `new_id` makes random ids."""
+    """A state machine for `coordinator.runtime`; `new_id` generates random ids."""
 
     def __init__(self, timers: Timers, outbox: Outbox, configs: GroupConfigs, new_id: NewId) -> None:
         self.registry = registry = Registry(timers, outbox, configs, new_id)
@@ -90,21 +90,21 @@ class GroupShard:
     # The runtime's side.
 
     def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
-        """Serve a request; whatever refuses it becomes its response."""
+        """Serve a request; a coordinator's error becomes its response."""
         try:
             return self._handlers[type(request)](token, request, context, now)
         except CoordinatorError as refused:
             return Result(response=_refusal(request, context, refused))
 
     def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
-        """Change the state by a record; one of an open transaction waits for its marker."""
+        """Replay a record; one of an open transaction waits for its marker."""
         if producer is not None:
             self._uncommitted.setdefault(producer.id, []).append(record)
         else:
             self._replay.apply(record, now)
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
-        """Apply the records of a transaction that is committed; forget those of one that is aborted."""
+        """Apply the records of a committed transaction; discard those of an aborted one."""
         for record in self._uncommitted.pop(marker.producer.id, ()):
             if marker.committed:
                 self._replay.apply(record, now)
@@ -114,7 +114,7 @@ class GroupShard:
         return decode_record(key, value)
 
     def loaded(self, view: ClusterView, now: Now) -> None:
-        """Every member has a full session from now on."""
+        """Start timers: every member has a full session from now on."""
         self.registry.see(view)
         for group_id in sorted(self.registry.groups):
             group = self.registry.groups[group_id]
@@ -127,17 +127,17 @@ class GroupShard:
 
     def _start_classic(self, group: ClassicGroup, now: Now) -> None:
         for member in group.members.values():
-            self._rebalance.heard_from(group, member, now)
+            self._rebalance.restart_session(group, member, now)
         if len(group.members) > self.registry.config.group_max_size:
             self._rebalance.prepare(group, f"loaded with {len(group.members)} members, more than allowed", now)
 
     def _start_consumer(self, group: ConsumerGroup, now: Now) -> None:
         for member in group.members.values():
-            self._sessions.heard_from(group.group_id, member.member_id, now)
+            self._sessions.restart_session(group.group_id, member.member_id, now)
             self._sessions.watch_revocation(group.group_id, member, now)
 
     def unloaded(self) -> None:
-        """Members of classic groups that wait find the new coordinator."""
+        """Refuse parked requests of classic members, so that they find the new coordinator."""
         for group in self.registry.groups.values():
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
@@ -145,7 +145,7 @@ class GroupShard:
                     self._rebalance.refuse_sync(member, ErrorCode.not_coordinator)
 
     def metadata(self, view: ClusterView, now: Now) -> Result:
-        """Groups look at changed topics in their next heartbeat; offsets of deleted topics go at once."""
+        """Groups check changed topics in their next heartbeat; offsets of deleted topics are removed at once."""
         older = self.registry.view
         self.registry.see(view)
         records: list[Record] = []
@@ -195,27 +195,27 @@ class GroupShard:
         return self._classic.leave(group, members, context, now)
 
     def _group_of_member(self, group_id: str) -> Group:
-        """A group that is not there has no members: that is what the member is told."""
+        """A missing group has no members: the error is UNKNOWN_MEMBER_ID."""
         if not group_id:
             raise CoordinatorError(ErrorCode.invalid_group_id)
         try:
             return self.registry.group(group_id)
-        except GroupNotFound:
+        except UnknownGroup:
             raise CoordinatorError(ErrorCode.unknown_member_id) from None
 
 
 def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[MemberIdentity, ...]:
-    """Up to version 2 a member leaves for itself."""
+    """Up to version 2 a member leaves on its own."""
     if context.api_version >= LEAVE_MEMBERS_VERSION:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)
 
 
 def _refusal(request: object, context: RequestContext, refused: CoordinatorError) -> object:
-    """The error response; two APIs say more than the code."""
+    """The error response; two APIs have more than the code."""
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return consumer_heartbeat_error(refused.error, refused.message)
     if isinstance(request, LeaveGroupRequest) and refused.error == ErrorCode.unknown_member_id:
-        answers = [left(identity, refused.error) for identity in _leaving(request, context)]
-        return leave_response(context.api_version, answers)
+        responses = [left(identity, refused.error) for identity in _leaving(request, context)]
+        return leave_response(context.api_version, responses)
     return refuse(request, context, refused.error)

@@ -1,4 +1,4 @@
-"""Who in a consumer group subscribes to what, counted so that a change costs its own size and not the group's."""
+"""The subscriptions of a consumer group's members, counted so that a change costs its own size and not the group's."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from isthmus_broker.core.group.member import ConsumerMember
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression stood for at one version of the metadata."""
+    """The topics that a regular expression matched at one version of the metadata."""
 
     topics: frozenset[str]
     version: int
@@ -26,11 +26,11 @@ class Subscriptions:
     resolved: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> "Subscriptions":
-        """To try a change on."""
+        """A copy, to evaluate a change."""
         return Subscriptions(dict(self.names), dict(self.regexes), dict(self.resolved))
 
     def replace_member(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """A member came, changed or went."""
+        """Apply a member's addition, change or removal."""
         if old is not None:
             _add(self.names, old.topics, -1)
             _add(self.regexes, _regex(old), -1)
@@ -39,7 +39,7 @@ class Subscriptions:
             _add(self.regexes, _regex(new), 1)
 
     def replace_resolved(self, old: Iterable[str], new: Iterable[str]) -> None:
-        """A regular expression stands for other topics than before."""
+        """Replace the topics of a regular expression."""
         _add(self.resolved, old, -1)
         _add(self.resolved, new, 1)
 
@@ -52,7 +52,7 @@ class Subscriptions:
         return topic in self.names or topic in self.resolved
 
     def homogeneous(self, members: int) -> bool:
-        """Whether all members subscribe to the same: by name alone, or by one regular expression alone."""
+        """Whether all members subscribe to the same topics: by name only, or by one regular expression only."""
         if not self.regexes:
             return all(count == members for count in self.names.values()) and not self.resolved
         return (

@@ -1,4 +1,4 @@
-"""What groups need to know of the cluster's metadata, as an immutable view given from outside, and Kafka's hashes of it."""
+"""The part of the cluster's metadata that groups need, as an immutable view, and Kafka's hashes of it."""
 
 import struct
 from collections.abc import Iterable, Set
@@ -15,7 +15,7 @@ _HASH_FORMAT: Final = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One topic; `racks` holds for every partition the racks of its replicas' brokers that have one."""
+    """One topic; `racks` contains for every partition the known racks of its replicas' brokers."""
 
     topic_id: UUID
     name: str
@@ -23,12 +23,12 @@ class TopicView:
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
         return len(self.racks)
 
 
 class ClusterView(Protocol):
-    """The topics at one version of the metadata. A topic that did not change is the same object in the next view, or an equal one."""
+    """The topics at one version of the metadata. An unchanged topic is the same or an equal object in the next view."""
 
     @property
     def version(self) -> int:
@@ -51,7 +51,7 @@ class ClusterView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """A view made of two dictionaries."""
+    """A view based on two dictionaries."""
 
     version: int
     by_name: dict[str, TopicView] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Topics:
 
     @classmethod
     def of(cls, version: int, topics: Iterable[TopicView]) -> "Topics":
-        """The view that holds these topics."""
+        """Create the view of these topics."""
         listed = tuple(topics)
         return cls(version, {topic.name: topic for topic in listed}, {topic.topic_id: topic for topic in listed})
 
@@ -111,5 +111,5 @@ def _units(text: str) -> int:
 
 
 def _text(text: str) -> bytes:
-    """Text as hash4j feeds it to the hash: its UTF-16 units, then their number."""
+    """Text in hash4j's form for hashing: its UTF-16 units, then their number."""
     return text.encode("utf-16-le") + _INT32.pack(_units(text))

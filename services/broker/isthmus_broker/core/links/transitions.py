@@ -1,17 +1,16 @@
 """The states of a mirror topic: one table from a state and an action to the next state.
 
-| state | pause | resume | promote | failover | finish-promotion | fail | source-lost | source-found |
+| state              | pause  | resume | promote         | failover | finish-promotion | fail   | source-lost        | source-found |
 |--------------------|--------|--------|-----------------|----------|------------------|--------|--------------------|--------------|
-| ACTIVE | PAUSED | same | PENDING_STOPPED | STOPPED | - | FAILED | SOURCE_UNAVAILABLE | same |
-| PAUSED | same | ACTIVE | - | STOPPED | - | FAILED | same | same |
-| SOURCE_UNAVAILABLE | PAUSED | - | - | STOPPED | - | FAILED | same | ACTIVE |
-| FAILED | - | ACTIVE | - | STOPPED | - | same | same | same |
-| PENDING_STOPPED | - | - | same | STOPPED | STOPPED | FAILED | same | same |
-| STOPPED | - | - | same | same | same | - | - | - |
+| ACTIVE             | PAUSED | same   | PENDING_STOPPED | STOPPED  | -                | FAILED | SOURCE_UNAVAILABLE | same         |
+| PAUSED             | same   | ACTIVE | -               | STOPPED  | -                | FAILED | same               | same         |
+| SOURCE_UNAVAILABLE | PAUSED | -      | -               | STOPPED  | -                | FAILED | same               | ACTIVE       |
+| FAILED             | -      | ACTIVE | -               | STOPPED  | -                | same   | same               | same         |
+| PENDING_STOPPED    | -      | -      | same            | STOPPED  | STOPPED          | FAILED | same               | same         |
+| STOPPED            | -      | -      | same            | same     | same             | -      | -                  | -            |
 
 A failed topic that is resumed is tried again. A worker's report about a source never overrides an operator's decision.
 LINK_PAUSED and LINK_FAILED are not states of their own: an active topic is described so while its link is.
-
 """
 
 from __future__ import annotations

@@ -2,14 +2,13 @@
 
 - A frame longer than socket.request.max.bytes, or not longer than zero: the connection is closed.
 - A connection serves one request at a time. Data that arrives meanwhile stays in its receive buffer, and when that is full, in the
- kernel. Up to `DEFERRED_MAX` requests that wait for replicas, and responses that wait behind them, do not block the next request.
+  kernel. Up to `DEFERRED_MAX` requests that wait for replicas, and responses that wait behind them, do not block the next request.
 - A frame may grow its connection's buffer to `ORDINARY_FRAME`; larger ones share `LARGE_FRAMES_MAX` over all connections and wait for
- room. A connection is closed if the bytes of a large frame stop arriving for `STALLED_SECONDS`.
+  room. A connection is closed if the bytes of a large frame stop arriving for `STALLED_SECONDS`.
 - New connections beyond max.connections or max.connection.creation.rate wait; beyond max.connections.per.ip they are closed
- (core/connection_quota.py).
+  (core/connection_quota.py).
 - A response is sent in pieces of `PIECE_SIZE`, the next when the kernel has taken the last: a client that never reads costs one piece,
- and is disconnected after connections.max.idle.ms.
-
+  and is disconnected after connections.max.idle.ms.
 """
 
 from typing import Final

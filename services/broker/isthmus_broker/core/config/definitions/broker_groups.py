@@ -24,7 +24,7 @@ GROUPS = (
         5000,
         Range(1),
         Importance.MEDIUM,
-        doc="Time between heartbeats that members of consumer groups are told.",
+        doc="The heartbeat interval that the group coordinator assigns to members of consumer groups.",
     ),
     Definition("group.consumer.max.assignment.interval.ms", Type.INT, 15_000, Range(0), Importance.MEDIUM),
     Definition(
@@ -33,7 +33,7 @@ GROUPS = (
         15_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Longest heartbeat interval a consumer group may set.",
+        doc="The maximum heartbeat interval of a consumer group.",
     ),
     Definition(
         "group.consumer.max.session.timeout.ms",
@@ -41,7 +41,7 @@ GROUPS = (
         60_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Longest session timeout a consumer group may set.",
+        doc="The maximum session timeout of a consumer group.",
     ),
     Definition(
         "group.consumer.max.size",
@@ -49,7 +49,7 @@ GROUPS = (
         MAX_INT,
         Range(1),
         Importance.MEDIUM,
-        doc="Most members of one consumer group.",
+        doc="The maximum number of members of a consumer group.",
     ),
     Definition(
         "group.consumer.migration.policy",
@@ -57,7 +57,7 @@ GROUPS = (
         "bidirectional",
         OneOfAnyCase(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")),
         Importance.MEDIUM,
-        doc="Which conversions between classic and consumer groups are allowed.",
+        doc="The allowed conversions between classic and consumer groups.",
     ),
     Definition("group.consumer.min.assignment.interval.ms", Type.INT, 0, Range(0), Importance.MEDIUM),
     Definition(
@@ -66,7 +66,7 @@ GROUPS = (
         5000,
         Range(1),
         Importance.MEDIUM,
-        doc="Shortest heartbeat interval a consumer group may set.",
+        doc="The minimum heartbeat interval of a consumer group.",
     ),
     Definition(
         "group.consumer.min.session.timeout.ms",
@@ -74,7 +74,7 @@ GROUPS = (
         45_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Shortest session timeout a consumer group may set.",
+        doc="The minimum session timeout of a consumer group.",
     ),
     Definition(
         "group.consumer.regex.refresh.interval.ms", Type.INT, 600_000, Range(10_000), Importance.MEDIUM, internal=True
@@ -85,7 +85,7 @@ GROUPS = (
         45_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Silence after which a member of a consumer group is removed.",
+        doc="The time without a heartbeat after which a member of a consumer group is removed.",
     ),
     Definition(
         "group.coordinator.append.linger.ms",
@@ -93,7 +93,7 @@ GROUPS = (
         -1,
         Range(-1),
         Importance.MEDIUM,
-        doc="Time the group coordinator gathers records before it appends them; -1 adapts to the load.",
+        doc="The time for which the group coordinator collects records before it appends them; -1 adapts to the load.",
     ),
     Definition("group.coordinator.background.threads", Type.INT, 2, Range(1), Importance.HIGH),
     Definition(
@@ -110,7 +110,7 @@ GROUPS = (
         ("classic", "consumer", "streams"),
         ListOf(("consumer", "classic", "share", "streams")),
         Importance.MEDIUM,
-        doc="The group protocols that are served.",
+        doc="The enabled group protocols.",
     ),
     Definition(
         "group.coordinator.threads",
@@ -118,7 +118,7 @@ GROUPS = (
         4,
         Range(1),
         Importance.HIGH,
-        doc="Threads of the group coordinator; accepted, a node here has one loop.",
+        doc="Threads of the group coordinator; accepted without effect.",
     ),
     Definition(
         "group.initial.rebalance.delay.ms",
@@ -126,7 +126,7 @@ GROUPS = (
         3000,
         None,
         Importance.MEDIUM,
-        doc="Time a new classic group waits for more members before its first rebalance.",
+        doc="The time for which a new classic group waits for more members before its first rebalance.",
     ),
     Definition(
         "group.max.session.timeout.ms",
@@ -134,10 +134,15 @@ GROUPS = (
         1_800_000,
         None,
         Importance.MEDIUM,
-        doc="Longest session timeout a classic member may ask for.",
+        doc="The maximum session timeout of a classic member.",
     ),
     Definition(
-        "group.max.size", Type.INT, MAX_INT, Range(1), Importance.MEDIUM, doc="Most members of one classic group."
+        "group.max.size",
+        Type.INT,
+        MAX_INT,
+        Range(1),
+        Importance.MEDIUM,
+        doc="The maximum number of members of a classic group.",
     ),
     Definition(
         "group.min.session.timeout.ms",
@@ -145,7 +150,7 @@ GROUPS = (
         6000,
         None,
         Importance.MEDIUM,
-        doc="Shortest session timeout a classic member may ask for.",
+        doc="The minimum session timeout of a classic member.",
     ),
     Definition(
         "offset.metadata.max.bytes",
@@ -153,7 +158,7 @@ GROUPS = (
         4096,
         None,
         Importance.HIGH,
-        doc="Largest metadata text of a committed offset.",
+        doc="The maximum size of a committed offset's metadata.",
     ),
     Definition(
         "offsets.commit.timeout.ms",
@@ -161,7 +166,7 @@ GROUPS = (
         5000,
         Range(1),
         Importance.HIGH,
-        doc="Time within which a commit of offsets must be replicated.",
+        doc="The timeout for the replication of committed offsets.",
     ),
     Definition("offsets.load.buffer.size", Type.INT, 5_242_880, Range(1), Importance.HIGH),
     Definition(
@@ -170,7 +175,7 @@ GROUPS = (
         600_000,
         Range(1),
         Importance.HIGH,
-        doc="Time between two looks for expired offsets.",
+        doc="The interval of checks for expired offsets.",
     ),
     Definition(
         "offsets.retention.minutes",
@@ -178,7 +183,7 @@ GROUPS = (
         10_080,
         Range(1),
         Importance.HIGH,
-        doc="Time after which offsets that nobody uses are forgotten.",
+        doc="The retention time of offsets without active members or commits.",
     ),
     Definition(
         "offsets.topic.compression.codec",
@@ -186,7 +191,7 @@ GROUPS = (
         0,
         None,
         Importance.HIGH,
-        doc="Codec of the records of the offsets topic, by its number.",
+        doc="The compression codec of the offsets topic, by its number.",
     ),
     Definition(
         "offsets.topic.num.partitions",
@@ -194,7 +199,7 @@ GROUPS = (
         50,
         Range(1),
         Importance.HIGH,
-        doc="Partitions of the offsets topic; not to be changed later.",
+        doc="The number of partitions of the offsets topic; must not be changed after its creation.",
     ),
     Definition(
         "offsets.topic.replication.factor",
@@ -202,7 +207,7 @@ GROUPS = (
         3,
         Range(1),
         Importance.HIGH,
-        doc="Replicas of the offsets topic.",
+        doc="The replication factor of the offsets topic.",
     ),
     Definition(
         "offsets.topic.segment.bytes",
@@ -210,6 +215,6 @@ GROUPS = (
         104_857_600,
         Range(1),
         Importance.HIGH,
-        doc="Segment size of the offsets topic.",
+        doc="The segment size of the offsets topic.",
     ),
 )

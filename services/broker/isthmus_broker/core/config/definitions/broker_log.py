@@ -14,7 +14,7 @@ LOG = (
         True,
         None,
         Importance.HIGH,
-        doc="Whether asking for a topic that does not exist creates it.",
+        doc="Whether a metadata request for a topic that does not exist creates it.",
     ),
     Definition(
         "compression.gzip.level",
@@ -66,7 +66,7 @@ LOG = (
         None,
         None,
         Importance.LOW,
-        doc="A Java class; none can be loaded here.",
+        doc="A Java class; not supported.",
     ),
     Definition(
         "log.cleanup.policy",
@@ -83,7 +83,7 @@ LOG = (
         ("/tmp/kafka-logs",),
         ListOf(),
         Importance.HIGH,
-        doc="The log directory when log.dirs is not given.",
+        doc="The log directory if log.dirs is not set.",
     ),
     Definition("log.dir.failure.timeout.ms", Type.LONG, 30_000, Range(1), Importance.LOW),
     Definition(
@@ -92,7 +92,7 @@ LOG = (
         None,
         ListOf(may_be_null=True),
         Importance.HIGH,
-        doc="The folders that hold the logs; one may fail without the others.",
+        doc="The log directories; if one fails, the others stay in use.",
     ),
     Definition(
         "log.flush.interval.messages",
@@ -118,7 +118,7 @@ LOG = (
         60_000,
         Range(0),
         Importance.HIGH,
-        doc="Time between two writes of the recovery points.",
+        doc="The interval at which the recovery points are written.",
     ),
     Definition(
         "log.flush.scheduler.interval.ms",
@@ -126,7 +126,7 @@ LOG = (
         MAX_LONG,
         None,
         Importance.HIGH,
-        doc="Time between two looks for logs that are due to be flushed.",
+        doc="The interval of checks for logs that must be flushed.",
     ),
     Definition(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -134,7 +134,7 @@ LOG = (
         60_000,
         Range(0),
         Importance.HIGH,
-        doc="Time between two writes of the log start offsets.",
+        doc="The interval at which the log start offsets are written.",
     ),
     Definition(
         "log.index.interval.bytes",
@@ -206,7 +206,7 @@ LOG = (
         300_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Time between two looks for segments that are due to be deleted.",
+        doc="The interval of checks for segments that can be deleted.",
     ),
     Definition(
         "log.retention.hours",
@@ -222,7 +222,7 @@ LOG = (
         None,
         None,
         Importance.HIGH,
-        doc="Default of the topic configuration retention.ms, in minutes; before the hours.",
+        doc="Default of the topic configuration retention.ms, in minutes; takes precedence over hours.",
     ),
     Definition(
         "log.retention.ms",
@@ -231,7 +231,7 @@ LOG = (
         None,
         Importance.HIGH,
         Change.CLUSTER_WIDE,
-        "Default of the topic configuration retention.ms; before the minutes and hours.",
+        "Default of the topic configuration retention.ms; takes precedence over minutes and hours.",
     ),
     Definition(
         "log.roll.hours",
@@ -256,7 +256,7 @@ LOG = (
         None,
         Importance.HIGH,
         Change.CLUSTER_WIDE,
-        "Default of the topic configuration segment.jitter.ms; before the hours.",
+        "Default of the topic configuration segment.jitter.ms; takes precedence over hours.",
     ),
     Definition(
         "log.roll.ms",
@@ -265,7 +265,7 @@ LOG = (
         None,
         Importance.HIGH,
         Change.CLUSTER_WIDE,
-        "Default of the topic configuration segment.ms; before the hours.",
+        "Default of the topic configuration segment.ms; takes precedence over hours.",
     ),
     Definition(
         "log.segment.bytes",
@@ -309,7 +309,7 @@ LOG = (
         1,
         Range(1),
         Importance.MEDIUM,
-        doc="Partitions of a topic that is created without saying how many.",
+        doc="The number of partitions of a topic created without one.",
     ),
     Definition(
         "num.recovery.threads.per.data.dir",
@@ -318,6 +318,6 @@ LOG = (
         Range(1),
         Importance.HIGH,
         Change.CLUSTER_WIDE,
-        "Logs of one folder that are recovered at once.",
+        "The number of logs per directory that are recovered in parallel.",
     ),
 )

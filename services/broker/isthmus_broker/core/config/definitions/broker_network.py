@@ -13,7 +13,7 @@ NETWORK = (
         None,
         ListOf(may_be_null=True),
         Importance.HIGH,
-        doc="What clients are told to connect to, where that is not what is bound.",
+        doc="The addresses published to clients, if different from the bound ones.",
     ),
     Definition("connection.failed.authentication.delay.ms", Type.INT, 100, Range(0), Importance.LOW),
     Definition(
@@ -22,7 +22,7 @@ NETWORK = (
         600_000,
         None,
         Importance.MEDIUM,
-        doc="Time after which a silent connection is closed.",
+        doc="The time after which an idle connection is closed.",
     ),
     Definition("early.start.listeners", Type.LIST, None, ListOf(may_be_empty=True, may_be_null=True), Importance.HIGH),
     Definition(
@@ -32,7 +32,7 @@ NETWORK = (
         None,
         Importance.LOW,
         Change.PER_BROKER,
-        "The security protocol of every listener name.",
+        "The security protocol of each listener name.",
     ),
     Definition(
         "listeners",
@@ -41,7 +41,7 @@ NETWORK = (
         ListOf(),
         Importance.HIGH,
         Change.PER_BROKER,
-        "What is bound, as NAME://host:port; an empty host is every interface.",
+        "The addresses to bind, as NAME://host:port; an empty host means every interface.",
     ),
     Definition(
         "max.connection.creation.rate",
@@ -50,7 +50,7 @@ NETWORK = (
         Range(0),
         Importance.MEDIUM,
         Change.CLUSTER_WIDE,
-        "Most connections accepted in a second.",
+        "The maximum number of new connections per second.",
     ),
     Definition(
         "max.connections",
@@ -59,7 +59,7 @@ NETWORK = (
         Range(0),
         Importance.MEDIUM,
         Change.CLUSTER_WIDE,
-        "Most connections open at once.",
+        "The maximum number of open connections.",
     ),
     Definition(
         "max.connections.per.ip",
@@ -68,7 +68,7 @@ NETWORK = (
         Range(0),
         Importance.MEDIUM,
         Change.CLUSTER_WIDE,
-        "Most connections open at once from one address.",
+        "The maximum number of open connections from one address.",
     ),
     Definition(
         "max.connections.per.ip.overrides",
@@ -77,7 +77,7 @@ NETWORK = (
         None,
         Importance.MEDIUM,
         Change.CLUSTER_WIDE,
-        "Other limits for some addresses, as address:number.",
+        "Limits for certain addresses, as address:number.",
     ),
     Definition(
         "num.network.threads",
@@ -86,7 +86,7 @@ NETWORK = (
         Range(1),
         Importance.HIGH,
         Change.CLUSTER_WIDE,
-        "Threads that read and write sockets; accepted, a node here has one loop.",
+        "Network threads; accepted without effect.",
     ),
     Definition(
         "queued.max.request.bytes",
@@ -94,7 +94,7 @@ NETWORK = (
         -1,
         None,
         Importance.MEDIUM,
-        doc="Most bytes of requests that wait to be served; -1 for no limit.",
+        doc="The maximum size of queued requests in bytes; -1 for no limit.",
     ),
     Definition(
         "queued.max.requests",
@@ -102,7 +102,7 @@ NETWORK = (
         500,
         Range(1),
         Importance.HIGH,
-        doc="Most requests that wait to be served before reading stops.",
+        doc="The maximum number of queued requests.",
     ),
     Definition("socket.connection.setup.timeout.max.ms", Type.LONG, 30_000, None, Importance.MEDIUM),
     Definition("socket.connection.setup.timeout.ms", Type.LONG, 10_000, None, Importance.MEDIUM),
@@ -112,7 +112,7 @@ NETWORK = (
         50,
         Range(1),
         Importance.MEDIUM,
-        doc="Connections that may wait to be accepted.",
+        doc="The maximum number of connections waiting to be accepted.",
     ),
     Definition(
         "socket.receive.buffer.bytes",
@@ -120,7 +120,7 @@ NETWORK = (
         102_400,
         None,
         Importance.HIGH,
-        doc="Receive buffer of a socket; -1 for the system's.",
+        doc="The receive buffer of sockets; -1 for the system's default.",
     ),
     Definition(
         "socket.request.max.bytes",
@@ -128,7 +128,7 @@ NETWORK = (
         104_857_600,
         Range(1),
         Importance.HIGH,
-        doc="Largest request that is read.",
+        doc="The maximum size of a request.",
     ),
     Definition(
         "socket.send.buffer.bytes",
@@ -136,6 +136,6 @@ NETWORK = (
         102_400,
         None,
         Importance.HIGH,
-        doc="Send buffer of a socket; -1 for the system's.",
+        doc="The send buffer of sockets; -1 for the system's default.",
     ),
 )

@@ -7,7 +7,7 @@ from isthmus_broker.core.config.validators import BootstrapServers, ListOf, Quor
 from isthmus_broker.core.config.values import MAX_LONG, Type
 
 LINKER_ROLE = "linker"
-"""Ours: the process also copies for the links of its cluster."""
+"""An Isthmus role: the process also runs the links of its cluster."""
 
 QUORUM = (
     Definition(
@@ -16,7 +16,7 @@ QUORUM = (
         2000,
         None,
         Importance.MEDIUM,
-        doc="Time between a broker's heartbeats to the controller.",
+        doc="The interval of a broker's heartbeats to the controller.",
     ),
     Definition("broker.id", Type.INT, -1, None, Importance.HIGH, doc="Old name of node.id."),
     Definition(
@@ -25,7 +25,7 @@ QUORUM = (
         9000,
         None,
         Importance.MEDIUM,
-        doc="Time without a heartbeat after which the controller fences a broker.",
+        doc="The time without a heartbeat after which the controller fences a broker.",
     ),
     Definition(
         "controller.listener.names",
@@ -33,7 +33,7 @@ QUORUM = (
         REQUIRED,
         ListOf(),
         Importance.HIGH,
-        doc="The listeners that serve the controller, not clients.",
+        doc="The listeners used by controllers.",
     ),
     Definition(
         "controller.performance.always.log.threshold.ms", Type.LONG, 2000, Range(0), Importance.MEDIUM, internal=True
@@ -47,7 +47,7 @@ QUORUM = (
         25,
         Range(0),
         Importance.MEDIUM,
-        doc="Time a leader of the quorum gathers records before it appends them.",
+        doc="The time for which the quorum's leader collects records before it appends them.",
     ),
     Definition(
         "controller.quorum.auto.join.enable",
@@ -63,7 +63,7 @@ QUORUM = (
         (),
         BootstrapServers(),
         Importance.HIGH,
-        doc="Where to find the quorum when its voters are not given.",
+        doc="The endpoints from which a node learns the quorum if its voters are not configured.",
     ),
     Definition(
         "controller.quorum.election.backoff.max.ms",
@@ -71,7 +71,7 @@ QUORUM = (
         1000,
         Range(0),
         Importance.HIGH,
-        doc="Longest pause between two elections a candidate starts.",
+        doc="The maximum pause between two elections by the same candidate.",
     ),
     Definition(
         "controller.quorum.election.timeout.ms",
@@ -79,7 +79,7 @@ QUORUM = (
         1000,
         Range(0),
         Importance.HIGH,
-        doc="Time without an elected leader after which a voter starts an election.",
+        doc="The time without an elected leader after which a voter starts an election.",
     ),
     Definition("controller.quorum.fetch.max.bytes", Type.INT, 1_048_576, Range(1), Importance.LOW),
     Definition("controller.quorum.fetch.snapshot.max.bytes", Type.INT, 1_048_576, Range(1), Importance.LOW),
@@ -89,7 +89,7 @@ QUORUM = (
         2000,
         Range(0),
         Importance.HIGH,
-        doc="Time without a fetch from the leader after which a follower starts an election.",
+        doc="The time without a successful fetch from the leader after which a follower starts an election.",
     ),
     Definition(
         "controller.quorum.request.timeout.ms",
@@ -97,7 +97,7 @@ QUORUM = (
         2000,
         Range(0),
         Importance.MEDIUM,
-        doc="Time within which another quorum member must answer.",
+        doc="The timeout of requests to other members of the quorum.",
     ),
     Definition(
         "controller.quorum.retry.backoff.ms",
@@ -105,7 +105,7 @@ QUORUM = (
         20,
         Range(0),
         Importance.LOW,
-        doc="Pause before a failed request to the quorum is sent again.",
+        doc="The pause before a failed request to the quorum is retried.",
     ),
     Definition(
         "controller.quorum.voters",
@@ -124,7 +124,7 @@ QUORUM = (
         60_000,
         None,
         Importance.MEDIUM,
-        doc="Time within which a starting broker must be registered.",
+        doc="The timeout for the registration of a starting broker.",
     ),
     Definition("internal.metadata.delete.delay.millis", Type.LONG, 60_000, None, Importance.LOW, internal=True),
     Definition("internal.metadata.log.segment.bytes", Type.INT, None, None, Importance.LOW, internal=True),
@@ -135,7 +135,7 @@ QUORUM = (
         None,
         None,
         Importance.HIGH,
-        doc="The folder of the metadata log, when it is not the first of log.dirs.",
+        doc="The directory of the metadata log, if it is not the first of log.dirs.",
     ),
     Definition(
         "metadata.log.max.record.bytes.between.snapshots",
@@ -143,7 +143,7 @@ QUORUM = (
         20_971_520,
         Range(1),
         Importance.HIGH,
-        doc="Bytes of metadata records after which a snapshot is taken.",
+        doc="The size of metadata records after which a snapshot is taken.",
     ),
     Definition(
         "metadata.log.max.snapshot.interval.ms",
@@ -151,7 +151,7 @@ QUORUM = (
         3_600_000,
         Range(0),
         Importance.HIGH,
-        doc="Time after which a snapshot of the metadata is taken, when there is something new.",
+        doc="The time after which a snapshot of the metadata is taken, if there are new records.",
     ),
     Definition(
         "metadata.log.segment.bytes",
@@ -159,7 +159,7 @@ QUORUM = (
         1_073_741_824,
         Range(8_388_608),
         Importance.HIGH,
-        doc="Size at which a segment of the metadata log is closed.",
+        doc="The segment size of the metadata log.",
     ),
     Definition(
         "metadata.log.segment.ms",
@@ -167,7 +167,7 @@ QUORUM = (
         604_800_000,
         None,
         Importance.HIGH,
-        doc="Age at which a segment of the metadata log is closed.",
+        doc="The age at which a segment of the metadata log is rolled.",
     ),
     Definition(
         "metadata.max.idle.interval.ms",
@@ -175,7 +175,7 @@ QUORUM = (
         500,
         Range(0),
         Importance.LOW,
-        doc="Time after which an idle controller appends a record that says it lives; 0 for never.",
+        doc="The interval at which an idle controller appends a no-op record; 0 for never.",
     ),
     Definition(
         "metadata.max.retention.bytes",
@@ -183,7 +183,7 @@ QUORUM = (
         104_857_600,
         None,
         Importance.HIGH,
-        doc="Bytes of metadata log and snapshots that are kept.",
+        doc="The maximum size of the metadata log and its snapshots.",
     ),
     Definition(
         "metadata.max.retention.ms",
@@ -191,7 +191,7 @@ QUORUM = (
         604_800_000,
         None,
         Importance.HIGH,
-        doc="Age beyond which metadata log and snapshots are deleted.",
+        doc="The retention time of the metadata log and its snapshots.",
     ),
     Definition(
         "node.id",
@@ -199,7 +199,7 @@ QUORUM = (
         REQUIRED,
         Range(0),
         Importance.HIGH,
-        doc="The number of this node, unique among brokers and controllers.",
+        doc="The id of this node, unique among brokers and controllers.",
     ),
     Definition(
         "process.roles",
@@ -207,7 +207,7 @@ QUORUM = (
         REQUIRED,
         ListOf(("broker", "controller"), own=(LINKER_ROLE,)),
         Importance.HIGH,
-        doc="What the node is: broker, controller, or both. A broker may be a linker as well: it copies for the cluster's links.",
+        doc="The roles of the node: broker, controller, or both. A broker may also be a linker: it runs the cluster's links.",
     ),
     Definition(
         "server.max.startup.time.ms",
@@ -215,7 +215,7 @@ QUORUM = (
         MAX_LONG,
         Range(0),
         Importance.MEDIUM,
-        doc="Time within which a node must have started.",
+        doc="The timeout of the node's start.",
         internal=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Broker configurations that exist only as dynamic ones: replication quotas."""
+"""Broker configurations that exist only dynamically: replication quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broker configurations of tiered storage. They are known and checked; nothing is tiered here."""
+"""Broker configurations of tiered storage. They are validated but have no effect."""
 
 from __future__ import annotations
 

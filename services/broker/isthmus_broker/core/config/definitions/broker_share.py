@@ -1,4 +1,4 @@
-"""Broker configurations of share groups. They are known and checked; share groups are not served here."""
+"""Broker configurations of share groups. They are validated but have no effect."""
 
 from __future__ import annotations
 

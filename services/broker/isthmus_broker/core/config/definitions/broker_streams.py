@@ -1,4 +1,4 @@
-"""Broker configurations of streams groups. They are known and checked; streams groups are not served here."""
+"""Broker configurations of streams groups. They are validated but have no effect."""
 
 from __future__ import annotations
 

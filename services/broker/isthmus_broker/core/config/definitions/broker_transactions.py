@@ -17,7 +17,7 @@ TRANSACTIONS = (
         Range(1),
         Importance.LOW,
         Change.CLUSTER_WIDE,
-        "Time after which an idle producer's sequence numbers are forgotten.",
+        "The time after which the state of an idle producer is removed.",
     ),
     Definition(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type.INT, 10_000, Range(1), Importance.LOW
@@ -28,7 +28,7 @@ TRANSACTIONS = (
         900_000,
         Range(1),
         Importance.HIGH,
-        doc="Longest transaction timeout a producer may ask for.",
+        doc="The maximum transaction timeout of a producer.",
     ),
     Definition(
         "transaction.partition.verification.enable", Type.BOOLEAN, True, None, Importance.LOW, Change.CLUSTER_WIDE
@@ -43,7 +43,7 @@ TRANSACTIONS = (
         2,
         Range(1),
         Importance.HIGH,
-        doc="In-sync replicas that the transactions topic needs.",
+        doc="The minimum number of in-sync replicas of the transactions topic.",
     ),
     Definition(
         "transaction.state.log.num.partitions",
@@ -51,7 +51,7 @@ TRANSACTIONS = (
         50,
         Range(1),
         Importance.HIGH,
-        doc="Partitions of the transactions topic; not to be changed later.",
+        doc="The number of partitions of the transactions topic; must not be changed after its creation.",
     ),
     Definition(
         "transaction.state.log.replication.factor",
@@ -59,7 +59,7 @@ TRANSACTIONS = (
         3,
         Range(1),
         Importance.HIGH,
-        doc="Replicas of the transactions topic.",
+        doc="The replication factor of the transactions topic.",
     ),
     Definition(
         "transaction.state.log.segment.bytes",
@@ -67,7 +67,7 @@ TRANSACTIONS = (
         104_857_600,
         Range(1),
         Importance.HIGH,
-        doc="Segment size of the transactions topic.",
+        doc="The segment size of the transactions topic.",
     ),
     Definition("transaction.two.phase.commit.enable", Type.BOOLEAN, False, None, Importance.LOW),
     Definition("transactional.id.expiration.ms", Type.INT, 604_800_000, Range(1), Importance.HIGH),

@@ -1,4 +1,4 @@
-"""Client metrics subscriptions. They are known and checked; no client is asked for metrics here."""
+"""Client metrics subscriptions. They are validated but have no effect: no metrics are collected from clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group configurations: what one group sets for itself."""
+"""Group configurations: settings of a single group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = (
         1000,
         Range(0),
         Importance.MEDIUM,
-        doc="Shortest time between two new assignments of this consumer group.",
+        doc="The minimum interval between two assignments of this consumer group.",
     ),
     Definition(
         "consumer.heartbeat.interval.ms",
@@ -21,7 +21,7 @@ GROUP = (
         5000,
         Range(1),
         Importance.MEDIUM,
-        doc="Time between heartbeats that members of this consumer group are told.",
+        doc="The heartbeat interval that the group coordinator assigns to members of this consumer group.",
     ),
     Definition(
         "consumer.session.timeout.ms",
@@ -29,7 +29,7 @@ GROUP = (
         45_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Silence after which a member of this consumer group is removed.",
+        doc="The time without a heartbeat after which a member of this consumer group is removed.",
     ),
     Definition("share.assignment.interval.ms", Type.INT, 1000, Range(0), Importance.MEDIUM),
     Definition("share.auto.offset.reset", Type.STRING, "latest", OffsetReset(), Importance.MEDIUM),

@@ -1,4 +1,4 @@
-"""Settings that Kafka does not have. They are shown only where they are set, so that a listing stays what Kafka's tools know."""
+"""Isthmus settings that Kafka does not have. They are listed only where they are set, so that Kafka's tools see what they expect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACEMENT_MOVES = "isthmus.placement.moves.max"
 HTTP_LISTEN = "isthmus.http.listen"
 SAMPLES_INTERVAL = "isthmus.samples.interval.ms"
 
-_PREFERENCE_DOC = "Regions in which partitions should be led, the best first."
+_PREFERENCE_DOC = "The preferred regions for leaders, most preferred first."
 
 OWN_TOPIC = (
     *(
@@ -24,7 +24,7 @@ OWN_TOPIC = (
             "",
             ConstraintsText(),
             Importance.MEDIUM,
-            doc="Where replicas and observers of each partition belong, as JSON.",
+            doc="The placement of replicas and observers of each partition, as JSON.",
             internal=True,
         )
         for key in CONSTRAINT_KEYS
@@ -39,7 +39,7 @@ OWN_BROKER = (
         "",
         None,
         Importance.LOW,
-        doc="HOST:PORT where metrics and health are told over HTTP; nowhere when empty.",
+        doc="The HOST:PORT of the HTTP endpoint for metrics and health; empty to disable it.",
         internal=True,
     ),
     Definition(
@@ -48,7 +48,7 @@ OWN_BROKER = (
         0,
         Range(0),
         Importance.LOW,
-        doc="How often a broker writes the lag of replicas to __isthmus_lag and its load to __isthmus_metrics; never when 0.",
+        doc="The interval at which a broker writes replica lag to __isthmus_lag and its load to __isthmus_metrics; 0 disables it.",
         internal=True,
     ),
     *(
@@ -59,7 +59,7 @@ OWN_BROKER = (
             ConstraintsText(),
             Importance.MEDIUM,
             Change.CLUSTER_WIDE,
-            doc="The placement constraints of topics that are created without a replication factor.",
+            doc="Placement constraints for topics that are created without a replication factor.",
             internal=True,
         )
         for key in DEFAULT_CONSTRAINT_KEYS
@@ -81,7 +81,7 @@ OWN_BROKER = (
         Range(0),
         Importance.LOW,
         Change.CLUSTER_WIDE,
-        doc="Partitions that may be on their way to where their topic's placement constraints want them; 0 moves none.",
+        doc="The maximum number of partitions that are reassigned at a time to satisfy placement constraints; 0 disables reassignments.",
         internal=True,
     ),
 )

@@ -13,7 +13,7 @@ TOPIC = (
         ("delete",),
         ListOf(("compact", "delete"), may_be_empty=True),
         Importance.MEDIUM,
-        doc="What happens to old records: delete them, compact them by key, both, or neither (an empty list keeps everything).",
+        doc="The treatment of old records: delete them, compact them by key, both, or neither (an empty list retains everything).",
     ),
     Definition(
         "compression.gzip.level",
@@ -21,7 +21,7 @@ TOPIC = (
         -1,
         GzipLevel(),
         Importance.MEDIUM,
-        doc="Level used when this broker must compress with gzip.",
+        doc="The level when the broker compresses with gzip.",
     ),
     Definition(
         "compression.lz4.level",
@@ -29,7 +29,7 @@ TOPIC = (
         9,
         Range(1, 17),
         Importance.MEDIUM,
-        doc="Level used when this broker must compress with lz4.",
+        doc="The level when the broker compresses with lz4.",
     ),
     Definition(
         "compression.type",
@@ -37,7 +37,7 @@ TOPIC = (
         "producer",
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         Importance.MEDIUM,
-        doc="The codec batches are stored with; producer keeps what the producer chose.",
+        doc="The compression codec of stored batches; producer keeps the producer's choice.",
     ),
     Definition(
         "compression.zstd.level",
@@ -45,7 +45,7 @@ TOPIC = (
         3,
         Range(-131_072, 22),
         Importance.MEDIUM,
-        doc="Level used when this broker must compress with zstd.",
+        doc="The level when the broker compresses with zstd.",
     ),
     Definition(
         "delete.retention.ms",
@@ -53,7 +53,7 @@ TOPIC = (
         86_400_000,
         Range(0),
         Importance.MEDIUM,
-        doc="How long a tombstone outlives the compaction that first saw it.",
+        doc="The retention time of a tombstone after the first compaction that reads it.",
     ),
     Definition(
         "file.delete.delay.ms",
@@ -61,7 +61,7 @@ TOPIC = (
         60_000,
         Range(0),
         Importance.MEDIUM,
-        doc="How long a removed file stays on disk, renamed, before it is deleted.",
+        doc="The delay before a removed file is deleted from disk.",
     ),
     Definition(
         "flush.messages",
@@ -69,7 +69,7 @@ TOPIC = (
         MAX_LONG,
         Range(1),
         Importance.MEDIUM,
-        doc="Number of appended records after which the log is forced to disk.",
+        doc="The number of appended records after which the log is flushed to disk.",
     ),
     Definition(
         "flush.ms",
@@ -77,7 +77,7 @@ TOPIC = (
         MAX_LONG,
         Range(0),
         Importance.MEDIUM,
-        doc="Time after an append within which the log is forced to disk.",
+        doc="The time after an append within which the log is flushed to disk.",
     ),
     Definition(
         "follower.replication.throttled.replicas",
@@ -85,7 +85,7 @@ TOPIC = (
         (),
         ThrottledReplicas(),
         Importance.MEDIUM,
-        doc="Replicas whose replication is throttled on the following side.",
+        doc="The replicas whose replication is throttled on the follower.",
     ),
     Definition(
         "index.interval.bytes",
@@ -93,7 +93,7 @@ TOPIC = (
         4096,
         Range(0),
         Importance.MEDIUM,
-        doc="Bytes of log between two entries of the offset index.",
+        doc="The number of log bytes between two entries of the offset index.",
     ),
     Definition(
         "internal.segment.bytes",
@@ -101,7 +101,7 @@ TOPIC = (
         None,
         None,
         Importance.MEDIUM,
-        doc="Segment size without a lower bound, for tests.",
+        doc="The segment size without a lower bound, for tests.",
         internal=True,
     ),
     Definition(
@@ -110,7 +110,7 @@ TOPIC = (
         (),
         ThrottledReplicas(),
         Importance.MEDIUM,
-        doc="Replicas whose replication is throttled on the leading side.",
+        doc="The replicas whose replication is throttled on the leader.",
     ),
     Definition(
         "local.retention.bytes",
@@ -118,7 +118,7 @@ TOPIC = (
         -2,
         Range(-2),
         Importance.MEDIUM,
-        doc="Bytes kept locally when a partition is tiered; -2 follows retention.bytes.",
+        doc="The local size to retain of a tiered partition; -2 uses retention.bytes.",
     ),
     Definition(
         "local.retention.ms",
@@ -126,7 +126,7 @@ TOPIC = (
         -2,
         Range(-2),
         Importance.MEDIUM,
-        doc="Time kept locally when a partition is tiered; -2 follows retention.ms.",
+        doc="The local retention time of a tiered partition; -2 uses retention.ms.",
     ),
     Definition(
         "max.compaction.lag.ms",
@@ -134,7 +134,7 @@ TOPIC = (
         MAX_LONG,
         Range(1),
         Importance.MEDIUM,
-        doc="Longest time a record may stay out of compaction.",
+        doc="The maximum time that a record remains uncompacted.",
     ),
     Definition(
         "max.message.bytes",
@@ -142,7 +142,7 @@ TOPIC = (
         1_048_588,
         Range(0),
         Importance.MEDIUM,
-        doc="Largest batch, as stored, that is accepted.",
+        doc="The maximum size of a record batch, as stored.",
     ),
     Definition(
         "message.timestamp.after.max.ms",
@@ -150,7 +150,7 @@ TOPIC = (
         3_600_000,
         Range(0),
         Importance.MEDIUM,
-        doc="How far a record's timestamp may lie ahead of the broker's clock.",
+        doc="The maximum time by which a record's timestamp may be ahead of the broker's clock.",
     ),
     Definition(
         "message.timestamp.before.max.ms",
@@ -158,7 +158,7 @@ TOPIC = (
         MAX_LONG,
         Range(0),
         Importance.MEDIUM,
-        doc="How far a record's timestamp may lie behind the broker's clock.",
+        doc="The maximum time by which a record's timestamp may be behind the broker's clock.",
     ),
     Definition(
         "message.timestamp.type",
@@ -166,7 +166,7 @@ TOPIC = (
         "CreateTime",
         OneOf(("CreateTime", "LogAppendTime")),
         Importance.MEDIUM,
-        doc="Whether stored timestamps are the producer's or the time of appending.",
+        doc="Whether stored timestamps are the producer's or the time of the append.",
     ),
     Definition(
         "min.cleanable.dirty.ratio",
@@ -174,7 +174,7 @@ TOPIC = (
         0.5,
         Range(0, 1),
         Importance.MEDIUM,
-        doc="Share of uncompacted bytes from which a log is compacted.",
+        doc="The ratio of uncompacted bytes at which a log is compacted.",
     ),
     Definition(
         "min.compaction.lag.ms",
@@ -182,7 +182,7 @@ TOPIC = (
         0,
         Range(0),
         Importance.MEDIUM,
-        doc="Shortest time a record stays out of compaction.",
+        doc="The minimum time that a record remains uncompacted.",
     ),
     Definition(
         "min.insync.replicas",
@@ -190,7 +190,7 @@ TOPIC = (
         1,
         Range(1),
         Importance.MEDIUM,
-        doc="In-sync replicas that must hold a record before acks=all is acknowledged.",
+        doc="The minimum number of in-sync replicas for writes with acks=all.",
     ),
     Definition(
         "preallocate",
@@ -198,7 +198,7 @@ TOPIC = (
         False,
         None,
         Importance.MEDIUM,
-        doc="Whether a new segment file is created at its full size.",
+        doc="Whether a new segment file is allocated at its full size.",
     ),
     Definition(
         "remote.log.copy.disable",
@@ -214,7 +214,7 @@ TOPIC = (
         False,
         None,
         Importance.MEDIUM,
-        doc="Whether turning tiering off deletes what is remote.",
+        doc="Whether disabling tiering deletes the remote data.",
     ),
     Definition(
         "remote.storage.enable", Type.BOOLEAN, False, None, Importance.MEDIUM, doc="Whether the topic is tiered."
@@ -225,7 +225,7 @@ TOPIC = (
         -1,
         None,
         Importance.MEDIUM,
-        doc="Bytes of a partition beyond which its oldest segments are deleted; -1 for no limit.",
+        doc="The size of a partition beyond which its oldest segments are deleted; -1 for no limit.",
     ),
     Definition(
         "retention.ms",
@@ -233,7 +233,7 @@ TOPIC = (
         604_800_000,
         Range(-1),
         Importance.MEDIUM,
-        doc="Age beyond which segments are deleted; -1 for no limit.",
+        doc="The age beyond which segments are deleted; -1 for no limit.",
     ),
     Definition(
         "segment.bytes",
@@ -241,7 +241,7 @@ TOPIC = (
         1_073_741_824,
         Range(1_048_576),
         Importance.MEDIUM,
-        doc="Size at which a segment is closed.",
+        doc="The segment size.",
     ),
     Definition(
         "segment.index.bytes",
@@ -249,7 +249,7 @@ TOPIC = (
         10_485_760,
         Range(4),
         Importance.MEDIUM,
-        doc="Largest size of a segment's index; a full index closes the segment.",
+        doc="The maximum size of a segment's index; a full index rolls the segment.",
     ),
     Definition(
         "segment.jitter.ms",
@@ -257,7 +257,7 @@ TOPIC = (
         0,
         Range(0),
         Importance.MEDIUM,
-        doc="Random time taken off segment.ms, so that segments do not all close at once.",
+        doc="The random time subtracted from segment.ms, so that segments do not all roll at once.",
     ),
     Definition(
         "segment.ms",
@@ -265,7 +265,7 @@ TOPIC = (
         604_800_000,
         Range(1),
         Importance.MEDIUM,
-        doc="Age at which a segment is closed even when it is not full.",
+        doc="The age at which a segment is rolled even if it is not full.",
     ),
     Definition(
         "unclean.leader.election.enable",
@@ -273,6 +273,6 @@ TOPIC = (
         False,
         None,
         Importance.MEDIUM,
-        doc="Whether a replica that is not in sync may lead when no other is left.",
+        doc="Whether a replica that is not in sync may become leader if no other is available.",
     ),
 )
