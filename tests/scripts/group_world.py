@@ -57,7 +57,7 @@ class World:
         ids = {name: topic_id for topic_id, name in NAMES.items()}
         partitions = {ids[name]: tuple(map(int, text.split(","))) for name, text in owned.items()}
         fields: dict[str, Any] = {"owned": partitions} if partitions else {}
-        response = self._shard.ask(beat_request(member, int(epoch), **fields))
+        response = self._shard.response_to(beat_request(member, int(epoch), **fields))
         error = "" if response.error_code is ErrorCode.none else f" {response.error_code.name}"
         given = assigned(response)
         shown = "unchanged" if given is None else _partitions(given)
@@ -84,7 +84,7 @@ class World:
     def status(self) -> Iterator[str]:
         """The group as DescribeGroups shows it."""
         request = DescribeGroupsRequest(groups=(GROUP,), include_authorized_operations=False)
-        (group,) = self._shard.ask(request, 6).groups
+        (group,) = self._shard.response_to(request, 6).groups
         names = {member_id: name for name, member_id in self._names.items()}
         members = sorted(names.get(member.member_id, member.member_id) for member in group.members)
         yield f"{group.group_state or 'no such group'}, members {members}"

@@ -15,8 +15,7 @@ from isthmus_wire.extensions.mirrors import (
 )
 
 from tests.unit.metadata.cluster import Cluster
-from tests.unit.metadata.links import alteration, new_link, new_mirror
-from tests.unit.metadata.links import ask as request_response
+from tests.unit.metadata.links import alteration, new_link, new_mirror, request_response
 
 
 class World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from isthmus_broker.core.metadata.auto_placement import follow_constraints
+from isthmus_broker.core.metadata.auto_placement import satisfy_constraints
 from isthmus_broker.core.metadata.partition_change import is_reassigning
 
 from tests.sim.faults import NetRates
@@ -148,7 +148,7 @@ class ReplicationLife:
 
     def _is_whole(self) -> bool:
         image = self._quorum.image
-        return not follow_constraints(image, self._quorum.context).records and all(
+        return not satisfy_constraints(image, self._quorum.context).records and all(
             self._is_partition_whole(topic.name) for topic in self._plan.topics
         )
 
@@ -178,7 +178,7 @@ class ReplicationLife:
                 last[producer] = sequence
 
     def _describe(self) -> str:
-        lines = [f"constraints ask for {follow_constraints(self._quorum.image, self._quorum.context).records}"]
+        lines = [f"constraints ask for {satisfy_constraints(self._quorum.image, self._quorum.context).records}"]
         for topic in self._plan.topics:
             named = self._quorum.image.topics.named(topic.name)
             lines.append(f"{named}, {topic}" if named is None else f"{named.partitions[0]}, {topic}")

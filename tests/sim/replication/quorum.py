@@ -14,7 +14,7 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node, with_embedded_defaults
-from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
+from isthmus_broker.core.metadata.auto_placement import balance_leaders, satisfy_constraints
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.history import ImageHistory
@@ -88,7 +88,7 @@ class ActiveController(Endpoint):
         self.run(self._bootstrap, nobody)
         self.sessions = Sessions(self.history.latest, SESSION_MS, self.clock())
         self.later(1, self._watch)
-        self.later(CONSTRAINTS_MS, self._follow_constraints)
+        self.later(CONSTRAINTS_MS, self._satisfy_constraints)
         self.later(self.quorum.rates.balance_ms, self._balance)
 
     def _bootstrap(self, image: ClusterImage) -> Result[None]:
@@ -173,12 +173,12 @@ class ActiveController(Endpoint):
             lambda _: self.later(1, self._watch),
         )
 
-    def _follow_constraints(self) -> None:
+    def _satisfy_constraints(self) -> None:
         image = self.history.latest
         if image is not self._seen:
             self._seen = image
-            self.run(lambda image: follow_constraints(image, self.quorum.context), nobody)
-        self.later(CONSTRAINTS_MS, self._follow_constraints)
+            self.run(lambda image: satisfy_constraints(image, self.quorum.context), nobody)
+        self.later(CONSTRAINTS_MS, self._satisfy_constraints)
 
     def _balance(self) -> None:
         self.run(lambda image: balance_leaders(image, self.quorum.context), nobody)

@@ -1,4 +1,4 @@
-"""A shard with a log in memory, and short ways to say what clients send."""
+"""A shard with a log in memory, and shorthands for clients' requests."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ def topics(version: int = 1, **partitions: int) -> Topics:
 
 @dataclass
 class World:
-    """One shard; every append succeeds and commits at once unless told otherwise."""
+    """One shard; every append succeeds and is committed at once unless a test changes that."""
 
     config: GroupConfig = field(default_factory=GroupConfig)
     view: ClusterView = field(default_factory=lambda: topics(a=4, b=2))
@@ -92,7 +92,7 @@ class World:
 
     @property
     def now(self) -> Now:
-        """This moment: the wall clock may be set forward or back by `wall_offset_ms`."""
+        """The current time of both clocks; the wall clock may be set forward or back by `wall_offset_ms`."""
         return Now(WallMs(self.now_ms + self.wall_offset_ms), MonotonicMs(self.now_ms))
 
     def load(self) -> None:
@@ -105,7 +105,7 @@ class World:
         self.settle()
 
     def reloaded(self) -> GroupShard:
-        """The state that another leader would have."""
+        """The state after a replay by another leader."""
         other = World(
             config=self.config,
             view=self.view,
@@ -118,7 +118,7 @@ class World:
     # Driving.
 
     def settle(self) -> Ready | None:
-        """Do what the runtime wants until it wants nothing."""
+        """Carry out the runtime's outputs until there are none."""
         ready = self.runtime.take()
         while ready.appends or ready.replies or ready.notes:
             self.replies.update(ready.replies)
@@ -159,10 +159,10 @@ class World:
         self.settle()
         return token
 
-    def ask(self, request: object, api_version: int | None = None) -> Any:
-        """Send a request that is answered at once."""
+    def response_to(self, request: object, api_version: int | None = None) -> Any:
+        """Send a request with an immediate response."""
         token = self.submit(request, api_version)
-        # What follows from the request at once, as the resolution of a regular expression does.
+        # Work that follows from the request at once, such as the resolution of a regular expression.
         self.advance(0)
         return self.replies.pop(token)
 
@@ -194,11 +194,11 @@ class World:
         **fields: Any,
     ) -> Any:
         """A heartbeat; a full one when it joins."""
-        return self.ask(beat_request(member_id, epoch, topics=topics, owned=owned, **fields), api_version)
+        return self.response_to(beat_request(member_id, epoch, topics=topics, owned=owned, **fields), api_version)
 
     def described(self, group_id: str = GROUP) -> Any:
         """ConsumerGroupDescribe of one group."""
-        return self.ask(
+        return self.response_to(
             ConsumerGroupDescribeRequest(group_ids=(group_id,), include_authorized_operations=False)
         ).groups[0]
 
@@ -215,12 +215,12 @@ class World:
     def heartbeat(self, member_id: str, generation: int, **fields: Any) -> ErrorCode:
         """Send Heartbeat; its error."""
         request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member_id, **fields)
-        error: ErrorCode = self.ask(request).error_code
+        error: ErrorCode = self.response_to(request).error_code
         return error
 
     def leave(self, *members: MemberIdentity) -> Any:
         """Send LeaveGroup."""
-        return self.ask(LeaveGroupRequest(group_id=GROUP, members=members))
+        return self.response_to(LeaveGroupRequest(group_id=GROUP, members=members))
 
     def new_member(self, **fields: Any) -> tuple[str, int]:
         """A dynamic member's two JoinGroups; its id and the token of the second."""
@@ -241,7 +241,7 @@ class World:
         self, offsets: dict[tuple[str, int], int], api_version: int = 9, **fields: Any
     ) -> dict[tuple[str, int], ErrorCode]:
         """OffsetCommit by names; the error of each partition."""
-        response = self.ask(commit_request(offsets, **fields), api_version)
+        response = self.response_to(commit_request(offsets, **fields), api_version)
         return {
             (entry.name, each.partition_index): each.error_code
             for entry in response.topics
@@ -257,7 +257,7 @@ class World:
             OffsetFetchRequestTopic(name=name, partition_indexes=tuple(indexes)) for name, indexes in by_name.items()
         )
         group = OffsetFetchRequestGroup(group_id=group_id, topics=asked if partitions else None)
-        response = self.ask(OffsetFetchRequest(groups=(group,)), 9).groups[0]
+        response = self.response_to(OffsetFetchRequest(groups=(group,)), 9).groups[0]
         assert response.error_code == ErrorCode.none
         return {
             (entry.name, each.partition_index): each.committed_offset

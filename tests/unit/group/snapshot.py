@@ -22,7 +22,7 @@ def snapshot(shard: GroupShard, *, classic: bool = True) -> dict[str, Any]:
 
 
 def settled(shard: GroupShard) -> set[str]:
-    """The classic groups that a snapshot leaves out on neither side."""
+    """The classic groups that a snapshot must include on both sides."""
     return {
         group_id
         for group_id, group in shard.registry.groups.items()

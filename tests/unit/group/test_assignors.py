@@ -1,4 +1,4 @@
-"""Server-side assignors: every partition has one subscriber, shares are even, and little moves."""
+"""Server-side assignors: every partition has one subscriber, loads are even, and few partitions move."""
 
 from uuid import UUID
 
@@ -93,7 +93,7 @@ def test_uniform_is_even_and_moves_only_what_it_must(partitions: dict[UUID, int]
 def test_uniform_with_different_subscriptions_settles(
     partitions: dict[UUID, int], members: dict[str, set[UUID]]
 ) -> None:
-    """No single move of a partition would even two members out, and asking again moves nothing."""
+    """No single move of a partition would balance two members, and a second assignment moves nothing."""
     group = _group(partitions, members)
     targets = assign_uniform(group)
     if not group.homogeneous:

@@ -17,7 +17,7 @@ DELAY_MS = GroupConfig().group_initial_rebalance_delay_ms
 
 def _state(world: World) -> str:
     request = DescribeGroupsRequest(groups=(GROUP,), include_authorized_operations=False)
-    state: str = world.ask(request, 6).groups[0].group_state
+    state: str = world.response_to(request, 6).groups[0].group_state
     return state
 
 
@@ -213,7 +213,7 @@ def test_syncs_that_are_refused(fields: dict[str, Any], error: ErrorCode) -> Non
     assert world.replies.pop(world.submit(sync_request(**values))).error_code == error
 
 
-def test_assignments_are_told_when_they_are_committed() -> None:
+def test_responses_with_assignments_wait_for_the_commit() -> None:
     world = World(auto_commit=False)
     member_id, token = world.new_member()
     world.advance(DELAY_MS)
@@ -247,7 +247,7 @@ def test_a_group_whose_first_record_could_not_be_stored_never_was() -> None:
 # Sessions.
 
 
-def test_a_silent_member_is_out() -> None:
+def test_a_member_without_heartbeats_is_removed() -> None:
     world = World()
     first, second = _two_members(world)
     world.advance(6_000)
@@ -289,7 +289,7 @@ def test_the_last_member_leaves_an_empty_group_with_a_later_generation() -> None
 # Leaving.
 
 
-def test_leaving_answers_for_each_member() -> None:
+def test_leaving_has_a_result_for_each_member() -> None:
     world = World()
     first, second = _two_members(world)
     pending = world.replies.pop(world.join()).member_id
@@ -310,8 +310,8 @@ def test_up_to_version_2_a_member_leaves_for_itself() -> None:
     world = World()
     member_id, _ = world.stable_member()
     request = LeaveGroupRequest(group_id=GROUP, member_id=member_id)
-    assert world.ask(request, 2).error_code == ErrorCode.none
-    assert world.ask(request, 2).error_code == ErrorCode.unknown_member_id
+    assert world.response_to(request, 2).error_code == ErrorCode.none
+    assert world.response_to(request, 2).error_code == ErrorCode.unknown_member_id
 
 
 # Static members (KIP-345).
@@ -391,7 +391,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
     world.beat("m", 0, group_id="modern")
 
     def listed(**filters: Any) -> list[tuple[str, str, str, str]]:
-        groups = world.ask(ListGroupsRequest(**filters)).groups
+        groups = world.response_to(ListGroupsRequest(**filters)).groups
         return [(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in groups]
 
     assert listed() == [
@@ -403,14 +403,14 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert [each[0] for each in listed(types_filter=("Classic",), states_filter=("empty",))] == ["simple"]
 
 
-def test_only_a_stable_group_tells_its_members_metadata() -> None:
+def test_only_a_stable_group_describes_its_members_metadata() -> None:
     world = World()
     member_id, _ = world.stable_member()
     request = DescribeGroupsRequest(groups=(GROUP, "absent"), include_authorized_operations=False)
-    stable, absent = world.ask(request, 6).groups
+    stable, absent = world.response_to(request, 6).groups
     assert (stable.protocol_data, stable.members[0].member_metadata) == ("range", subscribe("a"))
     assert (absent.error_code, absent.error_message) == (ErrorCode.group_id_not_found, "Group absent not found.")
-    assert world.ask(request, 5).groups[1].error_code == ErrorCode.none
+    assert world.response_to(request, 5).groups[1].error_code == ErrorCode.none
     world.join(member_id, protocols={"range": subscribe("a"), "x": b""})
-    preparing = world.ask(request, 6).groups[0]
+    preparing = world.response_to(request, 6).groups[0]
     assert (preparing.protocol_data, preparing.members[0].member_metadata) == ("", b"")

@@ -67,11 +67,11 @@ def test_heartbeats_that_are_refused(fields: dict[str, Any], error: ErrorCode, m
         "subscribed_topic_names": ("a",),
         "topic_partitions": (),
     }
-    response = World().ask(ConsumerGroupHeartbeatRequest(**(values | fields)))
+    response = World().response_to(ConsumerGroupHeartbeatRequest(**(values | fields)))
     assert (response.error_code, response.error_message) == (error, message)
 
 
-def test_version_0_may_ask_for_a_member_id() -> None:
+def test_version_0_may_request_a_member_id() -> None:
     response = World().beat("", 0, api_version=0)
     assert response.member_id == "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -111,7 +111,7 @@ def test_a_member_that_keeps_what_it_must_give_back_is_put_out_after_its_rebalan
     assert assigned(world.beat("m2", 3)) == {A: (0, 1, 2, 3)}
 
 
-def test_a_silent_member_is_put_out() -> None:
+def test_a_member_without_heartbeats_is_fenced() -> None:
     world = _world(group_consumer_session_timeout_ms=9_000)
     _two_members(world)
     world.advance(5_000)
@@ -138,7 +138,7 @@ def test_targets_are_not_computed_oftener_than_the_interval() -> None:
     assert world.beat("m2", 2).member_epoch == 3
 
 
-def test_a_full_request_is_answered_with_the_assignment() -> None:
+def test_the_response_to_a_full_request_has_the_assignment() -> None:
     world = _world()
     world.beat("m1", 0)
     assert assigned(world.beat("m1", 2)) is None
@@ -170,7 +170,7 @@ def test_epochs_fence() -> None:
         )
 
 
-def test_the_epoch_before_is_good_while_the_answer_may_be_lost() -> None:
+def test_the_previous_epoch_is_valid_while_the_response_may_be_lost() -> None:
     world = _world()
     _two_members(world)
     assert world.beat("m1", 2, owned={A: (0,)}).error_code == ErrorCode.none
@@ -196,7 +196,7 @@ def test_a_change_of_subscription_bumps_the_group_epoch() -> None:
     assert world.beat("m1", 3, topics=("b", "a")).member_epoch == 3
 
 
-def test_partitions_of_a_topic_that_is_no_longer_wanted_are_given_back_even_before_a_new_target() -> None:
+def test_partitions_of_an_unsubscribed_topic_are_revoked_even_before_a_new_target() -> None:
     world = World()
     world.beat("m1", 0, topics=("a", "b"))
     response = world.beat("m1", 2, topics=("b",))
@@ -204,7 +204,7 @@ def test_partitions_of_a_topic_that_is_no_longer_wanted_are_given_back_even_befo
     assert world.described().members[0].assignment.topic_partitions[0].partitions == (0, 1, 2, 3)
 
 
-def test_new_partitions_and_topics_are_seen() -> None:
+def test_new_partitions_and_topics_are_assigned() -> None:
     world = _world()
     world.beat("m1", 0, topics=("a", "c"))
     world.see(topics(2, a=5))
@@ -251,14 +251,14 @@ def test_an_expression_is_resolved_after_the_heartbeat_that_brings_it() -> None:
     assert world.beat("m1", 2).member_epoch == 3
 
 
-def test_an_expression_that_others_have_is_known_at_once() -> None:
+def test_an_expression_that_others_have_is_resolved_at_once() -> None:
     world = _world()
     world.beat("m1", 0, subscribed_topic_regex="a|b")
     world.beat("m1", 1)
     assert world.beat("m2", 0, subscribed_topic_regex="a|b").member_epoch == 3
 
 
-def test_an_expression_nobody_wants_any_more_is_deleted() -> None:
+def test_an_expression_without_subscribers_is_deleted() -> None:
     world = _world()
     world.beat("m1", 0, subscribed_topic_regex="a")
     world.beat("m2", 0, topics=("b",))
@@ -315,7 +315,7 @@ def test_a_static_member_comes_back_to_its_partitions() -> None:
     assert world.beat("m2", 2, instance_id="i2").error_code == ErrorCode.unknown_member_id
 
 
-def test_the_partitions_of_a_static_member_that_is_away_stay_its_own_until_its_session_ends() -> None:
+def test_a_static_member_keeps_its_partitions_until_its_session_ends() -> None:
     world = _world()
     world.beat("m1", 0, instance_id="i1")
     world.beat("m1", -2, instance_id="i1")
@@ -352,7 +352,7 @@ def test_a_new_leader_gives_every_member_a_full_session_and_watches_revocations(
     assert other.described().members == ()
 
 
-def test_answers_wait_for_the_commit() -> None:
+def test_responses_wait_for_the_commit() -> None:
     world = World(auto_commit=False)
     token = world.submit(beat_request("m1", 0))
     assert world.replies == {}

@@ -1,4 +1,4 @@
-"""The runtime under a toy state machine: what is answered when, and what an append that fails leaves behind. And the timers."""
+"""The runtime under a toy state machine: when responses are sent, and the state after a failed append. And the timers."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class Word:
 
 @dataclass
 class Toy:
-    """Keeps the words it is told to; `!` asks for a record, `?` reads, `later` sets a timer that writes."""
+    """Records words; `!` appends a record, `?` reads, `later` sets a timer that writes."""
 
     timers: Timers
     outbox: Outbox
@@ -73,7 +73,7 @@ class Toy:
 
 
 class Bench:
-    """A runtime that serves, and the toy in it."""
+    """A loaded runtime, and the toy in it."""
 
     def __init__(self) -> None:
         self.toy: Toy
@@ -96,7 +96,7 @@ class Bench:
         return list(self.runtime.take().appends)
 
 
-def test_a_write_is_answered_when_it_is_committed() -> None:
+def test_the_response_to_a_write_waits_for_the_commit() -> None:
     bench = Bench()
     bench.submit(1, "a!")
     assert bench.appends() == [BatchAppend(1, ((b"\0\7a!", None),))]
@@ -143,7 +143,7 @@ def test_an_append_that_fails_never_happened() -> None:
     assert bench.toy.told == [("a!", ErrorCode.coordinator_not_available)]
 
 
-def test_what_clients_are_told_of_the_logs_errors() -> None:
+def test_errors_of_the_log_in_responses_to_clients() -> None:
     for error, told in {
         ErrorCode.not_leader_or_follower: "not_coordinator",
         ErrorCode.kafka_storage_error: "not_coordinator",
@@ -179,12 +179,12 @@ def test_a_load_replays_the_log_and_skips_what_it_does_not_know() -> None:
     bench.runtime.load_end(at(0))
     assert bench.toy.words == ["x3", "loaded v2"]
     bench.submit(1, "?")
-    assert bench.replies() == [(99, "unloaded")]  # offset 4 is not known to be committed
+    assert bench.replies() == [(99, "unloaded")]  # offset 4 may not be committed
     bench.runtime.committed(5, at(0))
     assert bench.replies() == [(1, ["x3", "loaded v2"])]
 
 
-def test_unloading_sends_everyone_away() -> None:
+def test_unloading_refuses_pending_requests() -> None:
     bench = Bench()
     bench.submit(1, "a!")
     bench.runtime.appended(1, 0, at(0))
@@ -204,7 +204,7 @@ def test_unloading_sends_everyone_away() -> None:
     assert bench.replies() == []
 
 
-def test_more_requests_than_are_held_are_refused() -> None:
+def test_requests_beyond_the_limit_are_refused() -> None:
     bench = Bench()
     for token in range(PENDING_REQUESTS_MAX + 1):
         bench.submit(token, "a!")
@@ -257,7 +257,7 @@ def test_timers_are_due_in_order_and_once() -> None:
     assert timers.deadline() is None
 
 
-def test_a_timer_moves_later_and_earlier_and_away() -> None:
+def test_a_timer_moves_later_and_earlier_and_is_cancelled() -> None:
     timers = Timers()
     timers.schedule(("a",), 10, lambda now: Result())
     timers.schedule(("a",), 50, lambda now: Result())

@@ -129,7 +129,7 @@ def test_a_group_whose_leader_gave_a_partition_twice_is_not_converted() -> None:
     assert world.beat("m1", 0).error_code == ErrorCode.unknown_server_error
 
 
-def test_a_member_whose_first_protocol_is_malformed_is_told_so() -> None:
+def test_a_member_whose_first_protocol_is_malformed_is_refused() -> None:
     world = _world()
     first = _classic(world, protocols={"range": subscribe("a")})
     _, waiting = world.new_member(protocols={"range": subscribe("a")})

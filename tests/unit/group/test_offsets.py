@@ -130,7 +130,8 @@ def test_from_version_10_on_topics_have_ids() -> None:
         group_id=GROUP, topics=(entry(A, 0), entry(A, 9), entry(UUID(int=99), 0), entry(None, 0))
     )
     answers = {
-        each.topic_id: [partition.error_code for partition in each.partitions] for each in world.ask(request, 10).topics
+        each.topic_id: [partition.error_code for partition in each.partitions]
+        for each in world.response_to(request, 10).topics
     }
     assert answers == {
         A: [ErrorCode.unknown_topic_or_partition, ErrorCode.none],
@@ -139,13 +140,13 @@ def test_from_version_10_on_topics_have_ids() -> None:
     }
     topics_asked = tuple(OffsetFetchRequestTopic(topic_id=each, partition_indexes=(0,)) for each in (A, UUID(int=99)))
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=topics_asked)
-    told = world.ask(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
+    told = world.response_to(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
     assert [(each.topic_id, each.partitions[0].error_code, each.partitions[0].committed_offset) for each in told] == [
         (A, ErrorCode.none, 7),
         (UUID(int=99), ErrorCode.unknown_topic_id, -1),
     ]
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
-    everything = world.ask(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
+    everything = world.response_to(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
     assert [each.topic_id for each in everything] == [A]
 
 
@@ -153,14 +154,14 @@ def test_offsets_of_a_topic_are_not_those_of_its_successor() -> None:
     world = World()
     world.commit_offsets({("a", 0): 5, ("b", 0): 6})
     successor = UUID(int=0xAA)
-    # A broker that was down while the topic was made anew has not seen it go.
+    # A broker that was down while the topic was created again has not seen the deletion.
     other = World(view=Topics.of(5, [topic(successor, "a", 4), topic(B, "b", 2)]), log=world.log)
     asked = (
         OffsetFetchRequestTopic(topic_id=successor, partition_indexes=(0,)),
         OffsetFetchRequestTopic(topic_id=B, partition_indexes=(0,)),
     )
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=asked)
-    told = other.ask(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
+    told = other.response_to(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
     assert [each.partitions[0].committed_offset for each in told] == [-1, 6]
 
 
@@ -187,14 +188,14 @@ def test_a_member_fetches_at_its_epoch(member_id: str | None, epoch: int, error:
     world = _world()
     world.beat("m1", 0)
     group = OffsetFetchRequestGroup(group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=None)
-    assert world.ask(OffsetFetchRequest(groups=(group,)), 9).groups[0].error_code == error
+    assert world.response_to(OffsetFetchRequest(groups=(group,)), 9).groups[0].error_code == error
 
 
-def test_old_versions_ask_for_one_group() -> None:
+def test_old_versions_request_one_group() -> None:
     world = World()
     world.commit_offsets({("a", 0): 5})
     asked = (OffsetFetchRequestTopic(name="a", partition_indexes=(0, 1)),)
-    response = world.ask(OffsetFetchRequest(group_id=GROUP, topics=asked), 7)
+    response = world.response_to(OffsetFetchRequest(group_id=GROUP, topics=asked), 7)
     read = decode_response(9, 7, encode_response(9, 7, response))
     assert [each.committed_offset for each in read.topics[0].partitions] == [5, -1]
     refused = refuse(
@@ -214,7 +215,7 @@ def _delete(world: World, **partitions: tuple[int, ...]) -> Any:
         )
         for name, indexes in partitions.items()
     )
-    response = world.ask(OffsetDeleteRequest(group_id=GROUP, topics=asked))
+    response = world.response_to(OffsetDeleteRequest(group_id=GROUP, topics=asked))
     if response.error_code != ErrorCode.none:
         return response.error_code
     return {
@@ -224,7 +225,7 @@ def _delete(world: World, **partitions: tuple[int, ...]) -> Any:
     }
 
 
-def test_offsets_of_topics_nobody_subscribes_to_are_deleted() -> None:
+def test_offsets_of_topics_without_subscribers_are_deleted() -> None:
     world = World()
     member_id, generation = world.stable_member()
     fields: dict[str, Any] = {"member_id": member_id, "generation_id_or_member_epoch": generation}
@@ -243,7 +244,7 @@ def test_groups_whose_offsets_cannot_be_deleted() -> None:
     assert _delete(world, a=(0,)) == ErrorCode.group_id_not_found
     world.join(api_version=3, protocol_type="connect")
     assert _delete(world, a=(0,)) == ErrorCode.non_empty_group
-    assert world.ask(OffsetDeleteRequest(group_id="", topics=())).error_code == ErrorCode.invalid_group_id
+    assert world.response_to(OffsetDeleteRequest(group_id="", topics=())).error_code == ErrorCode.invalid_group_id
 
 
 def test_empty_groups_are_deleted_with_their_offsets() -> None:
@@ -253,7 +254,7 @@ def test_empty_groups_are_deleted_with_their_offsets() -> None:
     world.beat("m1", -1, group_id="gone")
     world.beat("m1", 0, group_id="busy")
     names = ("simple", "gone", "busy", "absent", "simple")
-    results = world.ask(DeleteGroupsRequest(groups_names=names)).results
+    results = world.response_to(DeleteGroupsRequest(groups_names=names)).results
     assert [(each.group_id, each.error_code) for each in results] == [
         ("simple", ErrorCode.none),
         ("gone", ErrorCode.none),
@@ -296,7 +297,7 @@ def test_offsets_of_a_classic_group_expire_when_it_has_been_empty_long_enough() 
     for _ in range(12 * 10):
         world.advance(6_000)
         world.heartbeat(member_id, generation)
-    assert world.fetch_offsets() == {("a", 0): 5}  # of b, which nobody subscribes to, the time ran since the commit
+    assert world.fetch_offsets() == {("a", 0): 5}  # for b, which has no subscribers, the time started at the commit
     world.advance(10_000)
     world.advance(9 * MINUTE_MS)
     assert world.fetch_offsets() == {("a", 0): 5}
@@ -349,7 +350,7 @@ def test_a_clean_up_that_could_not_be_stored_is_made_again() -> None:
 # Over several shards.
 
 
-def test_requests_about_groups_go_to_their_shards_and_one_answer_comes_back() -> None:
+def test_requests_about_groups_are_split_by_shard_and_the_responses_merged() -> None:
     groups = ("g1", "g2", "g3")
     fetch = OffsetFetchRequest(
         groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in groups), require_stable=True
@@ -364,7 +365,9 @@ def test_requests_about_groups_go_to_their_shards_and_one_answer_comes_back() ->
     for request, version in requests:
         parts = split_request(request, version, 50)
         assert [partition for partition, _ in parts] == [group_partition(name, 50) for name in groups]
-        assert merge_responses(request, [world.ask(part, version) for _, part in parts]) == world.ask(request, version)
+        assert merge_responses(request, [world.response_to(part, version) for _, part in parts]) == world.response_to(
+            request, version
+        )
 
 
 def test_a_request_about_one_group_is_its_own_part() -> None:
@@ -372,7 +375,7 @@ def test_a_request_about_one_group_is_its_own_part() -> None:
     assert split_request(heartbeat, 4, 50) == [(group_partition(GROUP, 50), heartbeat)]
     old = OffsetFetchRequest(group_id=GROUP)
     assert split_request(old, 7, 50) == [(group_partition(GROUP, 50), old)]
-    response = World().ask(heartbeat)
+    response = World().response_to(heartbeat)
     assert merge_responses(heartbeat, [response]) is response
 
 
@@ -381,13 +384,13 @@ def test_listing_leaves_out_shards_that_moved_and_waits_for_those_that_load() ->
     world.commit_offsets({("a", 0): 5})
     request = ListGroupsRequest()
     context = RequestContext(api_version=5)
-    listed = world.ask(request)
+    listed = world.response_to(request)
     moved, loads = (
         refuse(request, context, error) for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress)
     )
     assert merge_responses(request, [moved, listed]) == listed
     assert merge_responses(request, [listed, loads]) == loads
-    assert merge_responses(request, []) == World().ask(request)
+    assert merge_responses(request, []) == World().response_to(request)
 
 
 def test_every_request_can_be_refused() -> None:
@@ -401,7 +404,7 @@ def test_every_request_can_be_refused() -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
 
 
-def test_a_shard_that_is_unloaded_sends_those_away_who_wait() -> None:
+def test_a_shard_that_is_unloaded_refuses_pending_requests() -> None:
     world = World()
     first, _ = world.stable_member()
     joining = world.join(first, protocols={"range": b"\0\0\0\0\0\0\0\0\0\0", "x": b""})

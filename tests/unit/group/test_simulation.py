@@ -1,4 +1,5 @@
-"""Random lives of groups: clients of both protocols come, go, fall silent and lie, time passes, topics change, appends fail.
+"""Random lives of groups: clients of both protocols join, leave, stop sending and send wrong data; time passes, topics change, appends
+fail.
 
 After every step no partition has two owners, and replaying the log gives the state there is.
 """
@@ -25,7 +26,7 @@ STEPS = 120
 
 @dataclass
 class ConsumerClient:
-    """A client of the consumer protocol as KIP-848 wants it: it gives back before it takes."""
+    """A client of the consumer protocol as in KIP-848: it revokes partitions before it takes new ones."""
 
     member_id: str
     instance_id: str | None
@@ -33,7 +34,7 @@ class ConsumerClient:
     owned: dict[UUID, set[int]] = field(default_factory=dict)
 
     def beat(self, world: World, rng: random.Random) -> None:
-        """One heartbeat, now and then a change of subscription, and what its answer asks for."""
+        """One heartbeat, sometimes with a change of subscription, and the reaction to its response."""
         fields: dict[str, Any] = {"instance_id": self.instance_id}
         if self.epoch == 0 or rng.random() < 0.1:
             _subscribe(fields, rng)
@@ -79,7 +80,7 @@ class ClassicClient:
     owned: tuple[int, ...] = ()
 
     def step(self, world: World, rng: random.Random) -> None:
-        """Go on from wherever it stands."""
+        """Continue from its current state."""
         if self.joining is not None:
             self._joined(world)
         elif self.syncing is not None:
@@ -135,14 +136,14 @@ class ClassicClient:
             self.generation = -1
 
     def leave(self, world: World) -> None:
-        """With whatever identity it has."""
+        """Join with its current identity."""
         if self.joining is None and self.syncing is None:
             world.leave(MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id))
             self.member_id, self.generation = "", -1
 
 
 def _check_owners(world: World) -> None:
-    """The one rule: a partition that a member has, or has yet to give back, is no other member's."""
+    """The one rule: a partition that a member owns, or has yet to revoke, has no other owner."""
     group = world.shard.registry.groups.get(GROUP)
     if not isinstance(group, ConsumerGroup):
         return
@@ -175,7 +176,7 @@ def _check_clients(world: World, clients: list[ConsumerClient]) -> None:
 
 
 def _check_replay(world: World, *, classic: bool = True) -> None:
-    """Another leader would know the same."""
+    """Another leader would have the same state."""
     live, other = world.shard, world.reloaded()
     mine, theirs = snapshot(live, classic=classic), snapshot(other, classic=classic)
     known = settled(live)
@@ -288,7 +289,7 @@ def test_an_append_that_fails_changes_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_wall_clock_that_is_set_evicts_nobody(seed: int, step_ms: int) -> None:
+def test_a_wall_clock_step_evicts_no_member(seed: int, step_ms: int) -> None:
     world, rng = _world(seed)
     modern = [ConsumerClient(f"m{place}", None) for place in range(3)]
     for client in modern:
@@ -306,8 +307,8 @@ def test_a_wall_clock_that_is_set_evicts_nobody(seed: int, step_ms: int) -> None
     assert group.members.keys() == {client.member_id for client in modern}
 
 
-def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members that take partitions which others have not given back: if this goes unnoticed, the lives above are too tame."""
+def test_a_planted_bug_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members that take partitions before others have revoked them: if this is not detected, the simulations above are too tame."""
     monkeypatch.setattr(reconcile, "_is_free", lambda *_: True)
     found = 0
     for seed in range(10):

@@ -1,4 +1,4 @@
-"""What a link may be set to, and in which words it may not."""
+"""Settings of links, and the messages that refuse invalid ones."""
 
 import pytest
 from isthmus_broker.core.config.values import ConfigRefused

@@ -1,4 +1,4 @@
-"""What a leader takes of a source's batches."""
+"""Validation of a source's batches by a leader."""
 
 import pytest
 from crc32c import crc32c
@@ -29,7 +29,7 @@ MARKER = build_control_batch(0, bytes(6), timestamp=1, base_offset=10, leader_ep
         b"",
         batch(10),
         batch(10, 3) + batch(13) + batch(14, 2),
-        batch(12) + batch(20),  # gaps, as compaction leaves them
+        batch(12) + batch(20),  # gaps, as after compaction
         batch(10, epoch=3) + batch(11, epoch=5),
         MARKER,
     ],

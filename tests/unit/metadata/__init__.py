@@ -1,1 +1,1 @@
-"""The controller's state machine and its records, against what Apache Kafka wrote and answered."""
+"""The controller's state machine and its records, compared with Apache Kafka's logs and responses."""

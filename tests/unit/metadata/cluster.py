@@ -98,10 +98,10 @@ class Cluster:
         self.append([record])
         self.sessions.touch(broker_id, epoch, epoch, MonotonicMs(0))
 
-    def ask(self, request: Any) -> Any:
-        """The answer to a request, whose records are replayed."""
+    def response_to(self, request: Any) -> Any:
+        """The response to a request, whose records are replayed."""
         if isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
-            return self._ask_through_broker(request)
+            return self._response_through_broker(request)
         result = self.decide(request)
         self.append(result.records)
         return result.response
@@ -119,7 +119,7 @@ class Cluster:
         assert isinstance(operation, ControllerOperation)
         return operation.perform(self.image, request, context)
 
-    def _ask_through_broker(self, request: AlterRequest) -> Any:
+    def _response_through_broker(self, request: AlterRequest) -> Any:
         refusals = refusals_here(self.image, request, self.context)
         result = self.decide(without(request, refusals))
         self.append(result.records)
@@ -128,7 +128,7 @@ class Cluster:
     def records_of(self, request: Any) -> tuple[MetadataRecord, ...]:
         return self.decide(request).records
 
-    def ask_for_broker(self, request: Any, now_ms: int = 0) -> Any:
+    def response_for_broker(self, request: Any, now_ms: int = 0) -> Any:
         result = self.decide(request, now_ms)
         self.append(result.records)
         return result.response
@@ -142,7 +142,7 @@ class Cluster:
         return self.topic(name).partitions[index]
 
     def put_topic(self, name: str, replicas: Sequence[int], partitions: int = 1, **given: Any) -> Topic:
-        """A topic as it may stand in the log, without asking the controller."""
+        """Add a topic to the log without a request to the controller."""
         topic_id = self._new_id()
         fields: dict[str, Any] = {
             "replicas": tuple(replicas),

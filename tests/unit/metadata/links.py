@@ -22,8 +22,8 @@ SOURCE = "CAAAAAAAQACAAAAAAAAAAg"
 NOW = 1_000
 
 
-def ask(cluster: Cluster, request: Any, now_ms: int = NOW) -> Any:
-    """The answer to a request about links, whose records are replayed."""
+def request_response(cluster: Cluster, request: Any, now_ms: int = NOW) -> Any:
+    """The response to a request about links, whose records are replayed."""
     result = cluster.decide(request, now_ms)
     cluster.append(result.records)
     return result.response
@@ -63,7 +63,7 @@ def alteration(action: str, *topics: str, error: str = MirrorError.NO_ERROR, **g
 
 
 def alter(cluster: Cluster, action: MirrorAction, topic: str = "orders", **given: Any) -> tuple[ErrorCode, str | None]:
-    (answer,) = ask(cluster, alteration(action, topic, **given)).topics
+    (answer,) = request_response(cluster, alteration(action, topic, **given)).topics
     return said(answer)
 
 
@@ -76,6 +76,6 @@ def mirror(cluster: Cluster, topic: str = "orders") -> Mirror:
 def linked(*brokers: int, partitions: int = 1, **given: Any) -> Cluster:
     """A cluster with the link `west` and the mirror topic `orders`."""
     cluster = Cluster(brokers or (1,))
-    assert said(ask(cluster, new_link(**given)))[0] is ErrorCode.none
-    assert said(ask(cluster, new_mirror(partitions=partitions)))[0] is ErrorCode.none
+    assert said(request_response(cluster, new_link(**given)))[0] is ErrorCode.none
+    assert said(request_response(cluster, new_mirror(partitions=partitions)))[0] is ErrorCode.none
     return cluster

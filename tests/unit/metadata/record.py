@@ -1,6 +1,6 @@
-"""Records a metadata log of Apache Kafka anew: `python -m tests.unit.metadata.record --home KAFKA_HOME`.
+"""Records a metadata log of Apache Kafka again: `python -m tests.unit.metadata.record --home KAFKA_HOME`.
 
-One fresh node is told to create, change and delete a little of everything by Kafka's own tools; its log and its last snapshot are kept.
+A fresh node creates, changes and deletes a little of everything, driven by Kafka's own tools; its log and its last snapshot are kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The life of a broker: registering, unfencing, failing, stopping, leaving."""
+"""The lifecycle of a broker: registration, unfencing, failure, shutdown, removal."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def heartbeat(cluster: Cluster, broker_id: int, now_ms: int = 0, **given: Any) -
         "want_shut_down": False,
         **given,
     }
-    return cluster.ask_for_broker(entity(BrokerHeartbeatRequest, **fields), now_ms)
+    return cluster.response_for_broker(entity(BrokerHeartbeatRequest, **fields), now_ms)
 
 
 def test_a_broker_registers_catches_up_and_serves() -> None:
     cluster = Cluster(())
-    answer = cluster.ask_for_broker(registration(1))
+    answer = cluster.response_for_broker(registration(1))
     assert (answer.error_code, answer.broker_epoch) == (ErrorCode.none, cluster.history.latest_offset)
     broker = cluster.image.brokers[1]
     assert (broker.fenced, broker.rack, broker.log_dirs) == (True, "eu-west/a", (directory(1),))
@@ -76,10 +76,10 @@ def test_a_broker_registers_catches_up_and_serves() -> None:
     assert not cluster.image.brokers[1].fenced
 
 
-def test_a_broker_that_comes_back_leads_what_nobody_led() -> None:
+def test_a_returning_broker_takes_over_partitions_without_a_leader() -> None:
     cluster = Cluster(())
     cluster.put_topic("a", (1,), leader=-1, isr=(), eligible_leader_replicas=(1,), last_known_elr=(1,))
-    cluster.ask_for_broker(registration(1))
+    cluster.response_for_broker(registration(1))
     heartbeat(cluster, 1)
     partition = cluster.partition("a")
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (1, (1,), None)
@@ -87,21 +87,21 @@ def test_a_broker_that_comes_back_leads_what_nobody_led() -> None:
 
 def test_the_same_process_may_register_again() -> None:
     cluster = Cluster(())
-    epoch = cluster.ask_for_broker(registration(1)).broker_epoch
+    epoch = cluster.response_for_broker(registration(1)).broker_epoch
     heartbeat(cluster, 1)
-    again = cluster.ask_for_broker(registration(1, rack="eu-west/b"))
+    again = cluster.response_for_broker(registration(1, rack="eu-west/b"))
     assert (again.error_code, again.broker_epoch) == (ErrorCode.none, epoch)
     assert (cluster.image.brokers[1].fenced, cluster.image.brokers[1].rack) == (False, "eu-west/b")
 
 
 def test_another_process_with_a_number_in_use_must_wait_for_the_session() -> None:
     cluster = Cluster(())
-    cluster.ask_for_broker(registration(1))
+    cluster.response_for_broker(registration(1))
     heartbeat(cluster, 1, now_ms=100)
     other = registration(1, incarnation_id=UUID(int=9))
-    early = cluster.ask_for_broker(other, now_ms=100 + SESSION_MS - 1)
+    early = cluster.response_for_broker(other, now_ms=100 + SESSION_MS - 1)
     assert early.error_code is ErrorCode.duplicate_broker_registration
-    late = cluster.ask_for_broker(other, now_ms=100 + SESSION_MS)
+    late = cluster.response_for_broker(other, now_ms=100 + SESSION_MS)
     assert (late.error_code, late.broker_epoch) == (ErrorCode.none, cluster.history.latest_offset)
 
 
@@ -113,7 +113,7 @@ def test_after_an_unclean_stop_a_broker_is_trusted_no_more(clean: bool, eligible
     cluster = Cluster((1, 2), elr=True)
     cluster.put_topic("a", (1, 2), isr=(1,), leader=1)
     epoch = cluster.image.brokers[1].broker_epoch
-    cluster.ask_for_broker(registration(1, previous_broker_epoch=epoch if clean else -1), now_ms=SESSION_MS)
+    cluster.response_for_broker(registration(1, previous_broker_epoch=epoch if clean else -1), now_ms=SESSION_MS)
     partition = cluster.partition("a")
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (-1, (), eligible)
     # The registration is the last record, and its offset is the epoch.
@@ -136,7 +136,7 @@ def test_after_an_unclean_stop_a_broker_is_trusted_no_more(clean: bool, eligible
 )
 def test_refused_registrations(given: dict[str, Any], code: ErrorCode) -> None:
     cluster = Cluster((1,))
-    answer = cluster.ask_for_broker(registration(2, **given))
+    answer = cluster.response_for_broker(registration(2, **given))
     assert (answer.error_code, answer.broker_epoch) == (code, -1)
     assert list(cluster.image.brokers) == [1]
 
@@ -152,10 +152,10 @@ def test_a_heartbeat_of_an_older_life_is_stale() -> None:
         want_fence=False,
         want_shut_down=False,
     )
-    assert cluster.ask_for_broker(unknown).error_code is ErrorCode.stale_broker_epoch
+    assert cluster.response_for_broker(unknown).error_code is ErrorCode.stale_broker_epoch
 
 
-def test_a_silent_broker_is_fenced_and_leads_nothing() -> None:
+def test_a_stale_broker_is_fenced_and_leads_nothing() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))
     heartbeat(cluster, 2, now_ms=5_000)
@@ -174,11 +174,11 @@ def test_a_broker_that_was_let_go_may_come_back_at_once() -> None:
     cluster = Cluster((1, 2))
     assert heartbeat(cluster, 1, want_shut_down=True).should_shut_down
     assert not cluster.sessions.is_valid(1, cluster.image.brokers[1].broker_epoch, MonotonicMs(0))
-    again = cluster.ask_for_broker(registration(1, incarnation_id=UUID(int=99)))
+    again = cluster.response_for_broker(registration(1, incarnation_id=UUID(int=99)))
     assert again.error_code is ErrorCode.none
 
 
-def test_a_broker_known_to_be_dead_is_not_waited_for() -> None:
+def test_a_dead_broker_is_fenced_without_waiting_for_its_session() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))
     epoch = cluster.image.brokers[1].broker_epoch
@@ -242,7 +242,7 @@ def test_a_broker_that_leads_nothing_stops_at_once() -> None:
 def test_a_failed_directory_takes_its_replicas_out_of_sync() -> None:
     cluster = Cluster(())
     first, second = UUID(int=501), UUID(int=502)
-    cluster.ask_for_broker(registration(1, log_dirs=(first, second)))
+    cluster.response_for_broker(registration(1, log_dirs=(first, second)))
     heartbeat(cluster, 1)
     cluster.put_topic("a", (1,), directories=(first,))
     cluster.put_topic("b", (1,), directories=(second,))
@@ -271,13 +271,13 @@ def assignment(cluster: Cluster, directory_id: UUID, *replicas: tuple[UUID, int]
             ),
         ),
     )
-    return [topic.partitions[0].error_code for topic in cluster.ask(request).directories[0].topics]
+    return [topic.partitions[0].error_code for topic in cluster.response_to(request).directories[0].topics]
 
 
-def test_a_broker_with_several_directories_tells_where_it_keeps_its_replicas() -> None:
+def test_a_broker_with_several_directories_reports_the_directories_of_its_replicas() -> None:
     cluster = Cluster((2,))
     first, second = UUID(int=501), UUID(int=502)
-    cluster.ask_for_broker(registration(1, log_dirs=(first, second)))
+    cluster.response_for_broker(registration(1, log_dirs=(first, second)))
     heartbeat(cluster, 1)
     a = cluster.put_topic("a", (1,), directories=(None,)).id
     b = cluster.put_topic("b", (2,)).id
@@ -311,10 +311,10 @@ def cordoned(cluster: Cluster) -> tuple[UUID | None, ...] | None:
 def test_a_broker_leaves_for_good() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))
-    assert outcome(cluster.ask(entity(UnregisterBrokerRequest, broker_id=1))) == (ErrorCode.none, None)
+    assert outcome(cluster.response_to(entity(UnregisterBrokerRequest, broker_id=1))) == (ErrorCode.none, None)
     assert list(cluster.image.brokers) == [2]
     assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
-    assert outcome(cluster.ask(entity(UnregisterBrokerRequest, broker_id=1))) == (
+    assert outcome(cluster.response_to(entity(UnregisterBrokerRequest, broker_id=1))) == (
         ErrorCode.broker_id_not_registered,
         "Broker ID 1 is not currently registered",
     )
@@ -323,13 +323,13 @@ def test_a_broker_leaves_for_good() -> None:
 def test_producer_ids_are_given_in_blocks_and_once() -> None:
     cluster = Cluster((1,))
     request = entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=cluster.image.brokers[1].broker_epoch)
-    blocks = [cluster.ask(request) for _ in range(2)]
+    blocks = [cluster.response_to(request) for _ in range(2)]
     first = first_id(cluster.context.cluster_id)
     assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [
         (first, 1000),
         (first + 1000, 1000),
     ]
-    stale = cluster.ask(entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=0))
+    stale = cluster.response_to(entity(AllocateProducerIdsRequest, broker_id=1, broker_epoch=0))
     assert stale.error_code is ErrorCode.stale_broker_epoch
 
 
@@ -351,5 +351,5 @@ def test_a_controller_registers() -> None:
         listeners=(listener,),
         features=(),
     )
-    assert outcome(cluster.ask(request)) == (ErrorCode.none, None)
+    assert outcome(cluster.response_to(request)) == (ErrorCode.none, None)
     assert cluster.image.controllers[1].endpoints[0].port == 9093

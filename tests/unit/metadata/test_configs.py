@@ -1,4 +1,4 @@
-"""Changing configurations: outcomes and words as Apache Kafka answers them."""
+"""Changing configurations: outcomes and messages equal Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cluster_with_topic() -> Cluster:
 
 
 def outcomes(cluster: Cluster, request: Any) -> list[tuple[ErrorCode, str | None]]:
-    return [outcome(response) for response in cluster.ask(request).responses]
+    return [outcome(response) for response in cluster.response_to(request).responses]
 
 
 def test_operations_on_a_topic() -> None:
@@ -79,7 +79,7 @@ def test_operations_on_a_topic() -> None:
 def test_a_value_that_stays_the_same_is_written_only_for_brokers() -> None:
     cluster = cluster_with_topic()
     request = operations((TOPIC, "a", [("retention.ms", SET, "5")]), (BROKER, "1", [("message.max.bytes", SET, "9")]))
-    cluster.ask(request)
+    cluster.response_to(request)
     assert cluster.records_of(request) == (
         ConfigRecord(resource_type=4, resource_name="1", name="message.max.bytes", value="9"),
     )
@@ -244,7 +244,7 @@ def test_a_resource_may_appear_once() -> None:
 
 def test_the_old_way_replaces_everything() -> None:
     cluster = cluster_with_topic()
-    cluster.ask(operations((TOPIC, "a", [("retention.ms", SET, "5"), ("segment.ms", SET, "6")])))
+    cluster.response_to(operations((TOPIC, "a", [("retention.ms", SET, "5"), ("segment.ms", SET, "6")])))
     assert outcomes(cluster, replacement((TOPIC, "a", {"segment.ms": "7"}))) == [OK]
     assert cluster.image.config(TOPIC, "a") == {"segment.ms": "7"}
     assert outcomes(cluster, replacement((BROKER, "", {}))) == [

@@ -1,11 +1,11 @@
-"""Topics with placement constraints: where they are put, which replicas observe, and how a change of the constraints is carried out."""
+"""Topics with placement constraints: placement, observers, and the effects of a change of the constraints."""
 
 import json
 from collections import Counter
 from typing import Any
 
 import pytest
-from isthmus_broker.core.metadata.auto_placement import balance_leaders, follow_constraints
+from isthmus_broker.core.metadata.auto_placement import balance_leaders, satisfy_constraints
 from isthmus_broker.core.metadata.brokers import fence_broker
 from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_wire.entities import entity
@@ -48,7 +48,7 @@ def two_regions(**static: str) -> Cluster:
 
 def create(cluster: Cluster, text: str = WEST_EAST, partitions: int = 1, **configs: str) -> None:
     settings: dict[str, str | None] = {KEY: text, **{key.replace("_", "."): value for key, value in configs.items()}}
-    (result,) = cluster.ask(creation(new_topic("t", partitions, -1, configs=settings))).topics
+    (result,) = cluster.response_to(creation(new_topic("t", partitions, -1, configs=settings))).topics
     assert outcome(result) == (ErrorCode.none, None)
 
 
@@ -56,7 +56,7 @@ def configure(cluster: Cluster, key: str, value: str) -> None:
     config = entity(AlterableConfig, name=key, config_operation=0, value=value)
     resource = entity(AlterConfigsResource, resource_type=ResourceType.TOPIC, resource_name="t", configs=(config,))
     request = entity(IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False)
-    assert outcome(cluster.ask(request).responses[0])[0] is ErrorCode.none
+    assert outcome(cluster.response_to(request).responses[0])[0] is ErrorCode.none
 
 
 def propose(cluster: Cluster, *isr: int) -> ErrorCode:
@@ -73,12 +73,12 @@ def propose(cluster: Cluster, *isr: int) -> ErrorCode:
     leader = cluster.image.brokers[partition.leader]
     topics = (entity(TopicData, topic_id=partition.topic_id, partitions=(data,)),)
     request = entity(AlterPartitionRequest, broker_id=partition.leader, broker_epoch=leader.broker_epoch, topics=topics)
-    answer = cluster.ask(request)
+    answer = cluster.response_to(request)
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
-def upkeep(cluster: Cluster) -> None:
-    cluster.append(follow_constraints(cluster.image, cluster.context).records)
+def maintain(cluster: Cluster) -> None:
+    cluster.append(satisfy_constraints(cluster.image, cluster.context).records)
     cluster.append(balance_leaders(cluster.image, cluster.context).records)
 
 
@@ -107,7 +107,7 @@ def test_a_partition_without_observers_has_no_field_for_them() -> None:
 
 def test_a_replication_factor_and_constraints_exclude_each_other() -> None:
     cluster = two_regions()
-    (result,) = cluster.ask(creation(new_topic("t", 1, 4, configs={KEY: WEST_EAST}))).topics
+    (result,) = cluster.response_to(creation(new_topic("t", 1, 4, configs={KEY: WEST_EAST}))).topics
     assert result.error_code is ErrorCode.invalid_replication_factor
     assert "set the replication factor to -1" in result.error_message
 
@@ -122,7 +122,7 @@ def test_a_replication_factor_and_constraints_exclude_each_other() -> None:
 )
 def test_constraints_that_cannot_be_read_or_satisfied(text: str, code: ErrorCode) -> None:
     cluster = two_regions()
-    (result,) = cluster.ask(creation(new_topic("t", 1, -1, configs={KEY: text}))).topics
+    (result,) = cluster.response_to(creation(new_topic("t", 1, -1, configs={KEY: text}))).topics
     assert result.error_code is code
     assert cluster.image.topics.named("t") is None
 
@@ -130,15 +130,15 @@ def test_constraints_that_cannot_be_read_or_satisfied(text: str, code: ErrorCode
 def test_an_assignment_must_satisfy_the_constraints() -> None:
     cluster = two_regions()
     wrong = new_topic("t", assignments={0: (1, 4, 2, 5)}, configs={KEY: WEST_EAST})
-    assert cluster.ask(creation(wrong)).topics[0].error_code is ErrorCode.invalid_replica_assignment
+    assert cluster.response_to(creation(wrong)).topics[0].error_code is ErrorCode.invalid_replica_assignment
     right = new_topic("t", assignments={0: (3, 1, 6, 4)}, configs={KEY: WEST_EAST})
-    assert cluster.ask(creation(right)).topics[0].error_code is ErrorCode.none
+    assert cluster.response_to(creation(right)).topics[0].error_code is ErrorCode.none
     assert cluster.partition("t").observers == (6, 4)
 
 
 def test_topics_without_a_factor_inherit_the_brokers_constraints_and_keep_them() -> None:
     cluster = two_regions(isthmus_log_placement_constraints=WEST_EAST)
-    cluster.ask(creation(new_topic("t", 1, -1), new_topic("u", 1, 3)))
+    cluster.response_to(creation(new_topic("t", 1, -1), new_topic("u", 1, 3)))
     assert len(cluster.partition("t").observers or ()) == 2
     assert cluster.image.config(ResourceType.TOPIC, "t") == {KEY: WEST_EAST}
     assert cluster.partition("u").observers is None
@@ -148,7 +148,7 @@ def test_partitions_added_later_follow_the_constraints() -> None:
     cluster = two_regions()
     create(cluster)
     asked = entity(CreatePartitionsTopic, name="t", count=3, assignments=None)
-    cluster.ask(entity(CreatePartitionsRequest, topics=(asked,), timeout=None, validate_only=False))
+    cluster.response_to(entity(CreatePartitionsRequest, topics=(asked,), timeout=None, validate_only=False))
     assert [len(p.observers or ()) for p in cluster.topic("t").partitions.values()] == [2, 2, 2]
 
 
@@ -186,7 +186,7 @@ def test_after_an_unclean_election_observers_join_their_like() -> None:
     fence(cluster, first, second)
     assert cluster.partition("t").leader == -1
     topic = entity(TopicPartitions, topic="t", partitions=(0,))
-    cluster.ask(entity(ElectLeadersRequest, election_type=1, topic_partitions=(topic,), timeout=None))
+    cluster.response_to(entity(ElectLeadersRequest, election_type=1, topic_partitions=(topic,), timeout=None))
     assert (cluster.partition("t").leader, cluster.partition("t").isr) == (near, (near,))
     assert propose(cluster, near) is ErrorCode.none  # its log is in order now
     assert propose(cluster, near, far) is ErrorCode.none
@@ -200,14 +200,14 @@ def test_roles_that_are_swapped_change_nothing_on_disk_and_leadership_follows() 
     create(cluster)
     before = cluster.partition("t").replicas
     configure(cluster, KEY, constraints({"east": 2}, {"west": 2}, "under-min-isr"))
-    upkeep(cluster)
+    maintain(cluster)
     partition = cluster.partition("t")
     assert partition.replicas == (*before[2:], *before[:2])
     assert partition.observers == before[:2]
     assert (partition.adding_replicas, partition.removing_replicas) == ((), ())
     assert partition.isr == before[:2], "members stay until others are in sync"
     assert propose(cluster, *before) is ErrorCode.none
-    upkeep(cluster)
+    maintain(cluster)
     assert cluster.partition("t").leader == before[2]
     assert propose(cluster, *before[2:]) is ErrorCode.none
 
@@ -216,7 +216,7 @@ def test_a_change_moves_no_more_than_it_must() -> None:
     cluster = two_regions()
     create(cluster, constraints({"west": 3}))
     configure(cluster, KEY, constraints({"west": 2, "east": 1}))
-    upkeep(cluster)
+    maintain(cluster)
     partition = cluster.partition("t")
     assert len(partition.adding_replicas) == len(partition.removing_replicas) == 1
     leader_before = partition.leader
@@ -227,15 +227,15 @@ def test_a_change_moves_no_more_than_it_must() -> None:
     assert set(after.replicas) == (set(partition.replicas) - set(partition.removing_replicas))
     assert len(after.replicas) == 3
     assert after.leader == leader_before
-    assert follow_constraints(cluster.image, cluster.context).records == ()
+    assert satisfy_constraints(cluster.image, cluster.context).records == ()
 
 
-def test_a_replica_is_only_taken_away_when_those_that_observed_before_are_in_sync() -> None:
+def test_a_replica_is_only_removed_when_promoted_observers_are_in_sync() -> None:
     cluster = two_regions()
     create(cluster, constraints({"west": 1}, {"east": 1}))
     west, east = cluster.partition("t").replicas
     configure(cluster, KEY, constraints({"east": 1}))
-    upkeep(cluster)
+    maintain(cluster)
     assert cluster.partition("t").removing_replicas == (west,)
     assert cluster.partition("t").leader == west
     propose(cluster, west, east)
@@ -247,8 +247,8 @@ def test_so_many_partitions_move_at_once_and_no_more() -> None:
     cluster = two_regions(isthmus_placement_moves_max="2")
     create(cluster, constraints({"west": 2}), partitions=5)
     configure(cluster, KEY, constraints({"east": 2}))
-    upkeep(cluster)
-    upkeep(cluster)
+    maintain(cluster)
+    maintain(cluster)
     moving = [p for p in cluster.topic("t").partitions.values() if p.adding_replicas]
     assert len(moving) == 2
 
@@ -257,9 +257,9 @@ def test_constraints_that_cannot_be_satisfied_now_wait() -> None:
     cluster = two_regions()
     create(cluster, constraints({"west": 2}))
     configure(cluster, KEY, constraints({"north": 1}))
-    assert follow_constraints(cluster.image, cluster.context).records == ()
+    assert satisfy_constraints(cluster.image, cluster.context).records == ()
     cluster.add_broker(7, rack="north")
-    upkeep(cluster)
+    maintain(cluster)
     assert cluster.partition("t").adding_replicas == (7,)
 
 
@@ -271,19 +271,19 @@ def test_leaders_are_in_the_region_liked_best_and_come_back_to_it() -> None:
     create(cluster, constraints({"west": 2, "east": 1}), partitions=6, isthmus_leader_preference="east,west")
     assert {partition.leader for partition in cluster.topic("t").partitions.values()} <= {4, 5, 6}
     configure(cluster, "isthmus.leader.preference", "west")
-    upkeep(cluster)
+    maintain(cluster)
     assert {partition.leader for partition in cluster.topic("t").partitions.values()} <= {1, 2, 3}
 
 
 def test_the_brokers_preference_counts_for_topics_that_have_none() -> None:
     cluster = two_regions(isthmus_leader_preference="east")
-    cluster.ask(creation(new_topic("t", 6, 6)))
+    cluster.response_to(creation(new_topic("t", 6, 6)))
     assert {partition.leader for partition in cluster.topic("t").partitions.values()} <= {4, 5, 6}
 
 
 def test_an_election_takes_the_best_liked_region_that_is_left() -> None:
     cluster = two_regions(isthmus_leader_preference="north,east")
-    cluster.ask(creation(new_topic("t", assignments={0: (1, 2, 4)})))
+    cluster.response_to(creation(new_topic("t", assignments={0: (1, 2, 4)})))
     assert cluster.partition("t").leader == 4
     fence(cluster, 4)
     assert cluster.partition("t").leader == 1

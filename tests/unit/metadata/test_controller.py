@@ -1,4 +1,4 @@
-"""The controller as a state machine: whatever it decides, the log it writes rebuilds its image, and its invariants hold."""
+"""The controller as a state machine: any log that it writes results in its image again, and its invariants hold."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def act(cluster: Cluster, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from("ab"))
     action = data.draw(st.integers(0, 9))
     if action == 0:
-        cluster.ask(creation(new_topic(name, 2, len(some))))
+        cluster.response_to(creation(new_topic(name, 2, len(some))))
     elif action == 1:
-        cluster.ask(deletion((name, None)))
+        cluster.response_to(deletion((name, None)))
     elif action == 2:
-        cluster.ask(addition((name, data.draw(st.integers(1, 4)), None)))
+        cluster.response_to(addition((name, data.draw(st.integers(1, 4)), None)))
     elif action == 3:
         key, operation, value = data.draw(
             st.sampled_from(
@@ -73,7 +73,7 @@ def act(cluster: Cluster, data: st.DataObject) -> None:
                 ]
             )
         )
-        cluster.ask(operations((TOPIC, name, [(key, operation, value)])))
+        cluster.response_to(operations((TOPIC, name, [(key, operation, value)])))
     elif action == 4 and not cluster.image.brokers[broker].fenced:
         cluster.append(fence_broker(cluster.image, cluster.context, broker))
     elif action == 5:
@@ -83,11 +83,11 @@ def act(cluster: Cluster, data: st.DataObject) -> None:
         if leader in cluster.image.brokers:
             proposal(cluster, (leader, *(r for r in some if r != leader)), leader)
     elif action == 7:
-        cluster.ask(election(data.draw(st.integers(0, 1)), everything=True))
+        cluster.response_to(election(data.draw(st.integers(0, 1)), everything=True))
     elif action == 8:
-        cluster.ask(reassignment((0, some), name=name))
+        cluster.response_to(reassignment((0, some), name=name))
     else:
-        cluster.ask(reassignment((0, None), name=name))
+        cluster.response_to(reassignment((0, None), name=name))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

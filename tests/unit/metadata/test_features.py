@@ -56,11 +56,11 @@ def update(name: str, level: int, kind: int = 1, *, validate_only: bool = False)
 
 def test_a_level_goes_down_and_up_again() -> None:
     cluster = Cluster()
-    assert outcome(cluster.ask(update("group.version", 0, 2))) == (ErrorCode.none, None)
+    assert outcome(cluster.response_to(update("group.version", 0, 2))) == (ErrorCode.none, None)
     assert cluster.image.feature("group.version") == 0
-    cluster.ask(update("group.version", 1, validate_only=True))
+    cluster.response_to(update("group.version", 1, validate_only=True))
     assert cluster.image.feature("group.version") == 0
-    cluster.ask(update("group.version", 1))
+    cluster.response_to(update("group.version", 1))
     assert cluster.image.feature("group.version") == 1
 
 
@@ -70,7 +70,7 @@ def test_eligible_leaders_bring_a_min_isr_for_all_and_none_for_single_brokers() 
     cluster.append(
         [ConfigRecord(resource_type=4, resource_name=b, name="min.insync.replicas", value=v) for b, v in settings]
     )
-    cluster.ask(update("eligible.leader.replicas.version", 1))
+    cluster.response_to(update("eligible.leader.replicas.version", 1))
     assert cluster.image.config(4, "") == {"min.insync.replicas": "1"}
     assert cluster.image.config(4, "1") == {}
 
@@ -102,14 +102,14 @@ PREFIX = "The update failed for all features since the following feature had an 
     ],
 )
 def test_refused_updates(request_: UpdateFeaturesRequest, message: str) -> None:
-    assert outcome(Cluster().ask(request_)) == (ErrorCode.invalid_update_version, PREFIX + message)
+    assert outcome(Cluster().response_to(request_)) == (ErrorCode.invalid_update_version, PREFIX + message)
 
 
 @pytest.mark.parametrize(("controller_id", "error"), [(1, ErrorCode.none), (2, ErrorCode.invalid_update_version)])
 def test_every_controller_must_support_a_level(controller_id: int, error: ErrorCode) -> None:
-    """Of this controller it is known what it supports, whatever an earlier life of it has registered."""
+    """This controller's own supported levels are used, whatever an earlier process has registered."""
     cluster = Cluster()
-    cluster.ask(update("group.version", 0, 2))
+    cluster.response_to(update("group.version", 0, 2))
     old = FeatureRange(name="group.version", min_supported_version=0, max_supported_version=0)
     cluster.append(
         [
@@ -122,7 +122,7 @@ def test_every_controller_must_support_a_level(controller_id: int, error: ErrorC
             )
         ]
     )
-    code, message = outcome(cluster.ask(update("group.version", 1)))
+    code, message = outcome(cluster.response_to(update("group.version", 1)))
     assert code is error
     assert (message is None) == (error is ErrorCode.none)
     assert message is None or message.endswith("Controller 2 does not support this feature.")

@@ -174,7 +174,7 @@ def test_a_topic_of_the_same_name_may_be_made_again_in_one_run() -> None:
     assert image.configs == {}
 
 
-def test_records_that_contradict_what_is_known_crash() -> None:
+def test_records_that_contradict_the_image_crash() -> None:
     image = replay_all(EMPTY_IMAGE, [broker(1), *TOPIC_A])
     wrong = [
         TopicRecord(name="a", topic_id=B),
@@ -192,7 +192,7 @@ def test_records_that_contradict_what_is_known_crash() -> None:
         ImageHistory().append([wrong[-1]], 0)
 
 
-def test_followers_are_told_what_changed() -> None:
+def test_changes_between_images_are_published() -> None:
     before = replay_all(EMPTY_IMAGE, [broker(1), *TOPIC_A, FeatureLevelRecord(name="f", feature_level=1)])
     after = replay_all(
         before,
@@ -224,7 +224,7 @@ def test_a_run_that_leaves_topics_alone_shares_them() -> None:
     assert after.topics is before.topics
 
 
-def test_what_is_not_committed_is_seen_by_the_controller_only_and_can_be_taken_back() -> None:
+def test_uncommitted_records_are_visible_to_the_controller_only_and_can_be_reverted() -> None:
     history = ImageHistory()
     history.append([broker(1)], 3)
     history.append(TOPIC_A, 5)
@@ -258,7 +258,7 @@ def test_an_aborted_transaction_never_happened() -> None:
     assert (history.latest.feature("f"), history.latest.topics.ids) == (1, {})
 
 
-def test_a_snapshot_looks_like_a_log_to_followers() -> None:
+def test_subscribers_receive_the_same_changes_from_a_snapshot_as_from_the_log() -> None:
     history = ImageHistory()
     history.append([broker(1), *TOPIC_A], 5)
     history.commit(5)

@@ -1,4 +1,4 @@
-"""Links as records of the metadata log: made, altered, reported of, described, deleted."""
+"""Links as records of the metadata log: created, altered, reported, described, deleted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
 from tests.unit.metadata.cluster import CLUSTER_ID, Cluster
-from tests.unit.metadata.links import SOURCE, alter, ask, configs, linked, mirror, new_link, said
+from tests.unit.metadata.links import SOURCE, alter, configs, linked, mirror, new_link, request_response, said
 
 
 def described(cluster: Cluster, name: str = "west") -> DescribedLink:
@@ -43,17 +43,19 @@ def described(cluster: Cluster, name: str = "west") -> DescribedLink:
 
 def altered(cluster: Cluster, validate_only: bool = False, **changes: str | None) -> tuple[ErrorCode, str | None]:
     named = {name.replace("_", "."): value for name, value in changes.items()}
-    return said(ask(cluster, AlterLinkRequest(name="west", changes=configs(named), validate_only=validate_only)))
+    return said(
+        request_response(cluster, AlterLinkRequest(name="west", changes=configs(named), validate_only=validate_only))
+    )
 
 
 def report(cluster: Cluster, state: str, error: str = "NO_ERROR", **given: Any) -> tuple[ErrorCode, str | None]:
     fields: dict[str, Any] = {"link_id": described(cluster).link_id, "link_error_message": "", "tasks": (), **given}
-    return said(ask(cluster, ReportLinkRequest(state=state, link_error=error, **fields)))
+    return said(request_response(cluster, ReportLinkRequest(state=state, link_error=error, **fields)))
 
 
-def test_a_link_is_told_with_every_setting_in_force() -> None:
+def test_a_link_is_described_with_every_setting_in_force() -> None:
     cluster = Cluster()
-    response = ask(cluster, new_link(settings={"consumer.offset.sync.enable": "true"}))
+    response = request_response(cluster, new_link(settings={"consumer.offset.sync.enable": "true"}))
     assert said(response) == (ErrorCode.none, None)
     link = described(cluster)
     assert (link.link_id, link.source_cluster_id, link.state, link.link_error) == (
@@ -73,9 +75,9 @@ def test_a_link_is_told_with_every_setting_in_force() -> None:
     ]
 
 
-def test_a_link_that_nobody_has_tried_is_in_no_known_state() -> None:
+def test_a_link_without_a_report_is_in_an_unknown_state() -> None:
     cluster = Cluster()
-    ask(cluster, new_link(source=None, validate_link=False))
+    request_response(cluster, new_link(source=None, validate_link=False))
     assert (described(cluster).state, described(cluster).source_cluster_id) == ("UNKNOWN", "")
 
 
@@ -91,9 +93,9 @@ def test_a_link_that_nobody_has_tried_is_in_no_known_state() -> None:
 )
 def test_what_no_link_is_made_of(request_fields: dict[str, Any], code: ErrorCode, why: str) -> None:
     cluster = Cluster()
-    ask(cluster, new_link())
+    request_response(cluster, new_link())
     before = cluster.image
-    error, message = said(ask(cluster, new_link(**request_fields)))
+    error, message = said(request_response(cluster, new_link(**request_fields)))
     assert error is code
     assert message is not None
     assert why in message
@@ -102,7 +104,7 @@ def test_what_no_link_is_made_of(request_fields: dict[str, Any], code: ErrorCode
 
 def test_nothing_happens_when_a_link_is_only_checked() -> None:
     cluster = Cluster()
-    assert said(ask(cluster, new_link(validate_only=True))) == (ErrorCode.none, None)
+    assert said(request_response(cluster, new_link(validate_only=True))) == (ErrorCode.none, None)
     assert describe_links(cluster.image, DescribeLinksRequest(names=None)).links == ()
 
 
@@ -160,11 +162,11 @@ def test_what_is_no_report() -> None:
 def test_a_link_that_copies_is_not_deleted_unless_by_force() -> None:
     cluster = linked(partitions=2)
     deletion = DeleteLinkRequest(name="west", force=False, validate_only=False)
-    code, message = said(ask(cluster, deletion))
+    code, message = said(request_response(cluster, deletion))
     assert code is ErrorCode.invalid_request
     assert message == "Link 'west' still copies 1 topic(s): orders. Promote them or fail them over first."
     by_force = DeleteLinkRequest(name="west", force=True, validate_only=False)
-    assert said(ask(cluster, by_force)) == (ErrorCode.none, None)
+    assert said(request_response(cluster, by_force)) == (ErrorCode.none, None)
     assert described(cluster).error_code is ErrorCode.resource_not_found
     assert mirror(cluster).state is MirrorState.STOPPED
     assert [cluster.partition("orders", index).leader_epoch for index in range(2)] == [10, 10]
@@ -173,9 +175,15 @@ def test_a_link_that_copies_is_not_deleted_unless_by_force() -> None:
 def test_a_link_whose_topics_are_stopped_is_deleted() -> None:
     cluster = linked()
     alter(cluster, MirrorAction.FAILOVER)
-    assert said(ask(cluster, DeleteLinkRequest(name="west", force=False, validate_only=True)))[0] is ErrorCode.none
+    assert (
+        said(request_response(cluster, DeleteLinkRequest(name="west", force=False, validate_only=True)))[0]
+        is ErrorCode.none
+    )
     assert described(cluster).error_code is ErrorCode.none
-    assert said(ask(cluster, DeleteLinkRequest(name="west", force=False, validate_only=False)))[0] is ErrorCode.none
+    assert (
+        said(request_response(cluster, DeleteLinkRequest(name="west", force=False, validate_only=False)))[0]
+        is ErrorCode.none
+    )
     assert [resource.name for resource in cluster.image.configs if resource.type == OWN_RESOURCE] == ["mirror/orders"]
 
 
@@ -205,7 +213,7 @@ def test_kafkas_clients_see_nothing_of_it() -> None:
     resource = entity(
         AlterConfigsResource, resource_type=OWN_RESOURCE, resource_name="mirror/orders", configs=(change,)
     )
-    (refused,) = cluster.ask(
+    (refused,) = cluster.response_to(
         entity(IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False)
     ).responses
     assert refused.error_code is ErrorCode.invalid_request

@@ -1,4 +1,4 @@
-"""Mirror topics as records of the metadata log: made, altered, stopped."""
+"""Mirror topics as records of the metadata log: created, altered, stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,18 @@ from kio.schema.incremental_alter_configs.v1.request import (
 )
 
 from tests.unit.metadata.cluster import Cluster, creation, new_topic, refused
-from tests.unit.metadata.links import NOW, alter, alteration, ask, configs, linked, mirror, new_link, new_mirror, said
+from tests.unit.metadata.links import (
+    NOW,
+    alter,
+    alteration,
+    configs,
+    linked,
+    mirror,
+    new_link,
+    new_mirror,
+    request_response,
+    said,
+)
 
 Do, State = MirrorAction, MirrorState
 
@@ -46,14 +57,14 @@ def floors(topic: str, at_least: dict[int, int]) -> RaiseLeaderEpochsRequest:
 
 
 def delete(cluster: Cluster, topic: str) -> None:
-    cluster.ask(DeleteTopicsRequest(topic_names=(topic,), timeout=NO_THROTTLE))
+    cluster.response_to(DeleteTopicsRequest(topic_names=(topic,), timeout=NO_THROTTLE))
 
 
 def test_a_mirror_has_its_sources_partitions_its_prefix_and_what_is_always_synced() -> None:
     cluster = Cluster()
-    ask(cluster, new_link(settings={"cluster.link.prefix": "w."}))
+    request_response(cluster, new_link(settings={"cluster.link.prefix": "w."}))
     there = {"max.message.bytes": "5000", "retention.ms": "77", "min.insync.replicas": "1", "unheard.of": "x"}
-    response = ask(cluster, new_mirror(partitions=3, source_configs=there, configs={"flush.ms": "9"}))
+    response = request_response(cluster, new_mirror(partitions=3, source_configs=there, configs={"flush.ms": "9"}))
     assert (said(response), response.topic) == ((ErrorCode.none, None), "w.orders")
     topic = cluster.topic("w.orders")
     assert (topic.id, len(topic.partitions)) == (response.topic_id, 3)
@@ -84,7 +95,7 @@ def test_a_mirror_has_its_sources_partitions_its_prefix_and_what_is_always_synce
 def test_what_no_mirror_is_made_of(request_fields: dict[str, Any], code: ErrorCode, why: str) -> None:
     cluster = linked()
     before = cluster.image
-    error, message = said(ask(cluster, new_mirror(**request_fields)))
+    error, message = said(request_response(cluster, new_mirror(**request_fields)))
     assert error is code
     assert message is not None
     assert why in message
@@ -93,15 +104,15 @@ def test_what_no_mirror_is_made_of(request_fields: dict[str, Any], code: ErrorCo
 
 def test_nothing_happens_when_a_mirror_is_only_checked() -> None:
     cluster = linked()
-    assert said(ask(cluster, new_mirror("b", validate_only=True))) == (ErrorCode.none, None)
+    assert said(request_response(cluster, new_mirror("b", validate_only=True))) == (ErrorCode.none, None)
     assert "b" not in cluster.image.topics.ids
 
 
-def test_a_mirror_goes_with_its_topic_and_a_topic_made_anew_is_none() -> None:
+def test_a_mirror_is_deleted_with_its_topic_and_a_new_topic_is_none() -> None:
     cluster = linked()
     delete(cluster, "orders")
     assert not [resource for resource in cluster.image.configs if resource.name == "mirror/orders"]
-    cluster.ask(creation(new_topic("orders")))
+    cluster.response_to(creation(new_topic("orders")))
     assert mirror_of(cluster.image, "orders") is None
 
 
@@ -114,13 +125,13 @@ def test_what_is_left_of_a_topic_that_kafkas_controller_deleted_is_no_mirror() -
     delete(cluster, "orders")
     cluster.append(left)
     assert mirror_of(cluster.image, "orders") is None
-    assert said(ask(cluster, new_mirror())) == (ErrorCode.none, None)
+    assert said(request_response(cluster, new_mirror())) == (ErrorCode.none, None)
     assert mirror(cluster).topic_id == cluster.topic("orders").id
 
 
 def test_failover_is_one_batch_that_stops_the_topic_and_raises_all_its_epochs() -> None:
     cluster = linked(1, 2, partitions=2)
-    ask(cluster, floors("orders", {1: 7}))
+    request_response(cluster, floors("orders", {1: 7}))
     request = alteration(Do.FAILOVER, "orders")
     records = cluster.decide(request, NOW + 5).records
     assert [type(record) for record in records] == [ConfigRecord] * 4 + [PartitionRecord] * 2
@@ -168,10 +179,10 @@ def test_a_topic_that_failed_and_is_failed_over_keeps_saying_why() -> None:
 
 def test_each_topic_is_altered_by_itself() -> None:
     cluster = linked()
-    cluster.ask(creation(new_topic("plain")))
-    ask(cluster, new_mirror("b"))
+    cluster.response_to(creation(new_topic("plain")))
+    request_response(cluster, new_mirror("b"))
     alter(cluster, Do.PAUSE, "b")
-    answers = ask(cluster, alteration(Do.PROMOTE, "orders", "b", "plain", "none", "c", "c")).topics
+    answers = request_response(cluster, alteration(Do.PROMOTE, "orders", "b", "plain", "none", "c", "c")).topics
     assert [(answer.topic, *said(answer)) for answer in answers] == [
         ("orders", ErrorCode.none, None),
         (
@@ -199,16 +210,18 @@ def test_nothing_happens_when_an_action_is_only_checked() -> None:
     assert cluster.image is before
 
 
-def test_a_paused_link_is_told_of_its_active_topics() -> None:
+def test_active_topics_of_a_paused_link_are_described_as_link_paused() -> None:
     cluster = linked()
-    ask(cluster, new_mirror("b"))
+    request_response(cluster, new_mirror("b"))
     alter(cluster, Do.PAUSE, "b")
-    ask(cluster, AlterLinkRequest(name="west", changes=configs({"cluster.link.paused": "true"}), validate_only=False))
+    request_response(
+        cluster, AlterLinkRequest(name="west", changes=configs({"cluster.link.paused": "true"}), validate_only=False)
+    )
     told = describe_mirrors(cluster.image, DescribeMirrorsRequest(link_name="west", topics=None)).mirrors
     assert [(one.topic, one.state) for one in told] == [("b", "PAUSED"), ("orders", "LINK_PAUSED")]
 
 
-def test_a_topic_that_is_none_is_told_so() -> None:
+def test_a_topic_that_is_no_mirror_topic_is_refused() -> None:
     cluster = linked()
     told = describe_mirrors(cluster.image, DescribeMirrorsRequest(link_name=None, topics=("orders", "none"))).mirrors
     assert [(one.topic, one.error_code) for one in told] == [
@@ -221,9 +234,9 @@ def test_a_topic_that_is_none_is_told_so() -> None:
 
 def test_leader_epochs_rise_and_never_fall() -> None:
     cluster = linked(partitions=2)
-    (answer,) = ask(cluster, floors("orders", {0: 5, 1: 3})).topics
+    (answer,) = request_response(cluster, floors("orders", {0: 5, 1: 3})).topics
     assert said(answer) == (ErrorCode.none, None)
-    ask(cluster, floors("orders", {0: 4, 1: 6}))
+    request_response(cluster, floors("orders", {0: 4, 1: 6}))
     assert [cluster.partition("orders", index).leader_epoch for index in range(2)] == [5, 6]
 
 
@@ -238,15 +251,15 @@ def test_leader_epochs_rise_and_never_fall() -> None:
 )
 def test_whose_epochs_are_not_raised(topic: str, at_least: dict[int, int], code: ErrorCode) -> None:
     cluster = linked()
-    cluster.ask(creation(new_topic("plain")))
-    (answer,) = ask(cluster, floors(topic, at_least)).topics
+    cluster.response_to(creation(new_topic("plain")))
+    (answer,) = request_response(cluster, floors(topic, at_least)).topics
     assert answer.error_code is code
 
 
 def test_a_stopped_topics_epochs_are_its_own() -> None:
     cluster = linked()
     alter(cluster, Do.FAILOVER)
-    (answer,) = ask(cluster, floors("orders", {0: 50})).topics
+    (answer,) = request_response(cluster, floors("orders", {0: 50})).topics
     assert answer.error_code is ErrorCode.policy_violation
 
 
@@ -270,8 +283,8 @@ def change(topic: str, **settings: str) -> IncrementalAlterConfigsRequest:
 
 def test_what_is_always_synced_is_the_sources_to_change_until_the_topic_is_stopped() -> None:
     cluster = Cluster()
-    ask(cluster, new_link())
-    ask(cluster, new_mirror(source_configs={"max.message.bytes": "5000"}))
+    request_response(cluster, new_link())
+    request_response(cluster, new_mirror(source_configs={"max.message.bytes": "5000"}))
     larger = change("orders", max_message_bytes="6000", retention_ms="1")
     (refusal,) = source_refusals(cluster.image, larger).values()
     assert (refusal.code, refusal.message) == (

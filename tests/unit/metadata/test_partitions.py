@@ -76,7 +76,7 @@ def test_below_min_isr_those_who_leave_stay_eligible() -> None:
     partition = a_partition(isr=(1, 2))
     after = changed(partition, {1, 3}, min_isr=2, isr=(1,))
     assert (after.isr, after.eligible_leader_replicas) == ((1,), (2,))
-    # The last one goes as well: nobody leads, both may come back, and the last leader is remembered.
+    # The last one leaves as well: there is no leader, both may return, and the last leader is recorded.
     gone = changed(after, {3}, min_isr=2, isr=())
     assert (gone.leader, gone.isr, gone.eligible_leader_replicas, gone.last_known_elr) == (-1, (), (1, 2), (1,))
     back = changed(gone, {2}, min_isr=2)
@@ -91,7 +91,7 @@ def test_an_eligible_replica_that_stopped_uncleanly_is_eligible_no_more() -> Non
     assert (after.leader, after.eligible_leader_replicas) == (-1, (2,))
 
 
-def test_the_last_known_leader_may_come_back_when_nobody_is_eligible() -> None:
+def test_the_last_leader_may_return_when_no_replica_is_eligible() -> None:
     partition = a_partition(isr=(), leader=-1, last_known_elr=(3,))
     after = changed(partition, {1, 3})
     assert (after.leader, after.isr, after.leader_recovery_state, after.last_known_elr) == (3, (3,), 1, None)
@@ -164,7 +164,7 @@ def proposal(cluster: Cluster, isr: tuple[int, ...], broker: int = 1, **given: A
         broker_epoch=cluster.image.brokers[broker].broker_epoch,
         topics=(entity(TopicData, topic_id=topic.id, partitions=(entity(PartitionData, **fields),)),),
     )
-    (answered,) = cluster.ask(request).topics
+    (answered,) = cluster.response_to(request).topics
     return answered.partitions[0]
 
 
@@ -213,7 +213,7 @@ def test_a_fenced_broker_cannot_join_the_isr() -> None:
 def test_a_proposal_of_a_stale_broker_is_refused_as_a_whole() -> None:
     cluster = three_brokers()
     request = entity(AlterPartitionRequest, broker_id=1, broker_epoch=0, topics=())
-    assert cluster.ask(request).error_code is ErrorCode.stale_broker_epoch
+    assert cluster.response_to(request).error_code is ErrorCode.stale_broker_epoch
 
 
 def election(kind: int, *topics: tuple[str, tuple[int, ...]], everything: bool = False) -> ElectLeadersRequest:
@@ -224,7 +224,7 @@ def election(kind: int, *topics: tuple[str, tuple[int, ...]], everything: bool =
 def elected(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, int, ErrorCode, str | None]]:
     return [
         (result.topic, partition.partition_id, *outcome(partition))
-        for result in cluster.ask(request).replica_election_results
+        for result in cluster.response_to(request).replica_election_results
         for partition in result.partition_result
     ]
 
@@ -245,7 +245,7 @@ def test_elections() -> None:
     ]
 
 
-def test_elections_that_find_nobody() -> None:
+def test_elections_without_an_eligible_replica() -> None:
     cluster = three_brokers(leader=2, isr=(2,))
     message = "The preferred leader was not available."
     assert elected(cluster, election(0, ("a", (0,)))) == [("a", 0, ErrorCode.preferred_leader_not_available, message)]
@@ -267,7 +267,7 @@ def reassignment(*partitions: tuple[int, tuple[int, ...] | None], resize: bool =
 
 
 def reassigned(cluster: Cluster, request: Any) -> list[tuple[ErrorCode, str | None]]:
-    (response,) = cluster.ask(request).responses
+    (response,) = cluster.response_to(request).responses
     return [outcome(partition) for partition in response.partitions]
 
 
@@ -281,11 +281,11 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
         (3, 4),
         (1, 2),
     )
-    listed = cluster.ask(entity(ListPartitionReassignmentsRequest, timeout=NO_THROTTLE, topics=None))
+    listed = cluster.response_to(entity(ListPartitionReassignmentsRequest, timeout=NO_THROTTLE, topics=None))
     assert [(t.name, t.partitions[0].adding_replicas) for t in listed.topics] == [("a", (3, 4))]
     assert proposal(cluster, (1, 2, 3)).error_code is ErrorCode.none
     assert cluster.partition("a").adding_replicas == (3, 4)
-    # The last one completes it, and the asker, a replica no more, learns that another leads.
+    # The last one completes it, and the sender, no longer a replica, learns that there is another leader.
     assert proposal(cluster, (1, 2, 3, 4)).error_code is ErrorCode.new_leader_elected
     partition = cluster.partition("a")
     assert (partition.replicas, partition.isr, partition.leader) == ((3, 4), (3, 4), 3)
@@ -293,28 +293,28 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
 
 
 def test_who_is_to_go_is_not_waited_for() -> None:
-    """A second reassignment that takes back what the first was adding would otherwise wait for it and remove it at once, for ever."""
+    """A second reassignment that drops replicas that the first was adding would otherwise wait for them forever."""
     cluster = Cluster((1, 2, 3))
     cluster.put_topic("a", (1,))
-    cluster.ask(reassignment((0, (2, 3))))
-    cluster.ask(reassignment((0, (3,))))
+    cluster.response_to(reassignment((0, (2, 3))))
+    cluster.response_to(reassignment((0, (3,))))
     partition = cluster.partition("a")
     assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((3, 1, 2), (3,), (1, 2))
     assert proposal(cluster, (1, 3)).error_code is ErrorCode.new_leader_elected
     assert (cluster.partition("a").replicas, cluster.partition("a").isr) == ((3,), (3,))
 
 
-def test_who_was_to_go_and_is_wanted_again_stays() -> None:
+def test_a_replica_that_was_being_removed_and_is_in_the_new_target_stays() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1,))
-    cluster.ask(reassignment((0, (2,))))
-    cluster.ask(reassignment((0, (1, 2))))
+    cluster.response_to(reassignment((0, (2,))))
+    cluster.response_to(reassignment((0, (1, 2))))
     partition = cluster.partition("a")
     assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 2), (2,), ())
 
 
 def test_observers_alone_are_no_assignment() -> None:
-    """None of them would ever be in sync, so the others could never go."""
+    """None of them would ever be in sync, so the others could never be removed."""
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2), isr=(1,), observers=(2,))
     message = "Every replica of the assignment is an observer."
@@ -325,7 +325,7 @@ def test_observers_alone_are_no_assignment() -> None:
 
 
 def test_an_election_may_complete_a_reassignment() -> None:
-    """The replica that waits to stay alone comes back and leads: nothing else will happen that could complete it."""
+    """The only remaining replica returns and becomes leader: no later event could complete the reassignment."""
     waiting = a_partition(
         replicas=(1, 2), isr=(), leader=-1, removing_replicas=(2,), eligible_leader_replicas=(1,), last_known_elr=(1,)
     )
@@ -341,8 +341,8 @@ def test_an_unclean_election_may_complete_a_reassignment() -> None:
     assert (after.eligible_leader_replicas, after.leader_recovery_state) == (None, 1)
 
 
-def test_the_last_known_leader_must_still_be_a_replica() -> None:
-    """A reassignment that was cancelled meanwhile took its log away: it would lead what it does not have."""
+def test_the_last_leader_must_still_be_a_replica() -> None:
+    """A cancelled reassignment has deleted its log: it would become leader without the records."""
     after = changed(a_partition(replicas=(1, 2), isr=(), leader=-1, last_known_elr=(3,)), {2, 3})
     assert (after.leader, after.isr) == (-1, ())
 
@@ -350,7 +350,7 @@ def test_the_last_known_leader_must_still_be_a_replica() -> None:
 def test_a_reassignment_is_cancelled() -> None:
     cluster = Cluster((1, 2, 3))
     cluster.put_topic("a", (1, 2))
-    cluster.ask(reassignment((0, (2, 3))))
+    cluster.response_to(reassignment((0, (2, 3))))
     assert reassigned(cluster, reassignment((0, None))) == [(ErrorCode.none, None)]
     partition = cluster.partition("a")
     assert (sorted(partition.replicas), partition.adding_replicas, partition.removing_replicas) == ([1, 2], (), ())

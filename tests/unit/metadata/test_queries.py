@@ -1,4 +1,4 @@
-"""What clients are told: Metadata, DescribeCluster, DescribeTopicPartitions, DescribeConfigs, ListConfigResources."""
+"""Queries by clients: Metadata, DescribeCluster, DescribeTopicPartitions, DescribeConfigs, ListConfigResources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def view(cluster: Cluster, listener: str = "PLAINTEXT") -> View:
     return View(cluster.image, listener, CLUSTER_ID)
 
 
-def asking(*names: str | None, ids: tuple[UUID, ...] = (), everything: bool = False, **given: Any) -> MetadataRequest:
+def metadata_request(
+    *names: str | None, ids: tuple[UUID, ...] = (), everything: bool = False, **given: Any
+) -> MetadataRequest:
     topics = [entity(MetadataRequestTopic, name=name, topic_id=None) for name in names]
     topics += [entity(MetadataRequestTopic, name=None, topic_id=topic_id) for topic_id in ids]
     fields: dict[str, Any] = {"include_topic_authorized_operations": False, **given}
@@ -37,8 +39,8 @@ def test_a_broker_fenced_a_moment_ago_is_listed_and_leads_nothing() -> None:
     cluster = Cluster((1,))
     cluster.add_broker(2, fenced=True)
     listed = View(cluster.image, "PLAINTEXT", CLUSTER_ID, frozenset({2}))
-    assert [broker.node_id for broker in queries.metadata(listed, asking(), 13).brokers] == [1, 2]
-    assert [broker.node_id for broker in queries.metadata(view(cluster), asking(), 13).brokers] == [1]
+    assert [broker.node_id for broker in queries.metadata(listed, metadata_request(), 13).brokers] == [1, 2]
+    assert [broker.node_id for broker in queries.metadata(view(cluster), metadata_request(), 13).brokers] == [1]
     assert not listed.alive(2)
 
 
@@ -46,7 +48,7 @@ def test_the_whole_cluster() -> None:
     cluster = Cluster((1, 2))
     cluster.add_broker(3, rack="eu-west/a", fenced=True)
     topic = cluster.put_topic("__consumer_offsets", (1, 3), isr=(1,))
-    response = queries.metadata(view(cluster), asking(everything=True), 13)
+    response = queries.metadata(view(cluster), metadata_request(everything=True), 13)
     assert [(b.node_id, b.host, b.port, b.rack) for b in response.brokers] == [
         (1, "host-1", 9092, None),
         (2, "host-2", 9092, None),
@@ -62,7 +64,7 @@ def test_the_whole_cluster() -> None:
 def test_named_topics_and_those_that_are_missing() -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,))
-    request = asking("a", "none", "no ne", "made", "a")
+    request = metadata_request("a", "none", "no ne", "made", "a")
     assert queries.missing_topics(cluster.image, request) == ("none", "no ne", "made")
     response = queries.metadata(view(cluster), request, 13, {"made": ErrorCode.leader_not_available})
     assert [(t.name, t.error_code) for t in response.topics] == [
@@ -77,7 +79,7 @@ def test_topics_by_id() -> None:
     cluster = Cluster()
     topic = cluster.put_topic("a", (1,))
     unknown = UUID(int=1)
-    response = queries.metadata(view(cluster), asking(ids=(topic.id, unknown)), 13)
+    response = queries.metadata(view(cluster), metadata_request(ids=(topic.id, unknown)), 13)
     assert {(t.name, t.topic_id, t.error_code) for t in response.topics} == {
         ("a", topic.id, ErrorCode.none),
         (None, unknown, ErrorCode.unknown_topic_id),
@@ -85,15 +87,15 @@ def test_topics_by_id() -> None:
 
 
 def test_before_version_12_topics_have_names() -> None:
-    response = queries.metadata(view(Cluster()), asking(ids=(UUID(int=1),)), 11)
+    response = queries.metadata(view(Cluster()), metadata_request(ids=(UUID(int=1),)), 11)
     assert [(t.name, t.error_code) for t in response.topics] == [("", ErrorCode.invalid_request)]
 
 
 def test_an_empty_list_is_everything_in_version_0_only() -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,))
-    assert [t.name for t in queries.metadata(view(cluster), asking(), 0).topics] == ["a"]
-    assert queries.metadata(view(cluster), asking(), 1).topics == ()
+    assert [t.name for t in queries.metadata(view(cluster), metadata_request(), 0).topics] == ["a"]
+    assert queries.metadata(view(cluster), metadata_request(), 1).topics == ()
 
 
 @pytest.mark.parametrize(
@@ -107,14 +109,14 @@ def test_an_empty_list_is_everything_in_version_0_only() -> None:
 def test_a_leader_without_the_listener(listener: str, version: int, code: ErrorCode) -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,))
-    (topic,) = queries.metadata(view(cluster, listener), asking("a"), version).topics
+    (topic,) = queries.metadata(view(cluster, listener), metadata_request("a"), version).topics
     assert topic.partitions[0].error_code is code
 
 
 def test_no_leader() -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,), leader=-1)
-    (topic,) = queries.metadata(view(cluster), asking("a"), 13).topics
+    (topic,) = queries.metadata(view(cluster), metadata_request("a"), 13).topics
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
 
 
@@ -122,17 +124,19 @@ def test_version_0_hides_replicas_that_are_not_alive() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))
     cluster.append([replace(cluster.image.brokers[2], fenced=True)])
-    (topic,) = queries.metadata(view(cluster), asking("a"), 0).topics
+    (topic,) = queries.metadata(view(cluster), metadata_request("a"), 0).topics
     partition = topic.partitions[0]
     assert (partition.error_code, partition.replica_nodes) == (ErrorCode.replica_not_available, (1,))
 
 
-def test_everybody_may_do_everything_and_is_told_when_they_ask() -> None:
+def test_all_operations_are_authorized_and_listed_on_request() -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,))
-    (topic,) = queries.metadata(view(cluster), asking("a", include_topic_authorized_operations=True), 13).topics
+    (topic,) = queries.metadata(
+        view(cluster), metadata_request("a", include_topic_authorized_operations=True), 13
+    ).topics
     assert topic.topic_authorized_operations == 3576
-    (topic,) = queries.metadata(view(cluster), asking("a"), 13).topics
+    (topic,) = queries.metadata(view(cluster), metadata_request("a"), 13).topics
     assert topic.topic_authorized_operations == -(1 << 31)
 
 

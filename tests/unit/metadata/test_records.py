@@ -114,7 +114,7 @@ def test_a_change_of_a_broker_is_written_in_the_lowest_version_that_says_it(
         (b"\x01\x02\x00\x05ab", "left"),
     ],
 )
-def test_what_is_not_known_is_refused(value: bytes, message: str) -> None:
+def test_unknown_records_are_refused(value: bytes, message: str) -> None:
     with pytest.raises(DecodeError, match=message):
         decode_record(value)
 

@@ -1,4 +1,4 @@
-"""Creating topics, adding partitions, deleting: outcomes and words as Apache Kafka answers them."""
+"""Creating topics, adding partitions, deleting: outcomes and messages equal Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.metadata.cluster import Cluster, creation, directory, new_topic,
 
 
 def create_one(cluster: Cluster, topic: CreatableTopic) -> Any:
-    (result,) = cluster.ask(creation(topic)).topics
+    (result,) = cluster.response_to(creation(topic)).topics
     return result
 
 
@@ -35,7 +35,7 @@ def test_a_topic_is_created_with_its_settings_before_its_partitions() -> None:
     records = cluster.records_of(request)
     kinds = [type(record) for record in records]
     assert kinds == [TopicRecord, ConfigRecord, ConfigRecord, ClearElrRecord, PartitionRecord, PartitionRecord]
-    (result,) = cluster.ask(request).topics
+    (result,) = cluster.response_to(request).topics
     assert outcome(result) == (ErrorCode.none, None)
     assert (result.num_partitions, result.replication_factor) == (2, 1)
     assert result.topic_id == cluster.topic("a").id
@@ -54,7 +54,7 @@ def test_a_topic_is_created_with_its_settings_before_its_partitions() -> None:
     )
 
 
-def test_the_answer_names_every_setting_and_where_it_comes_from() -> None:
+def test_the_response_has_every_setting_and_its_source() -> None:
     cluster = Cluster(log_retention_hours="2")
     result = create_one(cluster, new_topic("a", configs={"segment.ms": " 7 "}))
     entries = {entry.name: entry for entry in result.configs}
@@ -74,7 +74,7 @@ def test_defaults_of_the_controller() -> None:
 
 def test_validation_only_makes_nothing() -> None:
     cluster = Cluster()
-    (result,) = cluster.ask(creation(new_topic("a"), validate_only=True)).topics
+    (result,) = cluster.response_to(creation(new_topic("a"), validate_only=True)).topics
     assert result.error_code is ErrorCode.none
     assert cluster.image.topics.ids == {}
 
@@ -172,7 +172,7 @@ def test_a_manual_assignment_excludes_counts() -> None:
         entity(CreatableTopic, **{**fields_of(new_topic("t", assignments={0: [1]})), "replication_factor": 1}),
         entity(CreatableTopic, **{**fields_of(new_topic("u", assignments={0: [1]})), "num_partitions": 1}),
     )
-    assert [outcome(result) for result in Cluster().ask(mixed).topics] == [
+    assert [outcome(result) for result in Cluster().response_to(mixed).topics] == [
         (
             ErrorCode.invalid_request,
             "A manual partition assignment was specified, but replication factor was not set to -1.",
@@ -226,7 +226,7 @@ def test_without_a_broker_that_serves_nothing_is_created() -> None:
 
 def test_a_name_that_is_given_twice_is_not_created() -> None:
     cluster = Cluster()
-    results = cluster.ask(creation(new_topic("d"), new_topic("x"), new_topic("d", 2))).topics
+    results = cluster.response_to(creation(new_topic("d"), new_topic("x"), new_topic("d", 2))).topics
     assert [(result.name, outcome(result)) for result in results] == [
         ("x", (ErrorCode.none, None)),
         ("d", (ErrorCode.invalid_request, "Duplicate topic name.")),
@@ -235,7 +235,7 @@ def test_a_name_that_is_given_twice_is_not_created() -> None:
 
 def test_too_many_partitions_refuse_the_whole_request() -> None:
     cluster = Cluster()
-    results = cluster.ask(creation(new_topic("a", 6000), new_topic("b", 4001))).topics
+    results = cluster.response_to(creation(new_topic("a", 6000), new_topic("b", 4001))).topics
     refused = (ErrorCode.policy_violation, "Excessively large number of partitions per request.")
     assert [outcome(result) for result in results] == [refused, refused]
     assert cluster.image.topics.ids == {}
@@ -264,13 +264,13 @@ def test_partitions_are_added() -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,))
     cluster.put_topic("b", (1,))
-    results = cluster.ask(addition(("a", 3, None), ("b", 2, [[1]]))).results
+    results = cluster.response_to(addition(("a", 3, None), ("b", 2, [[1]]))).results
     assert [(result.name, outcome(result)) for result in results] == [
         ("a", (ErrorCode.none, None)),
         ("b", (ErrorCode.none, None)),
     ]
     assert (len(cluster.topic("a").partitions), len(cluster.topic("b").partitions)) == (3, 2)
-    cluster.ask(addition(("a", 9, None), validate_only=True))
+    cluster.response_to(addition(("a", 9, None), validate_only=True))
     assert len(cluster.topic("a").partitions) == 3
 
 
@@ -300,7 +300,7 @@ def test_partitions_are_added() -> None:
 def test_refused_additions(topic: tuple[str, int, Any], code: ErrorCode, message: str | None) -> None:
     cluster = Cluster()
     cluster.put_topic("a", (1,), 2)
-    (result,) = cluster.ask(addition(topic)).results
+    (result,) = cluster.response_to(addition(topic)).results
     assert outcome(result) == (code, message)
     assert len(cluster.topic("a").partitions) == 2
 
@@ -317,13 +317,13 @@ def deletion(*topics: tuple[str | None, UUID | None], names: Sequence[str] = ())
 def test_topics_are_deleted_by_name_and_by_id() -> None:
     cluster = Cluster()
     a, b, c = (cluster.put_topic(name, (1,)).id for name in "abc")
-    response = cluster.ask(deletion((None, a), ("b", None)))
+    response = cluster.response_to(deletion((None, a), ("b", None)))
     assert {(r.name, r.topic_id, *outcome(r)) for r in response.responses} == {
         ("a", a, ErrorCode.none, None),
         ("b", b, ErrorCode.none, None),
     }
     assert dict(cluster.image.topics.ids) == {"c": c}
-    cluster.ask(deletion(names=["c"]))
+    cluster.response_to(deletion(names=["c"]))
     assert cluster.image.topics.ids == {}
 
 
@@ -334,7 +334,7 @@ def test_what_cannot_be_deleted() -> None:
     request = deletion(
         ("a", None), (None, a), ("none", None), (None, other), ("b", b), (None, None), ("x", None), ("x", None)
     )
-    responses = cluster.ask(request).responses
+    responses = cluster.response_to(request).responses
     assert {(r.name, r.topic_id, *outcome(r)) for r in responses} == {
         (
             "a",
@@ -359,6 +359,6 @@ def test_what_cannot_be_deleted() -> None:
 def test_deletion_can_be_turned_off() -> None:
     cluster = Cluster(delete_topic_enable="false")
     cluster.put_topic("a", (1,))
-    (response,) = cluster.ask(deletion(("a", None))).responses
+    (response,) = cluster.response_to(deletion(("a", None))).responses
     assert response.error_code is ErrorCode.topic_deletion_disabled
     assert "a" in cluster.image.topics.ids

@@ -42,7 +42,7 @@ def balance_leaders(image: ClusterImage, context: ControllerContext) -> Result[N
     return Result(tuple(records), None)
 
 
-def follow_constraints(image: ClusterImage, context: ControllerContext) -> Result[None]:
+def satisfy_constraints(image: ClusterImage, context: ControllerContext) -> Result[None]:
     """Reassign partitions that do not satisfy their topic's constraints, a bounded number at a time."""
     astray = list(_astray(image))
     if not astray:

@@ -156,9 +156,9 @@ class Broker:
             return
         services.recently_fenced.changed(changes)
         services.replicas.apply(changes, services.config)
-        if self._groups.follow(changes, publisher.offset, services.config):
+        if self._groups.apply(changes, publisher.offset, services.config):
             services.groups.metadata_changed(self._groups.view)
-        self._reports.follow(services.image)
+        self._reports.update(services.image)
 
     def leadership_changed(self, partition: Partition) -> None:
         """Load or unload the partition's coordinator."""

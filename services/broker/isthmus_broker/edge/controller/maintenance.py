@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from isthmus_broker.core.metadata.auto_placement import ELECTIONS_MAX, balance_leaders, follow_constraints
+from isthmus_broker.core.metadata.auto_placement import ELECTIONS_MAX, balance_leaders, satisfy_constraints
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.edge.controller.controller import Controller, NotController
@@ -30,7 +30,7 @@ class ControllerMaintenance:
     def start(self) -> None:
         """Begin."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._follow_constraints()), loop.create_task(self._balance())]
+        self._tasks = [loop.create_task(self._satisfy_constraints()), loop.create_task(self._balance())]
 
     def stop(self) -> None:
         """Stop the tasks."""
@@ -39,13 +39,13 @@ class ControllerMaintenance:
         self._tasks = []
         self._seen = None
 
-    async def _follow_constraints(self) -> None:
+    async def _satisfy_constraints(self) -> None:
         while True:
             await asyncio.sleep(CONSTRAINTS_SECONDS)
             image = self._controller.history.latest
             if image is not self._seen:
                 self._seen = image
-                moved = await self._do(follow_constraints)
+                moved = await self._do(satisfy_constraints)
                 if moved:
                     logger.info("%d partitions are reassigned to satisfy their topics' placement constraints", moved)
 

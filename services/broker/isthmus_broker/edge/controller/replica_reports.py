@@ -43,7 +43,7 @@ class ReplicaReports:
         self._task: asyncio.Task[None] | None = None
         self._image: ClusterImage | None = None
 
-    def follow(self, image: ClusterImage) -> None:
+    def update(self, image: ClusterImage) -> None:
         """Report the replicas that this image places in a wrong directory."""
         self._image = image
         if self._task is None and any(self._misplaced(image)):

@@ -23,7 +23,7 @@ class GroupMetadata:
         self.view: Topics = NO_TOPICS
         self.configs = GroupConfigs(broker=group_config(config))
 
-    def follow(self, changes: Changes, offset: int, config: NodeConfig) -> bool:
+    def apply(self, changes: Changes, offset: int, config: NodeConfig) -> bool:
         """Apply changes; returns whether topics changed."""
         self.configs.broker = group_config(config)
         for resource in changes.configs:
