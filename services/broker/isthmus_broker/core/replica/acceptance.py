@@ -1,10 +1,9 @@
-"""Whether the leader of a partition accepts an append, and where the batches go: the one path of every append.
+"""Validation and placement of appends at the leader of a partition: the one path of every append.
 
 There are four kinds: a producer's batch (Produce), batches that name the batch they follow (AppendAfter), a link's batches from the source
-(AppendMirrored), and a coordinator's own. All pass the same steps: is this replica a leader that may take them, are the batches valid, what
-does the producer's sequence say, where are they placed. The caller writes what was accepted, in order, before anything else happens to the
-log; what is refused changes nothing. A batch that is placed has its offset, leader epoch and timestamps, and its header says what the
-producer state becomes.
+(AppendMirrored), and a coordinator's own. All pass the same steps: check this replica's role, validate the batches, check the producer's
+sequence numbers, and place the batches. The caller writes the accepted batches, in order, before any other change to the log; a refused
+append changes nothing. A placed batch has its offset, leader epoch and timestamps, and its header determines the new producer state.
 """
 
 from typing import Any, Final, NamedTuple
@@ -51,7 +50,7 @@ class Mirrored(NamedTuple):
 def accept_produced(
     replica: Replica[Any], records: memoryview | None, version: int, acks: int, now: Now
 ) -> Batch | RecentBatch | Refusal:
-    """A producer's batch; the earlier batch if it repeats one."""
+    """Accept a producer's batch; returns the earlier batch if this one repeats it."""
     header = check_framing(records, version)
     if isinstance(header, Refusal):
         return header
@@ -79,7 +78,7 @@ def accept_produced(
 
 
 def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Batch] | Refusal:
-    """All batches, if the log ends where the sender believes that it does."""
+    """Accept all batches if the log end is the one that the sender expects."""
     refusal = _refuse_writes(replica, acks_all=True)
     if refusal is not None:
         return refusal
@@ -88,7 +87,9 @@ def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Bat
     refusal = _check_end(log, append)
     if refusal is not None:
         return refusal
-    sent = _split(memoryview(append.records[0] if append.records else b""))  # one piece, as it was received
+    sent = _split(
+        memoryview(append.records[0] if append.records else b"")
+    )  # records of a decoded request are one piece
     if isinstance(sent, Refusal):
         return sent
     before: BatchHeader | None = None
@@ -106,7 +107,7 @@ def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Bat
 
 
 def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
-    """A batch that this node has built, such as a coordinator's; acks=all is not promised for it."""
+    """Accept a batch that this node has built, such as a coordinator's; min.insync.replicas is not checked."""
     error = replica.refuses()
     if error is not None:
         return Refusal(error)
@@ -118,9 +119,9 @@ def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
 
 
 def accept_mirrored(replica: Replica[Any], link_id: UUID | None, append: PartitionAppend) -> Mirrored | Refusal:
-    """A link's batches at the offsets that they have at the source.
+    """Accept a link's batches at the offsets that they have at the source.
 
-    An empty log begins where the source's log begins, even if that has no records: offsets that groups committed there must exist here.
+    An empty log begins at the source's log start, even if the source has no records: offsets that groups committed there must exist here.
     """
     refusal = _refuse_mirrored(replica, link_id, append)
     if refusal is not None:
@@ -134,7 +135,7 @@ def accept_mirrored(replica: Replica[Any], link_id: UUID | None, append: Partiti
     if append.expected_end_offset != end:
         why = f"The log ends at {end}, not at {append.expected_end_offset}."
         return Refusal(ErrorCode.offset_out_of_range, why)
-    # A copy that begins in the middle of a batch has the whole batch, and its log starts inside it.
+    # A copy that begins in the middle of a batch contains the whole batch; its log start offset lies inside it.
     first = max(end, min(append.start_offset, _base_offset(records, append.start_offset))) if begins else end
     refusal = check_mirrored(records, first, log.epochs.latest_epoch, replica.leadership.leader_epoch)
     if refusal is not None:
@@ -142,7 +143,7 @@ def accept_mirrored(replica: Replica[Any], link_id: UUID | None, append: Partiti
     return Mirrored(records, first if begins else None, append.start_offset if begins else None)
 
 
-# -- is this a leader that may take them -------------------------------------------------------------------------------------
+# -- role --------------------------------------------------------------------------------------------------------------------
 
 
 def _refuse_writes(replica: Replica[Any], *, acks_all: bool) -> Refusal | None:
@@ -159,7 +160,7 @@ def _refuse_mirrored(replica: Replica[Any], link_id: UUID | None, append: Partit
     if error is not None:
         return Refusal(error)
     role, epoch = replica.mirror, replica.leadership.leader_epoch
-    if role is None or role.link_id != link_id or not role.takes_copies:
+    if role is None or role.link_id != link_id or not role.accepts_copies:
         state = "is not a mirror topic" if role is None else f"is {role.state} under link '{role.link_name}'"
         return Refusal(
             ErrorCode.policy_violation, f"Topic {replica.topic} {state}: it accepts no batches of this link."
@@ -172,7 +173,7 @@ def _refuse_mirrored(replica: Replica[Any], link_id: UUID | None, append: Partit
     return None
 
 
-# -- are they valid, and next ------------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------------------------
 
 
 def _check_end(log: ReplicaLog, append: Following) -> Refusal | None:
@@ -192,7 +193,7 @@ def _split(data: memoryview) -> list[tuple[memoryview, BatchHeader]] | Refusal:
 
 
 def _check_stored_unchanged(replica: Replica[Any], header: BatchHeader, rules: AppendRules) -> Refusal | None:
-    """A sender that names batches by their checksums needs them stored unchanged."""
+    """Refuse batches that the topic would change: the sender identifies batches by their checksums."""
     if rules.append_time or (rules.compression is not None and rules.compression != header.compression):
         setting = "message.timestamp.type" if rules.append_time else "compression.type"
         why = f"Topic {replica.topic} has a {setting} that changes batches."
@@ -216,11 +217,11 @@ def _check_next(before: BatchHeader, header: BatchHeader) -> Refusal | None:
     return Refusal(ErrorCode.out_of_order_sequence_number)
 
 
-def _base_offset(records: memoryview, otherwise: int) -> int:
-    return int.from_bytes(records[:8], signed=True) if records else otherwise
+def _base_offset(records: memoryview, default: int) -> int:
+    return int.from_bytes(records[:8], signed=True) if records else default
 
 
-# -- where they go -----------------------------------------------------------------------------------------------------------
+# -- placement ---------------------------------------------------------------------------------------------------------------
 
 
 def _place_all(replica: Replica[Any], log: ReplicaLog, sent: list[tuple[memoryview, BatchHeader]]) -> list[Batch]:

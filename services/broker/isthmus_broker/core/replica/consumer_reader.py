@@ -1,4 +1,4 @@
-"""Which partitions of a consumer's fetch are read, up to which offset, and when the response cannot wait."""
+"""Reads the partitions of a consumer's fetch: up to which offset, and whether the response can wait."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -23,9 +23,9 @@ Find = Callable[[Topic, int], Any]
 
 
 class ReadLog(Protocol):
-    """Reads what a log has from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch.
+    """Reads a log from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch.
 
-    What is not at hand is pending: the fetch watches it, and reads again when it is woken.
+    A read that cannot complete now is pending: the fetch watches it, and reads again when woken.
     """
 
     def __call__(
@@ -34,7 +34,7 @@ class ReadLog(Protocol):
 
 
 class ReadRules(NamedTuple):
-    """What a fetch allows."""
+    """Limits and options of one fetch."""
 
     max_bytes: int
     read_committed: bool
@@ -42,7 +42,7 @@ class ReadRules(NamedTuple):
     names_leader: bool = False
     leader_only: bool = True
     prefer: Callable[[Replica[Any], int], int | None] = lambda _partition, _offset: None
-    """A replica nearer to the consumer that has the offset; chosen where this node leads."""
+    """A replica nearer to the consumer that has the offset; used only where this node is the leader."""
 
     @property
     def is_consumer(self) -> bool:
@@ -51,16 +51,16 @@ class ReadRules(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """What there is for a fetch now."""
+    """The data available for a fetch now."""
 
     responses: Responses
     size: int
     is_urgent: bool
-    """The response cannot wait, however few bytes there are."""
+    """The response must be sent now, however few bytes it has."""
     behind: Sequence[Replica[Any]] = ()
-    """Partitions whose high watermark a replica was not sent yet: they justify a response, but not one for each at once."""
+    """Partitions whose current high watermark the replica has not been sent: worth a response, but not an immediate one for each."""
     pending: Sequence[Watched] = ()
-    """Records that are being fetched from elsewhere."""
+    """Reads that are not complete yet."""
 
 
 def read_partitions(
@@ -111,6 +111,6 @@ def _read(
 
 
 def refused(replica: Replica[Any], part: FetchPartition, error: ErrorCode, *, names_leader: bool) -> FetchedPartition:
-    """An error, with the current leader where that helps."""
+    """An error response, with the current leader if the client can use it."""
     leader = replica.current_leader if error in _WITH_LEADER and names_leader else None
     return FetchedPartition(part.partition, error.value, current_leader=leader)

@@ -1,11 +1,11 @@
-"""What a fetcher requests from one leader: which partitions its next fetch names, what their responses mean, and when to retry.
+"""The fetches of one fetcher from one leader: the partitions of the next fetch, the handling of responses, and the retries.
 
 How to drive it, with one fetch under way at a time:
 
     add(replica), drop(replica)   the partitions that follow this leader
     update(now, max)              before each fetch: False when there is nothing to fetch before `idle_ms`
-    fetches, changed              what the session sends: every partition's fetch, and those that may differ from the last request
-    handle(key, fetched, now)     for each partition of the response: what its follower decides
+    fetches, changed              for the session: every partition's fetch, and the keys that may differ from the last request
+    handle(key, fetched, now)     for each partition of the response: the follower's decision
     restart()                     the connection is lost: the next fetch names everything
     failed(), succeeded()         attempts to connect, for `backoff_ms`
 """
@@ -21,16 +21,16 @@ from isthmus_broker.core.replica.replica import Replica
 from isthmus_broker.core.replica.throttles import Throttles
 
 BACKOFF_DOUBLED_MAX: Final = 16
-"""How often the wait between attempts to connect is doubled; replica.fetch.backoff.ms bounds it before that."""
+"""Upper bound on the doublings of the connection back-off; replica.fetch.backoff.ms is usually reached first."""
 THROTTLED_MS: Final = 100
-"""How soon a fetcher that is held back checks whether it still is."""
+"""The interval at which a throttled fetcher checks whether it may fetch again."""
 
 Key = tuple[Topic, int]
 P = TypeVar("P", bound=Replica[Any])
 
 
 class Decision(NamedTuple, Generic[P]):
-    """What the follower of a partition does with a response."""
+    """How the follower of a partition handles a response."""
 
     replica: P
     follower: ReplicaFollower
@@ -48,11 +48,11 @@ class FetchPlan(Generic[P]):
         """Attempts to connect since the last that succeeded."""
         self._throttles = throttles
         self._due: dict[Key, None] = {}
-        """Partitions whose next fetch may differ from the last; that of the others is the same."""
+        """Partitions whose next fetch may differ from the last; the others repeat theirs."""
         self._sent: dict[Key, tuple[ReplicaFollower, NextFetch]] = {}
 
     def add(self, replica: P) -> None:
-        """Fetch this partition too; one that is known follows in another epoch."""
+        """Fetch this partition too; one that was added before now follows in another epoch."""
         key = (replica.topic_id.bytes, replica.index)
         self.partitions[key] = replica
         self._due[key] = None
@@ -64,7 +64,7 @@ class FetchPlan(Generic[P]):
             self._due[key] = None
 
     def update(self, now_ms: MonotonicMs, partition_max: int) -> bool:
-        """Decide the fetches of the partitions that are due; whether there is anything to fetch."""
+        """Decide the fetches of the partitions that are due; returns whether there is anything to fetch."""
         self.changed = list(self._due)
         for key in self.changed:
             self.fetches.pop(key, None)
@@ -93,7 +93,7 @@ class FetchPlan(Generic[P]):
         return left if left > 0 else THROTTLED_MS
 
     def handle(self, key: Key, fetched: FetchedPartition, now_ms: MonotonicMs) -> Decision[P] | None:
-        """What to do with a partition's response; None when it has another leader or epoch by now."""
+        """Handle a partition's response; None if its leader or epoch has changed since the fetch."""
         replica, sent = self.partitions.get(key), self._sent.get(key)
         self._due[key] = None
         if replica is None or sent is None or replica.log is None or replica.follower is not sent[0]:

@@ -1,8 +1,8 @@
-"""The position of a fetch in a log: below its start, above its end, after a record that this log does not have, or at a readable offset.
+"""Checks the position of a fetch: below the log start, above the log end, after a divergent record, or at a readable offset.
 
 A consumer or follower below the log start, or above the log end, gets OFFSET_OUT_OF_RANGE: a consumer then resets its position, and a
-follower looks up the leader's offsets (`ReplicaFollower.handle_offsets`). One whose last record diverges gets the epoch and offset up to
-which the two logs may agree.
+follower looks up the leader's offsets (`ReplicaFollower.handle_offsets`). A follower whose last record diverges gets the epoch and offset
+up to which the two logs may agree.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 A full fetch with epoch 0 opens a session, and epochs 1, 2, ... continue it. Every incremental fetch merges its partitions into the session,
 drops the forgotten ones, and gets a response only for partitions that have changed. The cache is bounded: when it is full, a new session
-evicts one that was unused for `EVICTION_MS`, or is not opened, and the client continues with full fetches.
+evicts one that was unused for `EVICTION_MS`; if there is none, no session is opened and the client continues with full fetches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class _SessionPartition:
     has_existed: bool = False
 
     def translate(self, fetched: FetchedPartition) -> FetchedPartition:
-        """The response within this session: a topic that has existed in it is deleted, its id is not unknown."""
+        """The response within this session: the error for a deleted topic is UNKNOWN_TOPIC_OR_PARTITION, not UNKNOWN_TOPIC_ID."""
         if fetched.error_code != ErrorCode.unknown_topic_id.value:
             self.has_existed = True
         elif self.has_existed:
@@ -45,7 +45,7 @@ class _SessionPartition:
         return fetched
 
     def record_sent(self, fetched: FetchedPartition) -> None:
-        """A watermark counts as received only if the reader applies it: not with an error, nor when it must truncate its log first."""
+        """Record a response. The reader ignores its watermark if there is an error, or if it must truncate its log first."""
         is_applied = not fetched.error_code and fetched.diverging_epoch is None
         self.high_watermark = fetched.high_watermark if is_applied else -1
         self.log_start_offset = fetched.log_start_offset
@@ -74,7 +74,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionFetch:
-    """The partitions that one fetch reads, whether it named all of them or only the changes."""
+    """The partitions that one fetch reads; an incremental fetch names only the changes."""
 
     partitions: Sequence[tuple[Topic, FetchPartition]]
     session: Session | None = None
@@ -95,7 +95,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, *, by_id: bool, now_ms: MonotonicMs) -> SessionFetch | ErrorCode:
-        """What to read for this request, or why the session cannot continue."""
+        """The partitions to read for this request, or the error if the session cannot continue."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             named = {(topic, part.partition): part for topic, parts in request.topics for part in parts}  # each once
@@ -125,7 +125,7 @@ class FetchSessions:
                     session.partitions[topic, part.partition] = _SessionPartition(part)
                 else:
                     if part.current_leader_epoch != partition.request.current_leader_epoch:
-                        partition.high_watermark = -1  # the reader ignored what was sent in another epoch
+                        partition.high_watermark = -1  # the reader ignored watermarks of another epoch
                     partition.request = part
         for topic, indexes in request.forgotten:
             for index in indexes:
@@ -155,7 +155,9 @@ class FetchSessions:
                 continue
             changed.append((topic, translated))
             partition.record_sent(fetched)
-            if fetched.records:  # partitions that returned data go to the end, so that others get their turn
+            if (
+                fetched.records
+            ):  # partitions that returned data move to the end, so that the others are read first next time
                 del session.partitions[key]
                 session.partitions[key] = partition
         return session.session_id, _by_topic(sorted(changed, key=_rank))

@@ -1,8 +1,8 @@
-"""A partition as its follower sees it: what to fetch next, where to truncate its log, when to retry.
+"""The follower's state of a partition: what to fetch next, where to truncate its log, when to retry.
 
-The follower fetches from its log end and names the epoch that wrote its last record. A leader that does not have that record responds with
-the end of the last epoch both may share, and the follower truncates its log there, in as many rounds as it takes. So a former leader loses
-by the protocol what it never committed, and nothing by a guess.
+The follower fetches from its log end and sends the epoch of its last record. A leader that does not have that record responds with
+the end of the last epoch both may share, and the follower truncates its log there, in as many rounds as needed. So a former leader loses
+only records that were never committed.
 
 How to drive it:
 
@@ -10,7 +10,7 @@ How to drive it:
     next_fetch(log, now)              what to fetch, or None while it waits
     handle_response(fetch, response)  what to do with the response
     handle_offsets(start, end, ...)   after ResolveOffsets, with the leader's log start and log end
-    back_off(now)                     no response came, or an unusable one
+    back_off(now)                     no response came, or it was unusable
 """
 
 from typing import Final, NamedTuple
@@ -24,11 +24,11 @@ from isthmus_broker.core.replica.log_view import LogView
 
 _NOW: Final = -(2**62)
 FIRST_RETRY_MS: Final = 20
-"""A leader often refuses because one of the two is about to receive a metadata change. Each further wait is twice as long."""
+"""The first back-off, which then doubles. It is short, as most refusals end when either broker receives a metadata change."""
 
 
 class NextFetch(NamedTuple):
-    """What the next fetch says of this partition."""
+    """This partition in the next fetch."""
 
     offset: int
     leader_epoch: int
@@ -37,7 +37,7 @@ class NextFetch(NamedTuple):
 
 
 class AppendFetched(NamedTuple):
-    """AppendFetched the records of the response, if any, unchanged; then apply the leader's watermarks."""
+    """Append the records of the response, if any, unchanged; then apply the leader's watermarks."""
 
     leader_high_watermark: int
     leader_log_start: int
@@ -47,18 +47,18 @@ class AppendFetched(NamedTuple):
         return max(log.high_watermark, min(self.leader_high_watermark, log.end_offset))
 
     def log_start(self, log: LogView) -> int:
-        """The follower's log start after the append: the leader deleted what lies below."""
+        """The follower's log start offset after the append: the leader has deleted the records below it."""
         return max(log.log_start_offset, min(self.leader_log_start, log.end_offset))
 
 
 class Truncate(NamedTuple):
-    """Truncate the log to `end_offset`, and forget epochs that begin there or above, even when no record is removed."""
+    """Truncate the log to `end_offset` and remove epochs that begin there or above, even if no record is removed."""
 
     end_offset: int
 
 
 class RestartAt(NamedTuple):
-    """Drop the whole log and begin empty at `offset`: the leader has deleted everything up to there."""
+    """Delete the whole log and start empty at `offset`: the leader has deleted everything below it."""
 
     offset: int
 
@@ -81,14 +81,14 @@ class ReplicaFollower:
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.is_fenced = False
-        """A newer leader epoch exists: nothing is fetched until the metadata log brings it."""
+        """A newer leader epoch exists: nothing is fetched until this node has replayed it from the metadata log."""
         self._is_compared = False  # whether the leader has confirmed that the log is part of its own
         self._backoff_max_ms = backoff_ms
         self._backoff_ms = min(FIRST_RETRY_MS, backoff_ms)
         self._resume_ms = _NOW
 
     def begin(self, log: LogView) -> Step:
-        """A log without epochs cannot be compared: what is not known to be committed is fetched again."""
+        """Truncate a log without epochs to its high watermark: it cannot be compared with the leader's."""
         if log.epochs.latest_epoch == UNDEFINED_EPOCH and log.end_offset > log.high_watermark:
             return Truncate(log.high_watermark)
         return Wait()
@@ -100,16 +100,16 @@ class ReplicaFollower:
         return NextFetch(log.end_offset, self.leader_epoch, log.epochs.latest_epoch, log.log_start_offset)
 
     def resume_ms(self) -> int | None:
-        """When the back-off ends; None while only a new leader epoch can end the wait."""
+        """The end of the back-off; None while only a new leader epoch can end the wait."""
         return None if self.is_fenced else self._resume_ms
 
     def back_off(self, now_ms: MonotonicMs) -> None:
-        """Retry after a while, which doubles each time until a response succeeds."""
+        """Wait before the next fetch; the wait doubles until a fetch succeeds."""
         self._resume_ms = now_ms + self._backoff_ms
         self._backoff_ms = min(2 * self._backoff_ms, self._backoff_max_ms)
 
     def handle_response(self, fetch: NextFetch, response: FetchedPartition, log: LogView, now_ms: MonotonicMs) -> Step:
-        """What to do with the response to `fetch`."""
+        """Decide the next step after the response to `fetch`."""
         if fetch.offset != log.end_offset:
             return Wait()  # the log has changed since the fetch was sent
         error = ErrorCode(response.error_code)
@@ -130,23 +130,28 @@ class ReplicaFollower:
         return Wait()
 
     def handle_offsets(self, leader_start: int, leader_end: int, log: LogView, now_ms: MonotonicMs) -> Step:
-        """Where to continue when the fetch offset is not in the leader's log."""
+        """Decide the next step when the fetch offset is not in the leader's log."""
         if leader_end < log.end_offset:
-            return Truncate(leader_end)  # a leader of an unclean election has less than this log
+            return Truncate(leader_end)  # after an unclean election, the leader's log is shorter
         if leader_start > log.end_offset:
             return RestartAt(leader_start)
-        self.back_off(now_ms)  # the offset is in the log by now: nothing to truncate, and no reason to retry in a loop
+        self.back_off(
+            now_ms
+        )  # the leader's log has the offset by now: nothing to truncate; back off instead of looping
         return Wait()
 
 
 def _truncate(end: int, leader_start: int) -> Truncate | RestartAt:
-    """What lies below the leader's log start cannot be compared. It may be records that were never committed, which this replica, as a
-    later leader, would take for duplicates when their producers send them again."""
+    """Truncate to `end`, or restart at the leader's log start if `end` is not above it.
+
+    Records below the leader's log start cannot be compared. Some may never have been committed; this replica, as a later leader, would
+    treat them as duplicates when their producers send them again.
+    """
     return RestartAt(leader_start) if 0 < end <= leader_start else Truncate(end)
 
 
 def truncation_offset(leader_epoch: int, leader_end: int, log: LogView) -> int:
-    """Where to truncate a log whose last record the leader does not have.
+    """The offset to which a log is truncated whose last record the leader does not have.
 
     Of the epochs up to the one in the fetch, the leader's last is `leader_epoch`, which ends at `leader_end`. When this log has that epoch
     too, both are equal up to the earlier of its two ends. When it does not, the log is truncated to the end of an older epoch, and the next

@@ -1,4 +1,4 @@
-"""A replica's fetch session as the leaders of its partitions see it: which of them must be read when it fetches.
+"""A follower's fetch session at the leader: which of its partitions must be read for a fetch.
 
 A replica may follow thousands of partitions, and few of them change between two fetches. Each partition marks itself here when something
 is appended or its high watermark moves; a fetch reads those that are marked and those it names, and counts as a fetch of all.
@@ -16,9 +16,9 @@ from isthmus_broker.core.replica.progress import LONG_AGO, FetchClock
 from isthmus_broker.core.replica.replica import Replica
 
 READ_ALL_MS: Final = 5_000
-"""How often every partition is read: for changes that neither an append nor a watermark shows, such as retention at the log's start."""
+"""The interval at which every partition is read, for changes that mark no partition, such as a log start moved by retention."""
 FOLLOWER_SESSIONS_MAX: Final = 1_000
-"""Sessions of replicas that are tracked this way; beyond that every fetch of a session reads all its partitions."""
+"""Upper bound on tracked sessions of replicas; every fetch of another session reads all its partitions."""
 
 
 class FollowerSession:
@@ -55,14 +55,14 @@ class FollowerSession:
         return [(key[0], partitions[key].request) for key in self._marked]
 
     def clear(self, key: Key, replica: Replica[Any]) -> None:
-        """The follower has everything of this partition until it marks itself again."""
+        """Stop reading this partition until it marks itself again: the follower has caught up."""
         self.attach(key, replica)
         if replica.leader is not None:
             replica.leader.progress[self._replica_id].clock = self.clock
             del self._marked[key]
 
     def attach(self, key: Key, replica: Replica[Any]) -> None:
-        """From now on the partition marks itself when it changes."""
+        """Let the partition mark itself when it changes."""
         current = self._watched.get(key)
         if current is None or current[0] is not replica:
             self._detach(key)
@@ -81,7 +81,7 @@ class FollowerSession:
         return mark
 
     def _detach(self, key: Key) -> None:
-        """The follower does not fetch this partition in this session any more."""
+        """Stop tracking a partition that the session no longer fetches."""
         watched = self._watched.pop(key, None)
         if watched is not None:
             replica, watch = watched
@@ -89,31 +89,31 @@ class FollowerSession:
             _settle(replica, self._replica_id)
 
     def close(self) -> None:
-        """The follower has another session. The last response may have gone to a connection that it had given up."""
+        """Close the session: the follower has another. It may not have received the last response."""
         for key, (replica, _) in list(self._watched.items()):
             self._detach(key)
             if replica.leader is not None:
                 replica.leader.forget_watermarks_sent(self._replica_id)
 
-    # -- what a waiting fetch watches ----------------------------------------------------------------------------------------
+    # -- waiting fetches -----------------------------------------------------------------------------------------------------
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
         """Call `wake` when a partition is marked."""
         self._wake = wake
 
     def unwatch(self, _wake: Callable[[], None]) -> None:
-        """Stop calling it."""
+        """Stop calling `wake`."""
         self._wake = None
 
 
 def _settle(replica: Replica[Any], replica_id: int) -> None:
-    """From here on the follower's fetches count for this partition only when they name it."""
+    """From now on, count only those fetches of the follower that name this partition."""
     if replica.leader is not None and (progress := replica.leader.progress.get(replica_id)) is not None:
         progress.settle()
 
 
 class FollowerSessions:
-    """The sessions of replicas, by replica and client id: a fetcher that reconnects takes the place of its former connection."""
+    """The sessions of replicas, by replica and client id: a fetcher that reconnects replaces its former connection."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[int, str | None], FollowerSession] = {}
@@ -122,7 +122,7 @@ class FollowerSessions:
     def session_of(self, replica_id: int, client_id: str | None, session: Session | None) -> FollowerSession | None:
         """The tracked session of a fetcher; None when the replica uses none.
 
-        A fetcher has one fetch under way: one that still waits belongs to a connection which the replica has given up.
+        A fetcher has one fetch under way: an older one that still waits belongs to a connection that the replica has closed.
         """
         fetcher = (replica_id, client_id)
         give_up = self._waiting.pop(fetcher, None)
@@ -139,6 +139,6 @@ class FollowerSessions:
         return opened
 
     def wait(self, replica_id: int, client_id: str | None, give_up: Callable[[], None]) -> None:
-        """Give the waiting fetch up when the fetcher's next one comes: its response would be lost, and count as watermarks sent."""
+        """Cancel the waiting fetch when the fetcher's next one arrives: its response would be lost but count as watermarks sent."""
         if len(self._waiting) < FOLLOWER_SESSIONS_MAX or (replica_id, client_id) in self._waiting:
             self._waiting[replica_id, client_id] = give_up

@@ -1,7 +1,7 @@
-"""Which ISR a leader should propose: replicas that fell behind leave, those that caught up join, observers replace missing ones.
+"""The ISR that a leader should propose: without replicas that fell behind, with those that caught up, and with promoted observers.
 
-The promotion policy sets a number of ISR members: observers join while there are fewer, and leave when there are more. Both are the same
-number, so an observer that has just joined never causes one to leave.
+The promotion policy sets a number of ISR members: observers are promoted while there are fewer, and demoted when there are more. Both
+limits are the same number, so a promotion never causes a demotion.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ class ReplicaView(NamedTuple):
     replica: int
     log_end: int
     caught_up: bool
-    """It has everything, or had within replica.lag.time.max.ms."""
+    """It has all records now, or had within replica.lag.time.max.ms."""
     may_join: bool
-    """It fetches, has reached the high watermark and the start of the leader's epoch, and its broker is eligible."""
+    """It fetches, has reached both the high watermark and the start of the leader's epoch, and its broker is eligible."""
 
 
 def target_isr(
     leader: int, leadership: Leadership, rules: IsrRules, min_isr: int, replicas: Iterable[ReplicaView]
 ) -> tuple[int, ...]:
-    """The ISR as it should be; the committed one when it need not change. Members keep their order, new ones come last."""
+    """The target ISR, equal to the committed one if no change is needed. Members keep their order, new ones come last."""
     observers = leadership.observers
     views = {view.replica: view for view in replicas}
     kept = [r for r in leadership.isr if r == leader or (r in views and views[r].caught_up)]
@@ -38,14 +38,14 @@ def target_isr(
     # Best first: the most records, then the placement's order. A Python sort keeps the order of equals.
     ready = sorted((v for v in joining if v.replica in observers and v.caught_up), key=lambda v: -v.log_end)
     isr += [v.replica for v in ready[: max(target - len(isr), 0)]]
-    # Observers leave when sync replicas are back, but never below min.insync.replicas.
+    # Observers are demoted when sync replicas are back, but never below min.insync.replicas.
     surplus = len(isr) - max(target, min_isr)
     leaving = [r for r in isr if r in observers and r != leader][::-1][: max(surplus, 0)]
     return tuple(r for r in isr if r not in leaving)
 
 
 def members_with_observers(leader: int, leadership: Leadership, rules: IsrRules, min_isr: int) -> int:
-    """Members below which the ISR is filled up with observers."""
+    """The number of ISR members below which observers are promoted."""
     sync_replicas = len(leadership.replicas) - len(leadership.observers)
     sync_target = sync_replicas if rules.sync_target is None else rules.sync_target
     match rules.promotion:

@@ -1,13 +1,13 @@
-"""The ISRs that the leaders of one node propose to the controller, as AlterPartition requests, and what its responses mean for them.
+"""The ISRs that the leaders of one node propose to the controller in AlterPartition requests, and the handling of its responses.
 
 How to drive it, with one request under way at a time:
 
     add(key, leader, proposal)     a leader proposes; this supersedes an earlier proposal of the partition
     request(node_id, epoch)        what to send now, or None when there is no proposal
-    settle(response)               the response to that request: what was decided
+    settle(response)               the response to that request: returns the decisions
     is_settled                     False while something must be sent again
 
-Proposals that the metadata has overtaken are dropped when the next request is built.
+Proposals superseded by the metadata log are dropped when the next request is built.
 """
 
 from collections import defaultdict
@@ -27,12 +27,12 @@ from isthmus_broker.core.replica.leadership import Leadership
 
 RECOVERED: Final = 0
 PROPOSED_MAX: Final = 5_000
-"""Partitions in one request; the rest is sent with the next."""
+"""Upper bound on the partitions in one request; the rest is sent with the next."""
 Key = tuple[UUID, int]
 
 
 class ProposalState(Enum):
-    """What has become of a proposal."""
+    """The state of a proposal."""
 
     NEW = "new"
     SENT = "sent"
@@ -114,7 +114,7 @@ class IsrProposals:
         return entity(alter.AlterPartitionRequest, broker_id=node_id, broker_epoch=broker_epoch, topics=topics)
 
     def settle(self, response: altered.AlterPartitionResponse) -> list[Decided]:
-        """What the response to the last request decides; nothing if the request was refused as a whole."""
+        """The decisions in the response to the last request; none if the request was refused as a whole."""
         if response.error_code is not ErrorCode.none:
             return []
         results = {

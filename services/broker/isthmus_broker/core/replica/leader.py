@@ -1,15 +1,16 @@
-"""A partition as its leader sees it: the progress of each replica, the high watermark, and the ISR to propose.
+"""The leader's state of a partition: the progress of each replica, the high watermark, and the ISR to propose.
 
-The high watermark is the least log end over the *maximal* ISR: the committed ISR together with the one proposed, so that it is right
-whichever of the two the controller decides on (KIP-497). It stands still while fewer than min.insync.replicas are in sync, which is what
-makes a replica that left the ISR then still eligible to lead (KIP-966). Observers hold nothing up unless they are in the ISR.
+The high watermark is the least log end offset over the *maximal* ISR: the committed ISR together with the proposed one, so that it is
+correct whichever of the two the controller chooses (KIP-497). It does not advance while fewer than min.insync.replicas are in sync; so a
+replica that is removed from the ISR in that time remains eligible to become leader (KIP-966). Observers do not hold it back unless they
+are in the ISR.
 
 How to drive it, with `log` the leader's own log and time in milliseconds:
 
     fetched(...)              after a follower's fetch was read: the new high watermark
     high_watermark(log, now)  after the leader's own appends
-    propose(log, now)         after the fetch of a replica outside the ISR, and by the clock: what to send to the controller
-    proposal_failed(...), update(...)  the controller's response, and what the metadata log says
+    propose(log, now)         after the fetch of a replica outside the ISR, and periodically: what to send to the controller
+    proposal_failed(...), update(...)  after the controller's response or a record of the metadata log
 
 A proposal is in flight until the controller's response or the metadata log settles it; no second one is made meanwhile.
 """
@@ -42,7 +43,7 @@ _METADATA_DECIDES: Final = (
 
 
 class IsrProposal(NamedTuple):
-    """What an AlterPartition says of a partition; members with the broker epochs they fetched with (KIP-903)."""
+    """A partition in AlterPartition; ISR members have the broker epochs of their fetches (KIP-903)."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
@@ -52,10 +53,10 @@ class IsrProposal(NamedTuple):
 class ReplicaLeader:
     """The leader's state for one leader epoch; each epoch has its own.
 
-    A leader that is the leader of the very next epoch too, as when a replica was removed, keeps the progress it has recorded (`before`). An
-    epoch between the two had another leader, by whom followers may have truncated their logs: then their progress is unknown. So it is when
-    a change of the partition was missed, though the leader stayed: a replica that was removed and added again in between begins with an
-    empty log, in the same process.
+    A leader that stays leader in the very next epoch, as after the removal of a replica, keeps the recorded progress (`before`). If an
+    epoch lies between, another leader may have made followers truncate their logs, so their progress is unknown. It is also unknown if a
+    change of the partition was missed while the leader stayed: a replica that was removed and added again meanwhile starts with an empty
+    log, in the same process.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class ReplicaLeader:
         self.leadership = leadership
         self.rules = rules
         self.epoch_start = epoch_start
-        """The log end when this leader took over: its predecessors wrote what lies below."""
+        """The log end offset when this leader took over; earlier leaders wrote the records below it."""
         continues = before is not None and before.leadership.leader_epoch + 1 == leadership.leader_epoch
         self.leads_since: int = before.leads_since if before is not None and continues else leadership.leader_epoch
-        """The first of the epochs in which this node has led without a break: it has truncated nothing that it appended since."""
+        """The first of the epochs in which this node has been leader without interruption: it has not truncated since."""
         missed_none = before is not None and before.leadership.partition_epoch + 1 == leadership.partition_epoch
         recorded = before.progress if before is not None and continues and missed_none else {}
         self.progress: dict[int, Progress] = {}
@@ -83,17 +84,17 @@ class ReplicaLeader:
             if replica != node_id:
                 progress = self.progress[replica] = recorded.get(replica) or Progress()
                 progress.caught_up_ms = now_ms if replica in leadership.isr else LONG_AGO
-                # A follower ignores responses to fetches of an earlier epoch, so all watermarks are sent again.
+                # A follower ignores responses to fetches of an earlier epoch, so send all watermarks again.
                 progress.sent_high_watermark = progress.sent_log_start = UNKNOWN_OFFSET
         self.in_flight: IsrProposal | None = None
         self._node_id = node_id
         self._active = active
 
-    # -- facts ---------------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------------
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, but never more than there are replicas."""
+        """min.insync.replicas, but at most the number of replicas."""
         return min(self.rules.min_isr, len(self.leadership.replicas))
 
     @property
@@ -110,7 +111,7 @@ class ReplicaLeader:
         return committed + tuple(replica for replica, _ in self.in_flight.isr if replica not in committed)
 
     def is_high_watermark_current(self, log: LogView) -> bool:
-        """False until the high watermark has reached this leader's epoch: committed records of its predecessor may lie above it."""
+        """False until the high watermark has reached this leader's epoch: records above it may have been committed by an earlier leader."""
         return log.high_watermark >= self.epoch_start
 
     def outcome_of(self, offset: int, log: LogView) -> ErrorCode | None:
@@ -120,16 +121,18 @@ class ReplicaLeader:
         return ErrorCode.none if self.has_enough_in_sync else ErrorCode.not_enough_replicas_after_append
 
     def low_watermark(self, log: LogView) -> int:
-        """The least log start offset over the replicas whose brokers are active."""
-        alive = [progress.log_start for replica, progress in self.progress.items() if self._active(replica) is not None]
-        return min([log.log_start_offset, *alive])
+        """The lowest log start offset of the replicas whose brokers are active."""
+        active = [
+            progress.log_start for replica, progress in self.progress.items() if self._active(replica) is not None
+        ]
+        return min([log.log_start_offset, *active])
 
     # -- fetches -------------------------------------------------------------------------------------------------------------
 
     def refuses(self, replica_id: int, broker_epoch: int, *, with_leader_epoch: bool) -> ErrorCode | None:
         """Why a replica's fetch is not served, if it is not.
 
-        A broker that is not a replica, but has the current leader epoch, may have got its assignment before this leader did: it retries.
+        A broker that is not a replica, but has the current leader epoch, may have received its assignment before this leader: it retries.
         """
         if replica_id not in self.progress:
             return ErrorCode.unknown_leader_epoch if with_leader_epoch else ErrorCode.not_leader_or_follower
@@ -141,7 +144,7 @@ class ReplicaLeader:
     def fetched(
         self, replica_id: int, broker_epoch: int, offset: int, log_start: int, log: LogView, now_ms: MonotonicMs
     ) -> int:
-        """A replica fetched from `offset`, which is in the log and does not diverge; returns the high watermark now."""
+        """Record a replica's fetch from `offset`, which is in the log and does not diverge; returns the new high watermark."""
         progress = self.progress[replica_id]
         before = progress.log_end
         progress.broker_epoch = broker_epoch
@@ -149,24 +152,24 @@ class ReplicaLeader:
         return log.high_watermark if offset == before else self.high_watermark(log, now_ms)
 
     def forget_watermarks_sent(self, replica_id: int) -> None:
-        """The replica may not have received the watermarks that were sent."""
+        """Send the watermarks again: the replica may not have received them."""
         if (progress := self.progress.get(replica_id)) is not None:
             progress.sent_high_watermark = progress.sent_log_start = UNKNOWN_OFFSET
 
     def record_watermarks_sent(self, replica_id: int, log: LogView) -> None:
-        """A response with the log's watermarks goes to the replica."""
+        """Record that a response with the log's watermarks is sent to the replica."""
         progress = self.progress[replica_id]
         progress.sent_high_watermark, progress.sent_log_start = log.high_watermark, log.log_start_offset
 
     def needs_watermarks(self, replica_id: int, log: LogView) -> bool:
-        """Whether the replica was not sent the current watermarks yet: a waiting fetch gets a response soon then (KIP-392)."""
+        """Whether the replica has not been sent the current watermarks; a waiting fetch then gets a response soon (KIP-392)."""
         progress = self.progress[replica_id]
         return progress.sent_high_watermark < log.high_watermark or progress.sent_log_start != log.log_start_offset
 
     def has_caught_up(self, replica_id: int, log: LogView) -> bool:
         """Whether the replica has all records and watermarks, so that it need not be read again before something changes.
 
-        One that should join the ISR is read anyway: each of its fetches decides whether it may.
+        A replica that should join the ISR is read anyway: each of its fetches may let it join.
         """
         progress, leadership = self.progress[replica_id], self.leadership
         return (
@@ -189,7 +192,7 @@ class ReplicaLeader:
         return max(least, log.high_watermark)
 
     def _is_joining(self, replica: int, progress: Progress, log: LogView, now_ms: MonotonicMs) -> bool:
-        """A sync replica about to rejoin holds the high watermark back, else it would never reach one that a lone leader moves on."""
+        """Whether a sync replica is about to rejoin the ISR. It holds the high watermark back, so that it can reach it."""
         return (
             replica not in self.leadership.observers
             and progress.is_caught_up(log.end_offset, now_ms, self.rules.lag_max_ms)
@@ -209,7 +212,7 @@ class ReplicaLeader:
             return None
         leadership = self.leadership
         target = leadership.isr
-        if not leadership.recovering:  # else the leader first reports that it has recovered, alone in the ISR
+        if not leadership.recovering:  # otherwise the leader, alone in the ISR, first reports that it has recovered
             target = target_isr(self._node_id, leadership, self.rules, self.min_isr, self._views(log, now_ms))
             if target == leadership.isr:
                 return None
@@ -226,8 +229,8 @@ class ReplicaLeader:
         lag_max = self.rules.lag_max_ms
         reach = max(log.high_watermark, self.epoch_start)
         for replica, progress in self.progress.items():
-            # A replica that has just joined the ISR, at the high watermark, has replica.lag.time.max.ms to reach the log end; else it would
-            # leave at once, join with its next fetch, and so on for as long as producers write faster than it reads.
+            # A replica joins the ISR at the high watermark and has replica.lag.time.max.ms to reach the log end. Without that time it would
+            # be removed at once, join with its next fetch, and so on while producers write faster than it reads.
             caught_up = (
                 progress.is_caught_up(log.end_offset, now_ms, lag_max) or now_ms - progress.proposed_ms <= lag_max
             )
@@ -248,7 +251,7 @@ class ReplicaLeader:
         return True
 
     def update(self, leadership: Leadership) -> bool:
-        """Apply a committed state of this leader epoch, from the controller's response or the metadata log; False if it is not newer."""
+        """Apply a committed state of this leader epoch, from the controller's response or the metadata log; False if not newer."""
         assert leadership.leader_epoch == self.leadership.leader_epoch, "another epoch has another state"
         if leadership.partition_epoch <= self.leadership.partition_epoch:
             return False

@@ -1,15 +1,15 @@
-"""What the metadata log says of one partition's replicas, and the settings by which its leader proposes the ISR. Immutable."""
+"""The committed state of one partition's replicas, and the settings by which its leader proposes the ISR. Immutable."""
 
 from typing import Final, NamedTuple
 
 from isthmus_model.constraints import Constraints, Promotion
 
 NO_BROKER_EPOCH: Final = -1
-"""A replica that fetched without a broker epoch, or did not fetch yet."""
+"""The broker epoch of a replica that fetched without one, or has not fetched yet."""
 
 
 class Leadership(NamedTuple):
-    """The committed state. An observer is a replica as well: `replicas` names it, after the sync replicas."""
+    """The committed state. Observers are replicas too: `replicas` lists them after the sync replicas."""
 
     leader: int
     leader_epoch: int
@@ -17,10 +17,10 @@ class Leadership(NamedTuple):
     isr: tuple[int, ...]
     partition_epoch: int = 0
     observers: tuple[int, ...] = ()
-    recovering: bool = False  # the leader was elected uncleanly and has not reported yet that it has recovered
+    recovering: bool = False  # the leader was elected uncleanly and has not reported its recovery yet
 
 
-NOBODY: Final = Leadership(leader=-1, leader_epoch=-1, replicas=(), isr=(), partition_epoch=-1)
+NO_LEADERSHIP: Final = Leadership(leader=-1, leader_epoch=-1, replicas=(), isr=(), partition_epoch=-1)
 """Before the first state from the metadata log."""
 
 
@@ -30,9 +30,7 @@ class IsrRules(NamedTuple):
     lag_max_ms: int = 30_000
     min_isr: int = 1
     promotion: Promotion = Promotion.NEVER
-    sync_target: int | None = (
-        None  # sync replicas that the placement requires; those of the assignment when it does not say
-    )
+    sync_target: int | None = None  # sync replicas that the placement requires; None for those of the assignment
 
 
 def isr_rules(constraints: Constraints | None, *, lag_max_ms: int = 30_000, min_isr: int = 1) -> IsrRules:

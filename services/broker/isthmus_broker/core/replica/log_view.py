@@ -1,4 +1,4 @@
-"""What the replica cores read of a log."""
+"""The parts of a log that replicas read."""
 
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class LogView(Protocol):
 
 
 class ReplicaLog(LogView, Protocol):
-    """A replica's own log. Its high watermark is moved by the replica; its records only change by what the replica decides."""
+    """A replica's own log. The replica sets its high watermark and decides every change to its records."""
 
     high_watermark: int
     config: TopicConfig

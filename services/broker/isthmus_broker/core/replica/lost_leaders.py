@@ -1,4 +1,4 @@
-"""Leaders whose connection has just broken. In most cases their process is dead, and the metadata names other leaders a moment later.
+"""Leaders whose connection has just broken. In most cases their process has died, and the metadata names new leaders soon after.
 
 Clients lose their connections at the same time and send Metadata requests at once; a response that still names the dead leader costs them
 a second or more until their next one. So requests for a lost leader's partitions are held until the new leader is known, at most `HOLD_MS`.
@@ -10,11 +10,11 @@ from typing import Final
 from isthmus_model.clocks import MonotonicMs
 
 HOLD_MS: Final = 500
-"""Upper bound on the delay of a request; then the response is what the metadata says."""
+"""Upper bound on the delay of a request; the response then contains the current metadata."""
 
 
 class LostLeaders:
-    """The leaders that this node's fetchers have lost, with the time until which requests are held."""
+    """The leaders that this node's fetchers have lost, and how long requests for them are delayed."""
 
     def __init__(self) -> None:
         self._until: dict[int, int] = {}
@@ -23,18 +23,18 @@ class LostLeaders:
         return bool(self._until)
 
     def lost(self, broker_id: int, now_ms: MonotonicMs) -> None:
-        """A connection to the leader broke, or cannot be opened; the first time counts."""
+        """Record that a connection to the leader broke or cannot be opened; the first failure counts."""
         self._until.setdefault(broker_id, now_ms + HOLD_MS)
 
     def reached(self, broker_id: int) -> bool:
-        """The leader responds again; returns whether it was lost."""
+        """Record that the leader responds again; returns whether it was lost."""
         return self._until.pop(broker_id, None) is not None
 
     def replaced(self, is_replaced: Callable[[int], bool]) -> None:
-        """The metadata has changed: forget brokers that lead nothing any more."""
+        """Remove brokers that are no longer leaders, after a change of the metadata."""
         for broker_id in [broker_id for broker_id in self._until if is_replaced(broker_id)]:
             del self._until[broker_id]
 
     def delayed_until(self, leaders: Iterable[int], now_ms: MonotonicMs) -> int | None:
-        """How long a request for partitions of these leaders is held; None when it is not."""
+        """The time until which a request for partitions of these leaders is delayed; None if it is not."""
         return max((at for leader in leaders if (at := self._until.get(leader, now_ms)) > now_ms), default=None)

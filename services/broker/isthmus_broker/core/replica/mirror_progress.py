@@ -11,7 +11,7 @@ from isthmus_broker.core.replica.replica import Replica
 
 
 def mirror_progress(replica: Replica[Any] | ErrorCode, index: int, now_ms: MonotonicMs) -> PartitionProgress:
-    """The offsets of the copy, and what the link last reported of the source; or why they are not known here."""
+    """The offsets of the copy and the link's last report of the source, or the error why this node does not know them."""
     error = replica if isinstance(replica, ErrorCode) else replica.refuses()
     if isinstance(replica, ErrorCode) or error is not None or replica.log is None or replica.mirror is None:
         return _failed(index, error or ErrorCode.invalid_request)

@@ -13,12 +13,12 @@ from isthmus_broker.core.links.stop import Stop
 
 UNKNOWN: Final = -1
 _COPYING: Final = (MirrorState.ACTIVE, MirrorState.SOURCE_UNAVAILABLE, MirrorState.PENDING_STOPPED)
-"""A worker that appends batches while the source counts as unavailable has reached it again."""
+"""Appends are accepted while the source counts as unavailable: the worker that sends them has reached it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRole:
-    """The state of a mirror topic for its partitions. A topic that never was one has none.
+    """The state of a mirror topic for its partitions; None for a topic that never was one.
 
     Until the topic is stopped its log is the source's: only the link writes to it, and its epoch history is the source's, so a leader does
     not record its own epoch there.
@@ -31,12 +31,12 @@ class MirrorRole:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the topic is an ordinary one now, except for what its log has of the source."""
+        """Whether the topic is writable; its log keeps the records copied from the source."""
         return self.state is MirrorState.STOPPED
 
     @property
-    def takes_copies(self) -> bool:
-        """Whether a worker may append."""
+    def accepts_copies(self) -> bool:
+        """Whether the link's worker may append."""
         return self.state in _COPYING
 
 

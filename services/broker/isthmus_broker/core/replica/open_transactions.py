@@ -1,4 +1,4 @@
-"""Transactions that were open at the source when its mirror topic was stopped: the source cannot end them here any more."""
+"""Aborts transactions that were open at the source when its mirror topic was stopped: the source can no longer end them here."""
 
 from isthmus_model.clocks import WallMs
 from isthmus_wire.markers import Marker, ProducerId, build_marker
@@ -10,10 +10,10 @@ from isthmus_broker.core.replica.log_view import ReplicaLog
 
 
 def abort_markers(log: ReplicaLog, index: int, stop: Stop, leader_epoch: int, now_ms: WallMs) -> list[Batch]:
-    """Markers that abort them, placed at the log end, so that the last stable offset can advance.
+    """Abort markers, placed at the log end, so that the last stable offset can advance.
 
-    Only what lies below the first epoch of clients' writes is the source's. Every new leader checks again, because an earlier one may have
-    failed before the markers were committed. Partitions that were added later have nothing of the source.
+    Only records below the first epoch of clients' writes come from the source. Every new leader checks again, because an earlier one may
+    have failed before the markers were committed. Partitions that were added later have no records of the source.
     """
     if index >= stop.partitions:
         return []

@@ -1,4 +1,4 @@
-"""The progress of one follower or observer, as its fetches show it to the leader."""
+"""The progress of one follower or observer, as the leader knows it from its fetches."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ LONG_AGO: Final = -(2**62)
 
 @dataclass(slots=True)
 class FetchClock:
-    """When a replica's session fetched last, for all its partitions that the fetch did not name."""
+    """The time of the last fetch of a replica's session, for the partitions that the fetch did not name."""
 
     fetched_ms: int = LONG_AGO
 
@@ -22,8 +22,8 @@ class FetchClock:
 class Progress:
     """One replica's state. Times are the leader's clock.
 
-    While `clock` is set, every fetch of the session counts as one of this partition from where the last one was, and nothing has been
-    appended since: `settle` before anything is.
+    While `clock` is set, every fetch of the session counts as a fetch of this partition from the same offset. That requires that nothing
+    has been appended since: call `settle` before an append.
     """
 
     log_end: int = UNKNOWN_OFFSET
@@ -31,10 +31,8 @@ class Progress:
     fetched_ms: int = LONG_AGO
     caught_up_ms: int = LONG_AGO
     broker_epoch: int = NO_BROKER_EPOCH
-    high_watermark: int = UNKNOWN_OFFSET  # what the replica has received for certain
-    sent_high_watermark: int = (
-        UNKNOWN_OFFSET  # what the last response said; received for certain when the next fetch comes
-    )
+    high_watermark: int = UNKNOWN_OFFSET  # the last that the replica has certainly received
+    sent_high_watermark: int = UNKNOWN_OFFSET  # of the last response; certainly received when the next fetch comes
     sent_log_start: int = UNKNOWN_OFFSET
     leader_end: int = UNKNOWN_OFFSET  # of the leader's log, when the replica fetched last
     proposed_ms: int = LONG_AGO  # when the leader last proposed that it join the ISR
@@ -42,26 +40,26 @@ class Progress:
 
     @property
     def last_fetch_ms(self) -> int:
-        """When it fetched last."""
+        """The time of the last fetch."""
         return self.fetched_ms if self.clock is None else max(self.fetched_ms, self.clock.fetched_ms)
 
     @property
     def last_caught_up_ms(self) -> int:
-        """When it last had everything."""
+        """The last time at which it was caught up."""
         return self.caught_up_ms if self.clock is None else max(self.caught_up_ms, self.clock.fetched_ms)
 
     def settle(self) -> None:
-        """Its session's fetches do not count as fetches of this partition any more."""
+        """Stop counting the session's fetches as fetches of this partition."""
         if self.clock is not None:
             self.fetched_ms, self.clock = self.last_fetch_ms, None
             if self.log_end >= self.leader_end:
                 self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
 
     def fetched(self, offset: int, log_start: int, leader_end: int, now_ms: MonotonicMs) -> None:
-        """The replica has everything below `offset`.
+        """Record that the replica has all records below `offset`.
 
-        A replica that reads what the log held at its last fetch was caught up at that time, though it never sees the end of a
-        busy log.
+        A replica that has fetched everything up to the log end of its last fetch was caught up at that time, even if it never reaches the
+        end of a busy log.
         """
         self.settle()
         if offset >= leader_end:
@@ -75,5 +73,5 @@ class Progress:
         self.high_watermark = self.sent_high_watermark
 
     def is_caught_up(self, leader_end: int, now_ms: MonotonicMs, lag_max_ms: int) -> bool:
-        """Whether it has everything, or had within replica.lag.time.max.ms."""
+        """Whether it has all records now, or had within replica.lag.time.max.ms."""
         return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

@@ -1,16 +1,17 @@
-"""One partition's replica on this node: its role, what it refuses, its high watermark, and the requests that
-wait for it. Pure: its driver writes the log.
+"""One partition's replica on this node: its role, the requests it refuses, its high watermark, and the requests that wait for it.
+
+It is pure: its driver writes the log.
 
 How to drive it:
 
-    assume_leadership(...)        what the metadata log says; make the returned changes to the log, in order, then call `update_isr_rules`
+    assume_leadership(...)        a state from the metadata log; make the returned log changes, in order, then call `update_isr_rules`
     acceptance.accept_*(...)      an append; write the batches that it returns, then call `appended`
     replica_fetched(...)          the fetch of a replica, as its leader
     follower.next_fetch(...)      and the rest of `ReplicaFollower`, as its follower
-    propose(now)                  by the clock: the ISR to propose to the controller, if it should change
+    propose(now)                  periodically: the ISR to propose to the controller, if it should change
     go_offline(), remove()        its log directory failed; it was deleted
 
-A request that waits registers by `watch`, and is called when the high watermark, the leadership or, on demand, the log end changes.
+A waiting request registers with `watch`; it is called when the high watermark, the leadership or, optionally, the log end changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from isthmus_broker.core.log.append_check import AppendRules, append_rules
 from isthmus_broker.core.log.placement import Batch
 from isthmus_broker.core.replica.follower import ReplicaFollower, Step, Wait
 from isthmus_broker.core.replica.leader import ActiveEpoch, IsrProposal, ReplicaLeader
-from isthmus_broker.core.replica.leadership import NOBODY, IsrRules, Leadership
+from isthmus_broker.core.replica.leadership import NO_LEADERSHIP, IsrRules, Leadership
 from isthmus_broker.core.replica.log_view import ReplicaLog
 from isthmus_broker.core.replica.mirror_source import MirrorRole, SourceProgress
 from isthmus_broker.core.replica.open_transactions import abort_markers
@@ -37,14 +38,14 @@ L = TypeVar("L", bound=ReplicaLog)
 
 
 class Role(Enum):
-    """What this replica is in its partition."""
+    """The role of this replica in its partition."""
 
     NONE = "none"
     """No leader is known."""
     FOLLOWER = "follower"
     LEADER = "leader"
     OFFLINE = "offline"
-    """Its log directory has failed; only a restart of the node brings it back."""
+    """Its log directory has failed; it stays offline until the node restarts."""
     REMOVED = "removed"
 
 
@@ -56,7 +57,7 @@ TRANSITIONS: Final[Mapping[Role, frozenset[Role]]] = {
     Role.OFFLINE: frozenset({Role.OFFLINE, Role.REMOVED}),
     Role.REMOVED: frozenset(),
 }
-"""The roles that may follow each role; another leader epoch may bring the same role again."""
+"""The roles that may follow each role; in another leader epoch a replica may have the same role again."""
 
 
 class BeginEpoch(NamedTuple):
@@ -66,7 +67,7 @@ class BeginEpoch(NamedTuple):
 
 
 class AbortTransactions(NamedTuple):
-    """Append the markers that end the transactions which the source of a stopped mirror topic left open."""
+    """Append markers that abort the transactions left open by the source of a stopped mirror topic."""
 
     markers: list[Batch]
 
@@ -112,7 +113,7 @@ class Replica(Generic[L]):
         self.topic_id = topic_id
         self.log = log
         self.role = Role.NONE if log is not None else Role.OFFLINE
-        self.leadership = NOBODY
+        self.leadership = NO_LEADERSHIP
         self.leader: ReplicaLeader | None = None
         self.follower: ReplicaFollower | None = None
         self.mirror: MirrorRole | None = None
@@ -124,7 +125,7 @@ class Replica(Generic[L]):
         self._watchers: dict[Callable[[], None], None] = {}  # in the order of registration
         self._append_watchers: dict[Callable[[], None], None] = {}
 
-    # -- what it may do ------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------------
 
     @property
     def is_led_here(self) -> bool:
@@ -133,7 +134,7 @@ class Replica(Generic[L]):
 
     @property
     def current_leader(self) -> tuple[int, int]:
-        """The leader's id and epoch, as the metadata log says."""
+        """The leader's id and epoch, from the metadata log."""
         return self.leadership.leader, self.leadership.leader_epoch
 
     def refuses(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
@@ -160,13 +161,13 @@ class Replica(Generic[L]):
         return self.mirror is not None and not self.mirror.is_stopped
 
     def read_only_message(self) -> str:
-        """The error message for a client that wants to change a mirror topic."""
+        """The error message for a client that tries to write to a mirror topic."""
         assert self.mirror is not None
         return f"Topic {self.topic} is a mirror topic of link '{self.mirror.link_name}': it is read-only until it is promoted."
 
     @property
     def append_rules(self) -> AppendRules:
-        """What its topic requires of clients' batches."""
+        """The topic's rules for clients' batches."""
         assert self.log is not None
         config = self.log.config
         if self._rules is None or self._rules[0] is not config:
@@ -175,16 +176,18 @@ class Replica(Generic[L]):
 
     @property
     def has_uncommitted(self) -> bool:
-        """Whether the log ends above the high watermark."""
+        """Whether the log end offset is above the high watermark."""
         return self.log is not None and self.log.high_watermark < self.log.end_offset
 
-    # -- its role ------------------------------------------------------------------------------------------------------------
+    # -- role changes --------------------------------------------------------------------------------------------------------
 
     def assume_leadership(
         self, leadership: Leadership, rules: IsrRules, backoff_ms: int, now: Now
     ) -> list[LogChange] | None:
-        """Take the role that the metadata log gives this replica; None for a state that is older than the current one, such as one that a
-        response of the controller has already brought."""
+        """Take the role that the metadata log gives this replica; None for a state that is older than the current one.
+
+        A state may be older because a response of the controller has already brought a newer one.
+        """
         epoch, current = leadership.leader_epoch, self.leadership
         if (epoch, leadership.partition_epoch) < (current.leader_epoch, current.partition_epoch):
             return None
@@ -202,20 +205,20 @@ class Replica(Generic[L]):
         return []
 
     def _become_leader(self, log: L, leadership: Leadership, rules: IsrRules, now: Now) -> list[LogChange]:
-        """A leader records where its epoch begins before it appends: readers and followers look it up."""
+        """Become leader. It records the start of its epoch before it appends: readers and followers look it up."""
         self._change_role(Role.LEADER)
         self.follower = None
         self.leader = ReplicaLeader(
             self._node_id, leadership, rules, self._active, log.end_offset, now.monotonic, before=self.leader
         )
-        self.source = SourceProgress()  # the former leader's reports of a source do not count
+        self.source = SourceProgress()  # reports made to the former leader do not count
         changes: list[LogChange] = [] if self.is_mirror else [BeginEpoch(leadership.leader_epoch)]
         stop = None if self.mirror is None else self.mirror.stop
         markers = [] if stop is None else abort_markers(log, self.index, stop, leadership.leader_epoch, now.wall)
         return [*changes, AbortTransactions(markers)] if markers else changes
 
     def _become_follower(self, log: L, leadership: Leadership, backoff_ms: int) -> list[LogChange]:
-        """A former leader truncates its log as the new leader's responses say."""
+        """Become follower. A former leader truncates its log according to the new leader's responses."""
         self.leader = self.follower = None
         if leadership.leader == NO_LEADER:
             self._change_role(Role.NONE)
@@ -226,13 +229,13 @@ class Replica(Generic[L]):
         return [] if isinstance(step, Wait) else [step]
 
     def go_offline(self) -> None:
-        """Its log directory has failed."""
+        """Take the replica offline: its log directory has failed."""
         self._change_role(Role.OFFLINE)
         self.log = None
         self.leader = self.follower = None
 
     def remove(self) -> None:
-        """The replica was deleted from this node."""
+        """Release the replica: it was deleted from this node."""
         self._change_role(Role.REMOVED)
         self.leader = self.follower = None
         self.leadership = self.leadership._replace(leader=NO_LEADER)
@@ -245,14 +248,14 @@ class Replica(Generic[L]):
     # -- as leader -----------------------------------------------------------------------------------------------------------
 
     def appended(self, now_ms: MonotonicMs) -> None:
-        """The log has grown: followers can fetch, and a single replica has committed."""
+        """Wake waiting fetches of followers, and advance the high watermark: the log has grown."""
         if self._append_watchers:
             for wake in list(self._append_watchers):
                 wake()
         self.advance(now_ms)
 
     def advance(self, now_ms: MonotonicMs) -> None:
-        """Raise the high watermark to what every in-sync replica has, and wake the requests that wait for it."""
+        """Advance the high watermark to the offset that every in-sync replica has, and wake the requests that wait for it."""
         log, leader = self.log, self.leader
         assert log is not None
         if leader is None:
@@ -266,7 +269,7 @@ class Replica(Generic[L]):
     def replica_fetched(
         self, replica_id: int, broker_epoch: int, offset: int, log_start: int, now_ms: MonotonicMs
     ) -> None:
-        """A follower, whose fetch was not refused, has everything below `offset`."""
+        """Record that a follower, whose fetch was not refused, has all records below `offset`."""
         log, leader = self.log, self.leader
         assert log is not None
         assert leader is not None
@@ -280,27 +283,27 @@ class Replica(Generic[L]):
             self.propose(now_ms)
 
     def needs_watermarks(self, replica_id: int) -> bool:
-        """Whether this node leads, and the replica was not sent the current watermarks."""
+        """Whether this node is the leader and has not sent the replica the current watermarks."""
         return self.leader is not None and self.log is not None and self.leader.needs_watermarks(replica_id, self.log)
 
     def record_watermarks_sent(self, replica_id: int) -> None:
-        """A response with the watermarks goes to the replica."""
+        """Record that a response with the watermarks is sent to the replica."""
         if self.leader is not None and self.log is not None:
             self.leader.record_watermarks_sent(replica_id, self.log)
 
     def has_caught_up(self, replica_id: int) -> bool:
-        """Whether this node leads, and the replica has all records and watermarks."""
+        """Whether this node is the leader and the replica has all records and watermarks."""
         return self.leader is not None and self.log is not None and self.leader.has_caught_up(replica_id, self.log)
 
     def update_isr_rules(self, rules: IsrRules, now_ms: MonotonicMs) -> None:
-        """Apply changed settings for the ISR, if this node leads."""
+        """Apply changed settings for the ISR if this node is the leader."""
         if self.leader is not None:
             self.leader.rules = rules
             self.advance(now_ms)
             self.propose(now_ms)
 
     def propose(self, now_ms: MonotonicMs) -> None:
-        """Send a proposal to the controller if the leader wants another ISR."""
+        """Send a proposal to the controller if the ISR should change."""
         if (
             self.leader is None
             or self.log is None
@@ -312,7 +315,7 @@ class Replica(Generic[L]):
             self._isr_proposed(self, proposal)
 
     def isr_changed(self, leader: ReplicaLeader, leadership: Leadership, now_ms: MonotonicMs) -> None:
-        """The controller accepted what this leader proposed."""
+        """Apply a proposal of this leader that the controller accepted."""
         if self.leader is leader and leader.update(leadership):
             self.leadership = leadership
             self.advance(now_ms)
@@ -322,7 +325,7 @@ class Replica(Generic[L]):
     # -- waiting requests ----------------------------------------------------------------------------------------------------
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool = False) -> None:
-        """Call `wake` when the high watermark or the leadership changes; followers need every append as well."""
+        """Call `wake` when the high watermark or the leadership changes, and with `appends_too` after every append."""
         self._watchers[wake] = None
         if appends_too:
             self._append_watchers[wake] = None

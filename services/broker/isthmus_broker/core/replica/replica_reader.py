@@ -1,4 +1,4 @@
-"""Which of the partitions of a replica's fetch are read, and what their leaders learn of its progress."""
+"""Reads the partitions of a replica's fetch, and records its progress at their leaders."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class ReplicaReader(NamedTuple):
     throttles: Throttles
     read_log: ReadLog
     is_incremental: bool
-    """Partitions without changes are left out of the response: the session knows them."""
+    """The response omits partitions without changes, because the session has them."""
 
     def read(
         self,
@@ -34,7 +34,7 @@ class ReplicaReader(NamedTuple):
         *,
         is_new: bool = False,
     ) -> ReadResult:
-        """Read up to the logs' ends. A new fetch counts as progress; one that waited and is read again has counted before."""
+        """Read up to the log ends. Only a new fetch counts as progress; a waiting fetch that is read again was counted before."""
         responses: Responses = []
         behind: list[Replica[Any]] = []
         total = 0
@@ -63,7 +63,7 @@ class ReplicaReader(NamedTuple):
         return ReadResult(responses, total, is_urgent, behind)
 
     def record_watermarks_sent(self, result: ReadResult) -> None:
-        """The response is on its way, and with it the high watermarks."""
+        """Record that the response, with its high watermarks, is sent."""
         for replica in result.behind:
             replica.record_watermarks_sent(self.rules.replica_id)
 
@@ -86,7 +86,7 @@ class ReplicaReader(NamedTuple):
         return fetched, fetched.error_code != 0
 
     def _record_progress(self, replica: Replica[Any], part: FetchPartition, now_ms: MonotonicMs) -> None:
-        """A fetch from an offset says that the replica has everything below it."""
+        """Record that the replica has all records below the offset of its fetch."""
         if self._refuse(replica, part) is None:
             replica.replica_fetched(
                 self.rules.replica_id, self.broker_epoch, part.fetch_offset, part.log_start_offset, now_ms

@@ -35,7 +35,7 @@ class ReplicationQuota:
         self._forget(now_ms)
 
     def is_exceeded(self, now_ms: MonotonicMs) -> bool:
-        """Whether the mean over the windows is above the rate; the first second counts as a whole one."""
+        """Whether the mean over the windows is above the rate; the first window counts in full."""
         if self._rate >= UNLIMITED or not self._windows:
             return False
         self._forget(now_ms)

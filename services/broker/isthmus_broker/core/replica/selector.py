@@ -1,7 +1,7 @@
-"""Which replica a consumer should read from (KIP-392): one that is nearer than the leader and has the offset.
+"""Selects the replica that a consumer should read from (KIP-392): one that is nearer than the leader and has the offset.
 
-Kafka names replicas in the ISR only. Here any replica may serve that has the offset below its high watermark, so that a region with only
-observers reads from them.
+Kafka selects replicas in the ISR only. Here any replica may serve if it has the offset below its high watermark, so that a region with
+only observers reads from them.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ class Candidate(NamedTuple):
 
 
 def has_offset(progress: Progress, offset: int) -> bool:
-    """Whether the replica can serve from `offset`: everything below the high watermark that it has received for certain."""
+    """Whether the replica can serve from `offset`: up to the high watermark that it has certainly received."""
     return 0 <= progress.log_start <= offset <= min(progress.high_watermark, progress.log_end)
 
 
 def preferred_replica(client_rack: str, leader: Candidate, others: Iterable[Candidate]) -> int | None:
-    """The most caught up in the client's rack, else in its region; None for the leader, which is preferred where it is as near."""
+    """The most caught-up replica in the client's rack, else in its region; None if the leader is as near."""
     if not client_rack:
         return None
     candidates = [leader, *others]

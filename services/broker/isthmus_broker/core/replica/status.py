@@ -1,4 +1,4 @@
-"""The status of every replica of a partition, as its leader sees it."""
+"""The status of every replica of a partition, as its leader reports it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ UNKNOWN = -1
 
 
 def replica_statuses(leader: ReplicaLeader, log: LogView, now_ms: MonotonicMs) -> Iterator[DescribedReplica]:
-    """In the order of the assignment; the leader itself is always caught up."""
+    """The replicas in the order of the assignment; the leader itself is always caught up."""
     leadership = leader.leadership
     for replica in leadership.replicas:
-        observes = replica in leadership.observers
+        is_observer = replica in leadership.observers
         progress = leader.progress.get(replica)
         yield DescribedReplica(
             broker_id=replica,
             is_leader=progress is None,
-            is_observer=observes,
-            is_isr_eligible=not observes,
+            is_observer=is_observer,
+            is_isr_eligible=not is_observer,
             is_in_isr=replica in leadership.isr,
             is_caught_up=progress is None or progress.is_caught_up(log.end_offset, now_ms, leader.rules.lag_max_ms),
             last_caught_up_lag_ms=0 if progress is None else _since(progress.last_caught_up_ms, now_ms),

@@ -1,4 +1,4 @@
-"""The two replication throttles of a node (KIP-73): what its leaders send and what its followers fetch."""
+"""The two replication throttles of a node (KIP-73): for its leaders and for its followers."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 
 
 class Throttles:
-    """In-sync replicas are never held back: producers that wait for them would be held back as well."""
+    """The throttles. In-sync replicas are never throttled: producers that wait for them would be slowed down too."""
 
     def __init__(self, config: NodeConfig) -> None:
         settings = config.values
@@ -23,22 +23,22 @@ class Throttles:
         self._node_id = config.node_id
         self._sent = ReplicationQuota(windows, seconds * 1000)
         self._fetched = ReplicationQuota(windows, seconds * 1000)
-        self.take_config(config)
+        self.apply_config(config)
 
-    def take_config(self, config: NodeConfig) -> None:
-        """Apply these rates from now on."""
+    def apply_config(self, config: NodeConfig) -> None:
+        """Apply the configured rates."""
         for quota, name in ((self._sent, LEADER_RATE), (self._fetched, FOLLOWER_RATE)):
             rate = config.values[name]
             quota.limit(rate if isinstance(rate, int) else UNLIMITED)
 
     def holds_back_reader(self, replica: Replica[Any], replica_id: int, now_ms: MonotonicMs) -> bool:
-        """Whether a follower gets no records of this partition now."""
+        """Whether a follower gets no records of this partition for now."""
         if not self.is_leader_throttled(replica) or replica_id in replica.leadership.isr:
             return False
         return self._sent.is_exceeded(now_ms)
 
     def is_leader_throttled(self, replica: Replica[Any]) -> bool:
-        """Whether what this leader sends to followers counts."""
+        """Whether bytes that this leader sends to followers are throttled."""
         log = replica.log
         setting = () if log is None else log.config.leader_replication_throttled_replicas
         return bool(setting) and is_throttled(setting, replica.index, self._node_id)
@@ -48,13 +48,13 @@ class Throttles:
         self._sent.record(size, now_ms)
 
     def holds_back_fetcher(self, replica: Replica[Any], now_ms: MonotonicMs) -> bool:
-        """Whether this follower fetches nothing now."""
+        """Whether this follower fetches nothing for now."""
         if not self.is_follower_throttled(replica) or self._node_id in replica.leadership.isr:
             return False
         return self._fetched.is_exceeded(now_ms)
 
     def is_follower_throttled(self, replica: Replica[Any]) -> bool:
-        """Whether what this follower fetches counts."""
+        """Whether bytes that this follower fetches are throttled."""
         log = replica.log
         setting = () if log is None else log.config.follower_replication_throttled_replicas
         return bool(setting) and is_throttled(setting, replica.index, self._node_id)

@@ -16,7 +16,7 @@ class Uncommitted(NamedTuple):
 
     @classmethod
     def now(cls, replica: Replica[Any]) -> Self:
-        """Everything in the log: exact for what was appended just now; a repeated batch waits a little longer than it had to."""
+        """Everything in the log up to its end: exact right after an append; a repeated batch waits a little longer than necessary."""
         assert replica.leader is not None
         assert replica.log is not None
         return cls(replica, replica.leader.leads_since, replica.log.end_offset)

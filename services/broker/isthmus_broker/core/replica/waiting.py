@@ -1,6 +1,6 @@
-"""Requests that wait for what happens to partitions: records that arrive, records that become committed, replicas that catch up.
+"""Requests that wait for partitions: for new records, for committed records, or for replicas that catch up.
 
-A waiting request is bounded by its connection, which serves one request at a time: there are never more of them than connections.
+A connection serves one request at a time, so there are never more waiting requests than connections.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 R = TypeVar("R")
 SOON_SECONDS: Final = 0.01
-"""The longest delay of a high watermark for a follower: under load the next records bring it along."""
+"""Upper bound on the delay of a high watermark for a follower; under load it is sent with the next records."""
 
 
 class Watched(Protocol):
@@ -19,24 +19,24 @@ class Watched(Protocol):
         ...
 
     def unwatch(self, wake: Callable[[], None]) -> None:
-        """Stop calling it."""
+        """Stop calling `wake`."""
         ...
 
 
 class Handle(Protocol):
-    """A planned call."""
+    """A scheduled call."""
 
     def cancel(self) -> None: ...
 
 
 class TimedHandle(Handle, Protocol):
-    """A planned call with its time."""
+    """A scheduled call with its time."""
 
     def when(self) -> float: ...
 
 
 class Timers(Protocol):
-    """Plans calls, as asyncio's event loop does."""
+    """Schedules calls, as asyncio's event loop does."""
 
     def time(self) -> float: ...
 
@@ -46,7 +46,7 @@ class Timers(Protocol):
 
 
 class Waiting(Generic[R]):
-    """Checks again whenever one of the partitions changes, and responds when that is enough, or at its deadline with what there is."""
+    """A waiting request: checks after each change of its partitions, and responds when the result is enough or at the deadline."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Waiting(Generic[R]):
         appends_too: bool = False,
         deserves_soon: Callable[[R], bool] | None = None,
     ) -> None:
-        """A result that `deserves_soon` is sent within SOON_SECONDS: worth a response, but rather together with what follows."""
+        """A result that `deserves_soon` is sent within SOON_SECONDS, so that it can be combined with what follows."""
         self._timers = timers
         self._partitions = partitions
         self._deserves_soon = deserves_soon
@@ -74,7 +74,7 @@ class Waiting(Generic[R]):
             partition.watch(self.wake, appends_too=appends_too)
 
     def wake(self) -> None:
-        """Check again, once, after the request that is being served now is done."""
+        """Schedule one check after the current request has been served."""
         if self._woken is None:
             self._woken = self._timers.call_soon(self._check_again)
 

@@ -133,7 +133,7 @@ class ReplicaManager:
         if config is not self._config:
             self._config = config
             self._fetch_settings = fetch_settings(config)
-            self.throttles.take_config(config)
+            self.throttles.apply_config(config)
         for topic_id in sorted(changes.topics_deleted):
             self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
         self._update_mirror_roles(changes)  # before leadership: a leader of a mirror topic starts differently
