@@ -239,7 +239,7 @@ def _facts(mirror: DescribedMirror) -> dict[str, Any]:
 
 def _progress(index: int, progress: PartitionProgress | None) -> dict[str, Any]:
     """Null is unknown."""
-    from isthmus_model.lag import known, mirror_lag
+    from isthmus_model.lag import mirror_lag, number_or_none
 
     if progress is None:
         return {"partition": index, **dict.fromkeys(_PARTITION_COLUMNS[1:])}
@@ -247,9 +247,9 @@ def _progress(index: int, progress: PartitionProgress | None) -> dict[str, Any]:
         "partition": index,
         "lag": mirror_lag(progress),
         "log_end": progress.log_end_offset,
-        "source_end": known(progress.source_high_watermark),
-        "heard_ms_ago": known(progress.last_heard_lag_ms),
-        "caught_up_ms_ago": known(progress.caught_up_lag_ms),
+        "source_end": number_or_none(progress.source_high_watermark),
+        "heard_ms_ago": number_or_none(progress.last_heard_lag_ms),
+        "caught_up_ms_ago": number_or_none(progress.caught_up_lag_ms),
         "leader_epoch": progress.leader_epoch,
     }
 
@@ -264,9 +264,13 @@ def _outcome(altered: AlteredMirror, refused: Exception | None) -> dict[str, Any
 
 
 def _lag(lag: PartitionLag) -> dict[str, Any]:
-    from isthmus_model.lag import known
+    from isthmus_model.lag import number_or_none
 
-    return {"partition": lag.index, "lag": known(lag.lag), "log_end": known(lag.last_source_fetch_offset)}
+    return {
+        "partition": lag.index,
+        "lag": number_or_none(lag.lag),
+        "log_end": number_or_none(lag.last_source_fetch_offset),
+    }
 
 
 def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

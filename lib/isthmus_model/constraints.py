@@ -113,7 +113,7 @@ def parse_constraints(text: str) -> Constraints:
     replicas = _rules("replicas", given.get("replicas"))
     observers = _rules("observers", given.get("observers"))
     if not any(rule.count for rule in replicas):
-        raise ValueError("Placement constraints must ask for at least one replica that is not an observer")
+        raise ValueError("Placement constraints must have at least one replica that is not an observer")
     promotion = _promotion(given.get("observerPromotionPolicy"))
     if promotion is not Promotion.NEVER and not observers:
         raise ValueError(f"observerPromotionPolicy {promotion.value} has no observers to promote")

@@ -21,7 +21,7 @@ _KINDS: Final = ("INCLUDE", "EXCLUDE")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A name, or the beginning of names; the literal `*` stands for all."""
+    """A name, or the beginning of names; the literal `*` means all."""
 
     name: str
     is_prefix: bool

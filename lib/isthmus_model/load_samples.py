@@ -38,7 +38,7 @@ class LoadSample:
     replicas: tuple[ReplicaLoad, ...]
 
     def key(self) -> bytes:
-        """The same for every sample of one broker, so that they lie in one partition, in order."""
+        """The record key: one per broker, so that its samples stay in order in one partition."""
         return str(self.broker).encode()
 
     def value(self) -> bytes:
@@ -47,13 +47,13 @@ class LoadSample:
 
     @staticmethod
     def parse(value: bytes) -> "LoadSample":
-        """Back from a record; fields of later versions are passed over. Raises ValueError for what is no sample."""
+        """Parse a record's value; ignores fields of later versions. Raises ValueError for a malformed sample."""
         try:
-            told: dict[str, Any] = json.loads(value)
+            decoded: dict[str, Any] = json.loads(value)
             replicas = tuple(
-                ReplicaLoad(**{name: each[name] for name in ReplicaLoad.__slots__}) for each in told["replicas"]
+                ReplicaLoad(**{name: each[name] for name in ReplicaLoad.__slots__}) for each in decoded["replicas"]
             )
-            fields = {name: told[name] for name in LoadSample.__slots__ if name != "replicas"}
+            fields = {name: decoded[name] for name in LoadSample.__slots__ if name != "replicas"}
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a sample of load: {error!r}") from error
         return LoadSample(**fields, replicas=replicas)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def region_of(rack: str | None) -> str:
-    """`eu-west/a` is zone `a` of region `eu-west`; a rack without a slash is a region by itself. Empty without a rack."""
+    """`eu-west/a` is zone `a` of region `eu-west`; a rack without a slash is a region without zones. Empty without a rack."""
     return (rack or "").partition("/")[0]
 
 

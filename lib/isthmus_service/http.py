@@ -1,6 +1,6 @@
-"""What every process tells over HTTP: `/metrics` for Prometheus, `/health/live` and `/health/ready` for whoever supervises it.
+"""HTTP endpoints of every process: `/metrics` for Prometheus, `/health/live` and `/health/ready` for its supervisor.
 
-Live means that the event loop turns. Ready is what the service says: an empty answer when it does its work, otherwise the reason why not.
+Live means that the event loop runs. Ready means that the service reports no reason why it cannot work.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 NotReady = Callable[[], str]
-"""Why the service cannot do its work now; empty when it can."""
+"""Returns why the service cannot work now; empty if it can."""
 
 
 def observation_routes(registry: CollectorRegistry, not_ready: NotReady) -> list[web.RouteDef]:
-    """The three routes, for a service that has an application of its own."""
+    """The three routes, for a service with an application of its own."""
 
     async def metrics(_request: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -35,7 +35,7 @@ def observation_routes(registry: CollectorRegistry, not_ready: NotReady) -> list
 
 @asynccontextmanager
 async def observed(address: Address, registry: CollectorRegistry, not_ready: NotReady) -> AsyncIterator[int]:
-    """Serve the routes while the block runs; the port is handed over, for port 0 takes any. Raises OSError when it is taken."""
+    """Serve the routes while the block runs; yields the port, which port 0 leaves open. Raises OSError if it is in use."""
     application = web.Application()
     application.add_routes(observation_routes(registry, not_ready))
     runner = web.AppRunner(application, access_log=None)

@@ -1,4 +1,4 @@
-"""Logs on standard error: a line of text for people, or of JSON for machines (`ISTHMUS_LOG_FORMAT=json`)."""
+"""Logs on standard error: a line of text, or of JSON (`ISTHMUS_LOG_FORMAT=json`)."""
 
 import json
 import logging
@@ -13,15 +13,15 @@ _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One object a line; a traceback is one string of it."""
+    """One JSON object per line; a traceback is one string."""
 
     def __init__(self, service: str) -> None:
         super().__init__()
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
-        told = {
+        """Format a record as one line."""
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "service": self._service,
@@ -29,15 +29,15 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def set_up_logs(service: str) -> None:
-    """For the whole process, once, as the environment says; raises ValueError for a level or a format that does not exist."""
+    """Configure logging for the process from the environment; raises ValueError for an unknown level or format."""
     form = os.environ.get(FORMAT_VARIABLE, "text")
     if form not in ("text", "json"):
-        raise ValueError(f"{FORMAT_VARIABLE} is {form!r}; it may be text or json")
+        raise ValueError(f"{FORMAT_VARIABLE} is {form!r}; it must be text or json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(service) if form == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=os.environ.get(LEVEL_VARIABLE, "INFO"), handlers=[handler])

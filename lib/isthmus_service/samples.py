@@ -1,4 +1,4 @@
-"""Writing samples into a topic of a cluster: lag, load. Whoever takes them must never be held up by where they go."""
+"""Write samples of lag and load into a topic. Writing never blocks the caller for long."""
 
 import asyncio
 import logging
@@ -22,10 +22,10 @@ _PENDING_MAX: Final = 20_000
 
 
 class SampleTopic:
-    """The topic is made with the first samples, with the cluster's own replication factor, and keeps them for `retention_ms`.
+    """A topic of samples, created before the first write with the cluster's default replication factor; retention is `retention_ms`.
 
-    A sample whose partition nobody leads, as while a region is cut off, waits in the producer and is written when somebody does; samples
-    beyond `_PENDING_MAX` of such are dropped, and so are those that cannot be written for as long as the producer tries.
+    A sample whose partition has no leader waits in the producer and is written when there is one. Samples are dropped while more than
+    `_PENDING_MAX` wait, and when the producer times out.
     """
 
     def __init__(self, client: Client, name: str, *, retention_ms: int = _WEEK_MS) -> None:
@@ -34,38 +34,38 @@ class SampleTopic:
         self._configs: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
         self._producer = Producer(client)
         self._pending: set[asyncio.Task[Place]] = set()
-        self._made = False
+        self._is_created = False
         self._failing = False
 
     async def write(self, samples: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keys and values. It waits for a moment only: the next samples are due, whatever becomes of these."""
+        """Write keys and values. Waits only briefly, since the next samples are due soon."""
         try:
-            await self._make()
+            await self._create()
             for key, value in samples:
                 if len(self._pending) >= _PENDING_MAX:
                     break
                 delivery = await self._producer.send(self._name, value, key=key)
                 self._pending.add(asyncio.ensure_future(delivery.place()))
         except ClientError as error:
-            self._told(error)
+            self._log_change(error)
         if self._pending:
             done, self._pending = await asyncio.wait(self._pending, timeout=_PATIENCE_SECONDS)
             for outcome in done:
-                self._told(outcome.exception())
+                self._log_change(outcome.exception())
 
-    def _told(self, failure: BaseException | None) -> None:
-        """One line of log when writing begins to fail, and one when it works again."""
+    def _log_change(self, failure: BaseException | None) -> None:
+        """Log once when writing begins to fail, and once when it works again."""
         if failure is not None and not self._failing:
-            logger.warning("samples for %s are lost until they can be written again: %s", self._name, failure)
+            logger.warning("cannot write samples to %s; they are lost until it works again: %s", self._name, failure)
         elif failure is None and self._failing:
-            logger.info("samples for %s are written again", self._name)
+            logger.info("writing samples to %s works again", self._name)
         self._failing = failure is not None
 
-    async def _make(self) -> None:
-        if self._made:
+    async def _create(self) -> None:
+        if self._is_created:
             return
-        wanted = topics.NewTopic(self._name, partitions=_PARTITIONS, configs=self._configs)
-        refused = (await topics.create(self._client, [wanted]))[self._name]
+        topic = topics.NewTopic(self._name, partitions=_PARTITIONS, configs=self._configs)
+        refused = (await topics.create(self._client, [topic]))[self._name]
         if refused is not None and refused.code is not ErrorCode.topic_already_exists:
             raise refused
-        self._made = True
+        self._is_created = True

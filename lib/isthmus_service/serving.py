@@ -1,4 +1,4 @@
-"""Serve a service's work until it is told to stop."""
+"""Run a service's work until it is stopped."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ async def serve(
     not_ready: Callable[[], str],
     stopping: asyncio.Event,
 ) -> None:
-    """Until `stopping` is set; prints the line `ready` when it has begun. Raises OSError when the HTTP address is taken."""
+    """Run until `stopping` is set; prints the line `ready` after the start. Raises OSError if the HTTP address is in use."""
     registry = CollectorRegistry()
     registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
-        stack.callback(work.close)  # nothing runs it when the address is taken
+        stack.callback(work.close)  # never started if the address is in use
         ready = "ready"
         if http is not None:
             port = await stack.enter_async_context(observed(http, registry, not_ready))

@@ -1,22 +1,22 @@
-"""Waking whoever waits for something to have changed."""
+"""Wake tasks that wait for a change."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Signal:
-    """Any number may wait; a ring wakes those who wait now. Whoever looks and then waits without an await between misses none."""
+    """Wakes all current waiters. A task that checks and then waits without an await in between misses no change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
-        """Something has changed."""
+        """Wake all waiters."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def wait(self, seconds: float) -> None:
-        """Until it rings, or that long."""
+        """Wait for a ring, at most this long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

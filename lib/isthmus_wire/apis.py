@@ -1,4 +1,4 @@
-"""The APIs of Apache Kafka 4.3.1, and the versions that one of its brokers and one of its controllers answers."""
+"""The APIs of Apache Kafka 4.3.1, and the versions that its brokers and its controllers support."""
 
 from enum import IntEnum
 from typing import Final

@@ -2,7 +2,7 @@
 
 kio's classes are the schema: their fields carry Kafka's types. This module turns a class (the *layout*, of one version) into a reader
 that fills another class (the *target*, usually the highest version's), so that the rest of the code sees one shape of every message.
-The target's fields that the layout lacks get their default; fields only the layout has are read and dropped.
+Fields that only the target has get their default; fields that only the layout has are read and dropped.
 
 Why not kio's own native reader: a lying array count makes it allocate without bound and abort the whole process, and a broker must
 outlive any bytes it is sent. Here a count beyond the bytes that are left is refused before anything is allocated, and a message may hold at
@@ -76,27 +76,29 @@ _ZEROES: Final = bytes(16)
 @cache
 def reader(layout: Layout, target: Layout) -> Read:
     """A function that reads `layout` from a cursor and returns a `target`."""
-    wanted = {field.name: field for field in fields(target)}
+    target_fields = {field.name: field for field in fields(target)}
     absent = dict(_absent_fields(layout, target))
-    plain = [(f.name, _field_reader(f, layout, wanted)) for f in fields(layout) if "tag" not in f.metadata]
+    plain = [(f.name, _field_reader(f, layout, target_fields)) for f in fields(layout) if "tag" not in f.metadata]
     tagged = {
-        f.metadata["tag"]: (f.name, _field_reader(f, layout, wanted)) for f in fields(layout) if "tag" in f.metadata
+        f.metadata["tag"]: (f.name, _field_reader(f, layout, target_fields))
+        for f in fields(layout)
+        if "tag" in f.metadata
     }
-    tagged_defaults = {f.name: default_of(f) for f in fields(layout) if "tag" in f.metadata and f.name in wanted}
+    tagged_defaults = {f.name: default_of(f) for f in fields(layout) if "tag" in f.metadata and f.name in target_fields}
     flexible: bool = layout.__flexible__
 
     def read(cursor: Cursor) -> Any:
         values = {**absent, **tagged_defaults}
         for name, read_field in plain:
             value = read_field(cursor)
-            if name in wanted:
+            if name in target_fields:
                 values[name] = value
         if flexible:
             for tag, end in tags(cursor):
                 if tag in tagged:
                     name, read_field = tagged[tag]
                     value = read_field(cursor)
-                    if name in wanted:
+                    if name in target_fields:
                         values[name] = value
                 cursor.position = end
         return target(**values)
@@ -109,14 +111,14 @@ def _absent_fields(layout: Layout, target: Layout) -> list[tuple[str, Any]]:
     return [(field.name, default_of(field)) for field in fields(target) if field.name not in present]
 
 
-def _field_reader(field: Field[Any], layout: Layout, wanted: dict[str, Field[Any]]) -> Read:
+def _field_reader(field: Field[Any], layout: Layout, target_fields: dict[str, Field[Any]]) -> Read:
     shape = _shape(field)
     is_tag = "tag" in field.metadata
     read: Read
     if shape.entity is not None:
         target = shape.entity
-        if field.name in wanted:
-            target = _shape(wanted[field.name]).entity or shape.entity
+        if field.name in target_fields:
+            target = _shape(target_fields[field.name]).entity or shape.entity
         read = reader(shape.entity, target)
         if shape.nullable and not shape.is_array:
             read = _nullable_entity(read)
@@ -175,7 +177,7 @@ def skip_tagged_fields(cursor: Cursor) -> None:
 
 @cache
 def writer(layout: Layout) -> Write:
-    """A function that writes any object with the attributes of `layout`; one it lacks is written as its default."""
+    """A function that writes any object with the attributes of `layout`; a missing attribute is written as its default."""
     plain = [_field_writer(f, layout) for f in fields(layout) if "tag" not in f.metadata]
     tagged = sorted(
         ((f.metadata["tag"], *_field_writer(f, layout)) for f in fields(layout) if "tag" in f.metadata),

@@ -1,7 +1,7 @@
 """Kafka's error codes, and the errors of this library.
 
 WireError                     anything a peer sent that is not the protocol
-├── DecodeError               bytes that do not parse as the message they claim to be
+├── DecodeError               bytes that do not parse as the expected message
 └── CorruptBatch              a record batch whose header, checksum or records are wrong
     └── UnknownCompression    a codec number or a compressed body that no codec accepts
 """
@@ -24,7 +24,7 @@ class CorruptBatch(WireError):
 
 
 class UnknownCompression(CorruptBatch):
-    """A codec number nobody defined, or a body its codec refuses."""
+    """An undefined codec number, or a body that its codec rejects."""
 
 
 def error_code(number: int) -> ErrorCode:

@@ -66,7 +66,7 @@ def read_topic(cursor: Cursor, *, by_id: bool, flexible: bool) -> Topic:
 
 
 def write_topic(out: bytearray, topic: Topic, *, flexible: bool) -> None:
-    """A topic as it was asked for."""
+    """A topic's name or id, whichever it is."""
     if isinstance(topic, bytes):
         out += topic
     else:
@@ -97,17 +97,17 @@ Endpoints = tuple[tuple[int, str, int, str | None], ...]
 
 
 def read_node_endpoints(cursor: Cursor) -> Endpoints:
-    """The tags that end both responses, of which tag 0 is known: where the leaders named in it are."""
-    found: list[tuple[int, str, int, str | None]] = []
+    """The tags at the end of both responses; tag 0 has the addresses of the leaders that the response names."""
+    endpoints: list[tuple[int, str, int, str | None]] = []
     for tag, end in tags(cursor):
         for _ in range(read_count(cursor, flexible=True) if tag == 0 else 0):
             (node_id,) = unpack(cursor, INT32)
             host = _read_string[True](cursor)
             (port,) = unpack(cursor, INT32)
-            found.append((node_id, host, port, _read_nullable_string(cursor)))
+            endpoints.append((node_id, host, port, _read_nullable_string(cursor)))
             skip_tagged_fields(cursor)
         cursor.position = end
-    return tuple(found)
+    return tuple(endpoints)
 
 
 def write_node_endpoints(out: bytearray, endpoints: Endpoints) -> None:

@@ -61,7 +61,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """Partitions by topic, and the limits of the answer."""
+    """Partitions by topic, and the limits of the response."""
 
     max_wait_ms: int
     min_bytes: int
@@ -78,7 +78,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """What one partition answers; `records` are chunks to be sent one after another, None is null."""
+    """The response of one partition; `records` are chunks that are sent one after another, None is null."""
 
     partition: int
     error_code: int
@@ -94,7 +94,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """Answers by topic."""
+    """Responses by topic."""
 
     topics: Sequence[tuple[Topic, Sequence[FetchedPartition]]]
     error_code: int = 0
@@ -178,8 +178,8 @@ def encode_fetch_request(version: int, request: FetchRequest) -> bytearray:
     for topic, partitions in request.topics:
         write_topic(out, topic, flexible=flexible)
         write_count(out, len(partitions), flexible=flexible)
-        for wanted in partitions:
-            _write_wanted(out, version, wanted)
+        for partition in partitions:
+            _write_partition(out, version, partition)
         if flexible:
             out.append(0)
     if version >= SESSION_SINCE:
@@ -191,25 +191,25 @@ def encode_fetch_request(version: int, request: FetchRequest) -> bytearray:
     return out
 
 
-def _write_wanted(out: bytearray, version: int, wanted: FetchPartition) -> None:
-    out += INT32.pack(wanted.partition)
+def _write_partition(out: bytearray, version: int, partition: FetchPartition) -> None:
+    out += INT32.pack(partition.partition)
     if version >= 9:
-        out += INT32.pack(wanted.current_leader_epoch)
-    out += INT64.pack(wanted.fetch_offset)
+        out += INT32.pack(partition.current_leader_epoch)
+    out += INT64.pack(partition.fetch_offset)
     if version >= FLEXIBLE_SINCE:
-        out += INT32.pack(wanted.last_fetched_epoch)
+        out += INT32.pack(partition.last_fetched_epoch)
     if version >= 5:
-        out += INT64.pack(wanted.log_start_offset)
-    out += INT32.pack(wanted.max_bytes)
+        out += INT64.pack(partition.log_start_offset)
+    out += INT32.pack(partition.max_bytes)
     if version < FLEXIBLE_SINCE:
         return
-    has_directory = version >= 17 and any(wanted.directory_id)
-    has_watermark = version >= 18 and wanted.high_watermark != NO_HIGH_WATERMARK
+    has_directory = version >= 17 and any(partition.directory_id)
+    has_watermark = version >= 18 and partition.high_watermark != NO_HIGH_WATERMARK
     out.append(has_directory + has_watermark)
     if has_directory:
-        write_tag(out, 0, wanted.directory_id)
+        write_tag(out, 0, partition.directory_id)
     if has_watermark:
-        write_tag(out, 1, INT64.pack(wanted.high_watermark))
+        write_tag(out, 1, INT64.pack(partition.high_watermark))
 
 
 def _write_forgotten(out: bytearray, forgotten: Sequence[tuple[Topic, list[int]]], *, flexible: bool) -> None:
@@ -317,16 +317,16 @@ def _read_result(cursor: Cursor, version: int, *, flexible: bool) -> FetchedPart
     aborted = _read_aborted(cursor, flexible=flexible)
     preferred = unpack(cursor, INT32)[0] if version >= 11 else -1
     records = read_records(cursor, flexible=flexible)
-    found: dict[int, tuple[int, int]] = {}
+    tagged: dict[int, tuple[int, int]] = {}
     if flexible:
         for tag, end in tags(cursor):
             if tag in _RESULT_TAGS:
                 first, second = unpack(cursor, _RESULT_TAGS[tag])
-                found[tag] = (first, second)
+                tagged[tag] = (first, second)
             cursor.position = end
     return FetchedPartition(
         index, error_code, high_watermark, last_stable, log_start, aborted, preferred,
-        None if records is None else (records,), found.get(0), found.get(1), found.get(2),
+        None if records is None else (records,), tagged.get(0), tagged.get(1), tagged.get(2),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 A frame is a 32-bit length and that many bytes. A request begins with API key, version, correlation id and client id; from
 the API's first flexible version on, tagged fields follow. A response begins with the correlation id and, when flexible, tagged fields,
-except that ApiVersions always answers with the old header, so that a client can read it before it knows the broker.
+except that ApiVersions responses always have the old header, so that a client can read them before it knows the broker's version.
 """
 
 import struct
@@ -35,7 +35,7 @@ def is_flexible(api_key: int, api_version: int) -> bool:
 
 
 def decode_request_header(frame: memoryview | bytes) -> RequestHeader:
-    """Parse the header of a request; the key may be one that nobody knows, then the header ends after the client id."""
+    """Parse the header of a request; after an unknown key, the header ends with the client id."""
     if len(frame) < _FIXED.size:
         raise DecodeError(f"a request of {len(frame)} bytes is shorter than its header")
     api_key, api_version, correlation_id, length = _FIXED.unpack_from(frame)

@@ -113,7 +113,7 @@ class KeptRecord(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; a negative timestamp stands for none."""
+    """A record to be written; a negative timestamp means none."""
 
     key: bytes | None
     value: bytes | None

@@ -26,7 +26,7 @@ _NO_RETENTION: Final[Any] = OffsetCommitWithRetention.__dataclass_fields__["rete
 
 
 NOT_ASKED: Final = -(1 << 31)
-"""Stands for the authorized operations of a resource when nobody asked about them."""
+"""The authorized operations of a resource if the request did not include them."""
 
 
 def _typed(kafka_type: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ class DeleteTopicsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Versions 8 to 10 may ask for the cluster's authorized operations, which DescribeCluster has told since (KIP-700)."""
+    """Versions 8 to 10 can request the cluster's authorized operations, which moved to DescribeCluster (KIP-700)."""
 
     __flexible__: ClassVar[bool] = True
     topics: tuple[MetadataRequestTopic, ...] | None
@@ -114,7 +114,7 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponseTopic:
-    """Answers by name or id, as the request asked."""
+    """Results by name or id, as in the request."""
 
     __flexible__: ClassVar[bool] = True
     name: str = field(metadata=_typed("string"), default="")
@@ -124,7 +124,7 @@ class OffsetCommitResponseTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
-    """The answer to `OffsetCommitRequest`."""
+    """The response to `OffsetCommitRequest`."""
 
     __flexible__: ClassVar[bool] = True
     throttle_time: i32Timedelta = field(metadata=_typed("timedelta_i32"))
@@ -143,7 +143,7 @@ class OffsetFetchRequestTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestGroup:
-    """One group's question; `topics` None asks for every committed offset."""
+    """One group's part of the request; `topics` None means every committed offset."""
 
     __flexible__: ClassVar[bool] = True
     group_id: str = field(metadata=_typed("string"))
@@ -177,7 +177,7 @@ class OffsetFetchResponsePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopic:
-    """Answers by name or id, as the request asked."""
+    """Results by name or id, as in the request."""
 
     __flexible__: ClassVar[bool] = True
     name: str = field(metadata=_typed("string"), default="")
@@ -187,7 +187,7 @@ class OffsetFetchResponseTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseGroup:
-    """One group's answer."""
+    """One group's part of the response."""
 
     __flexible__: ClassVar[bool] = True
     group_id: str = field(metadata=_typed("string"))

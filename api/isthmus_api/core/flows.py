@@ -15,7 +15,7 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
 from isthmus_model.freshness import is_stale
-from isthmus_model.lag import is_behind, known, lag_records
+from isthmus_model.lag import is_behind, lag_records, number_or_none
 from isthmus_model.lag_samples import CopyKind
 from isthmus_model.regions import region_of
 from isthmus_wire.extensions.links import LinkState
@@ -122,10 +122,10 @@ def _observers(polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[
 def _observer(
     report: ReplicasSeen, leader: ReplicaStatus, observer: ReplicaStatus, unreachable: Collection[int]
 ) -> _CopyState:
-    age_ms = known(observer.fetch_lag_ms)
+    age_ms = number_or_none(observer.fetch_lag_ms)
     lacking = lag_records(leader.log_end, observer.log_end)
     # A leader counts a replica as in sync for half a minute after it last had everything.
-    lag_ms = 0 if lacking == 0 else known(observer.caught_up_lag_ms)
+    lag_ms = 0 if lacking == 0 else number_or_none(observer.caught_up_lag_ms)
     return _CopyState(
         is_stale=is_stale(age_ms) or report.teller in unreachable,
         is_in_sync=observer.is_caught_up,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from isthmus_model.lag import known
+from isthmus_model.lag import number_or_none
 from isthmus_model.lag_samples import CopyKind, LagSample
 
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
@@ -79,7 +79,7 @@ class Ring:
         points = self._series.setdefault(copy, deque(maxlen=SERIES_POINTS))
         if points and points[-1].at_ms >= sample.at_ms:
             return
-        points.append(Point(sample.at_ms, known(sample.lag_ms), sample.lag_records))
+        points.append(Point(sample.at_ms, number_or_none(sample.lag_ms), sample.lag_records))
         self._series.move_to_end(copy)
         if len(self._series) > SERIES_MAX:
             self._series.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Which broker leads which partition of a cluster that is copied from or to."""
+"""The leaders of copied partitions at the source or destination."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Leaders = Mapping[TopicPartition, int]
 
 
 async def leaders_of(client: Client, partitions: Sequence[TopicPartition], previous: Leaders, copier: str) -> Leaders:
-    """The node ids. While the cluster does not answer, the previous leaders: most of them still lead."""
+    """The node ids of the leaders; the previous ones while the cluster does not respond, since most still lead."""
     try:
         leaders = await client.leaders(list(partitions))
     except ClientError as error:

@@ -1,23 +1,23 @@
-"""Isthmus's own APIs, which Kafka does not have. Their keys begin at 20000, far above Kafka's, and every one stands in this table:
+"""Isthmus's own APIs, which Kafka does not have. Their keys begin at 20000, far above Kafka's. The table lists them all:
 
-| key | name | who answers | what for |
+| key | name | handled by | purpose |
 |---|---|---|---|
-| 20000 | DescribeReplicas | the leader of each partition | how far every replica has come: leader, followers, observers |
-| 20001 | CreateLink | any broker, for the active controller | a link to a source cluster |
+| 20000 | DescribeReplicas | the leader of each partition | the lag of every replica: leader, followers, observers |
+| 20001 | CreateLink | any broker, for the active controller | create a link to a source cluster |
 | 20002 | DescribeLinks | any broker | links with settings, state and tasks |
 | 20003 | AlterLink | any broker, for the active controller | settings of a link |
-| 20004 | DeleteLink | any broker, for the active controller | the end of a link |
-| 20005 | ReportLink | any broker, for the active controller | what a linker's worker found of a link |
+| 20004 | DeleteLink | any broker, for the active controller | delete a link |
+| 20005 | ReportLink | any broker, for the active controller | a link's state as a linker observed it |
 | 20006 | CreateMirror | any broker, for the active controller | a mirror topic |
 | 20007 | DescribeMirrors | any broker | mirror topics with their states |
-| 20008 | AlterMirrors | any broker, for the active controller | pause, resume, promote, failover, and what workers report |
-| 20009 | AppendMirrored | the leader of each partition | batches of the source, at the offsets they have there |
-| 20010 | DescribeMirrorProgress | the leader of each partition | where the copy ends, and the source |
+| 20008 | AlterMirrors | any broker, for the active controller | pause, resume, promote, failover, and the states that workers report |
+| 20009 | AppendMirrored | the leader of each partition | batches of the source, at their offsets |
+| 20010 | DescribeMirrorProgress | the leader of each partition | the log end offsets of the copy and of its source |
 | 20011 | RaiseLeaderEpochs | any broker, for the active controller | leader epochs that stay above the source's |
-| 20012 | AppendAfter | the leader of each partition | batches for the end of a log whose last batch the sender knows |
+| 20012 | AppendAfter | the leader of each partition | batches to append behind a given last batch |
 
-They are told in ApiVersions to clients that name themselves `isthmus` only, so that a listing stays what Kafka's tools know. All versions
-are flexible. The classes are made like kio's, and the same codec carries them.
+ApiVersions lists them only to clients that call themselves `isthmus`, so that Kafka's tools see Kafka's list. All versions are flexible. The
+classes are built like kio's and use the same codec.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""AppendAfter: batches for the end of a log whose last batch the sender knows.
+"""AppendAfter: append batches only if the log ends with a given batch.
 
-Produce takes one batch of a partition at a time, and a producer who sends a second before the first is answered cannot know what it will
-stand behind. Here the leader compares the end of its log with what the request says of it, the offset and the checksum of the batch
-before, so several batches come at once and several requests may be under way: each is taken only behind what its sender believed it behind.
+Produce carries one batch per partition, and a producer with two requests in flight cannot know which batch precedes the second. Here the
+leader compares its log end with the offset and checksum of the preceding batch in the request, so a request carries several batches, and
+several requests may be in flight: each is appended only behind the batch that its sender expects.
 """
 
 # No postponed annotations here: the codec reads the fields' types.
@@ -22,13 +22,13 @@ from isthmus_wire.primitives import Cursor
 
 APPEND_AFTER: Final = 20_012
 NO_BATCH: Final = -1
-"""In the place of a checksum: the log has no batch."""
+"""Instead of a checksum: the log is empty."""
 _PARTITION: Final = struct.Struct(">iqq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowingPartition(Nested):
-    """Batches of one producer in its sequence, as Produce takes them. They are appended, all or none, only if the log ends at
+    """Batches of one producer in sequence, as in Produce. They are appended, all or none, only if the log ends at
     `after_offset` and its last batch has this checksum (-1: only if it has none)."""
 
     index: int = field(metadata={"kafka_type": "int32"})
@@ -39,7 +39,7 @@ class FollowingPartition(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowingTopic(Nested):
-    """The partitions of a topic; the id keeps batches out of a topic made anew under the name."""
+    """The partitions of a topic; the id protects a recreated topic of the same name."""
 
     name: str = field(metadata={"kafka_type": "string"})
     topic_id: UUID | None = field(metadata={"kafka_type": "uuid"})
@@ -48,7 +48,7 @@ class FollowingTopic(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendAfterRequest(Message):
-    """Answered when every in-sync replica has the batches, or the time is over."""
+    """The response is sent when every in-sync replica has the batches, or at the timeout."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = APPEND_AFTER
@@ -58,7 +58,7 @@ class AppendAfterRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendAfterResponse(Message):
-    """In the order of the request. OFFSET_OUT_OF_RANGE: the log does not end with that batch at that offset."""
+    """Results in the order of the request. OFFSET_OUT_OF_RANGE: the log does not end with that batch at that offset."""
 
     __type__: ClassVar[EntityType] = EntityType.response
     __api_key__: ClassVar[int] = APPEND_AFTER
@@ -66,7 +66,7 @@ class AppendAfterResponse(Message):
 
 
 class Following(NamedTuple):
-    """As `FollowingPartition`, with the records in as many pieces as there are."""
+    """As `FollowingPartition`, with the records in any number of chunks."""
 
     partition: int
     after_offset: int

@@ -73,7 +73,7 @@ class LinkConfig(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateLinkRequest(Message):
-    """A new link; its id is drawn by the controller. Checking asks the source who it is; a cluster is never linked to itself."""
+    """Create a link; the controller generates its id. Validation connects to the source; a cluster cannot be linked to itself."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = CREATE_LINK
@@ -126,7 +126,7 @@ class DescribedConfig(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedLink(Nested):
-    """A link, or why it cannot be told: a `LinkState`, a `LinkError`, and what its workers last reported."""
+    """A link or an error: a `LinkState`, a `LinkError`, and the state that its workers last reported."""
 
     name: str = field(metadata={"kafka_type": "string"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})

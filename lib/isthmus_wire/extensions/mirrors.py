@@ -1,7 +1,7 @@
 """Mirror topics: topics of a destination whose records a link copies, offset for offset, and that clients cannot write to.
 
-Any broker takes the requests about mirror topics and passes changes to the active controller; appends and progress are asked of the
-leader of each partition.
+Any broker accepts requests on mirror topics and forwards changes to the active controller; appends and progress requests go to the leader
+of each partition.
 """
 
 # No postponed annotations here: the codec reads the fields' types.
@@ -24,9 +24,9 @@ DESCRIBE_MIRROR_PROGRESS: Final = 20_010
 RAISE_LEADER_EPOCHS: Final = 20_011
 
 WORKER_CLIENT_ID: Final = "isthmus-linker"
-"""The client id of whoever may change a mirror topic in its source's name: add partitions, and set what is always synced."""
+"""The client id that may change a mirror topic as its source changes: add partitions, and set the configs that are always synced."""
 ALWAYS_SYNCED_CONFIGS: Final = ("cleanup.policy", "max.message.bytes", "message.timestamp.type")
-"""Topic configs that a mirror topic has as its source has them, whatever a link says."""
+"""Topic configs that a mirror topic always shares with its source, independent of the link's settings."""
 CONFIGURABLE_CONFIGS: Final = (
     "compression.type",
     "delete.retention.ms",
@@ -71,7 +71,7 @@ class MirrorError(StrEnum):
 
 
 class MirrorAction(StrEnum):
-    """What can be asked of a mirror topic. The first four are an operator's, the others are what a worker reports."""
+    """The actions on a mirror topic. The first four are for operators, the others are reports of a worker."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -94,7 +94,7 @@ class SourceTopic(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMirrorRequest(Message):
-    """A mirror of a source topic. The broker that takes the request asks the source and fills `source` in before it passes it on."""
+    """Create a mirror topic. The receiving broker describes the source topic and fills in `source` before it forwards the request."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = CREATE_MIRROR
@@ -131,7 +131,7 @@ class DescribeMirrorsRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMirror(Nested):
-    """A mirror topic, or why it cannot be told: a `MirrorState` and a `MirrorError`, and since when."""
+    """A mirror topic or an error: a `MirrorState`, a `MirrorError`, and since when."""
 
     topic: str = field(metadata={"kafka_type": "string"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
@@ -171,7 +171,7 @@ class AlterMirrorsRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag(Nested):
-    """How far a partition is behind its source as its leader knows; -1 when no worker has told it yet."""
+    """A partition's lag as its leader knows it; -1 before the first report of a worker."""
 
     index: int = field(metadata={"kafka_type": "int32"})
     lag: int = field(metadata={"kafka_type": "int64"})
@@ -180,7 +180,7 @@ class PartitionLag(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredMirror(Nested):
-    """Done, or why not, and how far behind the topic was."""
+    """The result of an action, and the topic's lag at that moment."""
 
     topic: str = field(metadata={"kafka_type": "string"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
@@ -200,7 +200,7 @@ class AlterMirrorsResponse(Message):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredPartition(Nested):
     """Batches of a source, unchanged, for one partition. They are appended only if the log ends at `expected_end_offset`; an empty log
-    may be begun at `start_offset` instead (-1: it may not). Without records it tells the leader how far the source is."""
+    may be begun at `start_offset` instead (-1: it may not). Without records it reports the source's high watermark to the leader."""
 
     index: int = field(metadata={"kafka_type": "int32"})
     expected_end_offset: int = field(metadata={"kafka_type": "int64"})
@@ -212,7 +212,7 @@ class MirroredPartition(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredTopic(Nested):
-    """The partitions of a mirror topic; the id keeps batches out of a topic made anew under the name."""
+    """The partitions of a mirror topic; the id protects a recreated topic of the same name."""
 
     name: str = field(metadata={"kafka_type": "string"})
     topic_id: UUID | None = field(metadata={"kafka_type": "uuid"})
@@ -221,7 +221,7 @@ class MirroredTopic(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendMirroredRequest(Message):
-    """Answered when every in-sync replica has the batches, or the time is over."""
+    """The response is sent when every in-sync replica has the batches, or at the timeout."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = APPEND_MIRRORED
@@ -232,8 +232,8 @@ class AppendMirroredRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedPartition(Nested):
-    """OFFSET_OUT_OF_RANGE tells where the log really ends. FENCED_LEADER_EPOCH: the source's epoch is above the partition's own, which
-    has to be raised first. POLICY_VIOLATION: the topic does not take records of this link now."""
+    """OFFSET_OUT_OF_RANGE comes with the actual log end. FENCED_LEADER_EPOCH: the source's epoch is above the partition's own, which
+    must be raised first. POLICY_VIOLATION: the topic does not accept records of this link now."""
 
     index: int = field(metadata={"kafka_type": "int32"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
@@ -245,7 +245,7 @@ class AppendedPartition(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedTopic(Nested):
-    """As asked."""
+    """In the order of the request."""
 
     name: str = field(metadata={"kafka_type": "string"})
     partitions: tuple[AppendedPartition, ...] = field(metadata={})
@@ -262,7 +262,7 @@ class AppendMirroredResponse(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressOfTopic(Nested):
-    """A mirror topic that is asked about."""
+    """A mirror topic to describe."""
 
     name: str = field(metadata={"kafka_type": "string"})
     partitions: tuple[int, ...] = field(metadata={"kafka_type": "int32"})
@@ -270,7 +270,7 @@ class ProgressOfTopic(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeMirrorProgressRequest(Message):
-    """Which partitions; each is asked of its leader."""
+    """The partitions to describe, each at its leader."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = DESCRIBE_MIRROR_PROGRESS
@@ -279,7 +279,7 @@ class DescribeMirrorProgressRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProgress(Nested):
-    """Where the copy ends and, as last told by a worker, the source; -1 for what is not known. `last_epoch` is that of the last batch."""
+    """The ends of the copy and, as a worker last reported it, of the source; -1 if unknown. `last_epoch` is that of the last batch."""
 
     index: int = field(metadata={"kafka_type": "int32"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
@@ -295,7 +295,7 @@ class PartitionProgress(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicProgress(Nested):
-    """As asked."""
+    """In the order of the request."""
 
     name: str = field(metadata={"kafka_type": "string"})
     partitions: tuple[PartitionProgress, ...] = field(metadata={})

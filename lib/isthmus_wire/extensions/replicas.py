@@ -1,4 +1,4 @@
-"""DescribeReplicas: how far every replica of a partition has come."""
+"""DescribeReplicas: the lag of every replica of a partition."""
 
 # No postponed annotations here: the codec reads the fields' types.
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ DESCRIBE_REPLICAS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicasOfTopic(Nested):
-    """A topic that is asked about."""
+    """A topic to describe."""
 
     name: str = field(metadata={"kafka_type": "string"})
     partitions: tuple[int, ...] = field(metadata={"kafka_type": "int32"})
@@ -22,7 +22,7 @@ class ReplicasOfTopic(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeReplicasRequest(Message):
-    """Which partitions; each is asked of its leader."""
+    """The partitions to describe, each at its leader."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[int] = DESCRIBE_REPLICAS
@@ -47,7 +47,7 @@ class DescribedReplica(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedPartition(Nested):
-    """A partition's replicas, or why they cannot be told."""
+    """A partition's replicas, or an error."""
 
     index: int = field(metadata={"kafka_type": "int32"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
@@ -57,7 +57,7 @@ class DescribedPartition(Nested):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTopic(Nested):
-    """A topic's partitions, as asked."""
+    """A topic's partitions, in the order of the request."""
 
     name: str = field(metadata={"kafka_type": "string"})
     partitions: tuple[DescribedPartition, ...] = field(metadata={})

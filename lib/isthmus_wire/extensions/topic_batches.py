@@ -20,7 +20,7 @@ read_uuid = READERS["uuid", True, False]
 
 
 class RawTopic(NamedTuple, Generic[P]):
-    """A topic with its id, which keeps batches out of one made anew under the name, and its partitions."""
+    """A topic with its partitions and its id, which protects a recreated topic of the same name."""
 
     name: str
     topic_id: UUID | None

@@ -8,7 +8,7 @@ from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.admin import topics as topic_admin
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replica_status
 from isthmus_client.metadata import Partition, TopicPartition
-from isthmus_model.lag import known
+from isthmus_model.lag import number_or_none
 from isthmus_model.regions import region_of
 from pydantic import Field
 
@@ -104,7 +104,7 @@ def _replica(
         is_in_isr=broker in partition.in_sync,
         is_observer=None if status is None else status.is_observer,
         is_caught_up=None if status is None else status.is_caught_up,
-        log_start_offset=None if status is None else known(status.log_start),
-        log_end_offset=None if status is None else known(status.log_end),
-        caught_up_lag_ms=None if status is None else known(status.caught_up_lag_ms),
+        log_start_offset=None if status is None else number_or_none(status.log_start),
+        log_end_offset=None if status is None else number_or_none(status.log_end),
+        caught_up_lag_ms=None if status is None else number_or_none(status.caught_up_lag_ms),
     )

@@ -10,7 +10,7 @@ from isthmus_client.admin import mirrors as mirror_admin
 from isthmus_client.admin.mirrors import refusal
 from isthmus_client.client import Client
 from isthmus_client.errors import Refused
-from isthmus_model.lag import known, partition_lag
+from isthmus_model.lag import number_or_none, partition_lag
 from isthmus_wire.extensions.mirrors import (
     AlteredMirror,
     DescribedMirror,
@@ -307,7 +307,7 @@ def _mirror(
 def _lag(lag: PartitionLag, source_age_ms: int | None = None) -> MirrorLag:
     return MirrorLag(
         partition=lag.index,
-        lag=known(lag.lag),
-        last_source_fetch_offset=known(lag.last_source_fetch_offset),
-        source_age_ms=None if source_age_ms is None else known(source_age_ms),
+        lag=number_or_none(lag.lag),
+        last_source_fetch_offset=number_or_none(lag.last_source_fetch_offset),
+        source_age_ms=None if source_age_ms is None else number_or_none(source_age_ms),
     )

@@ -184,7 +184,7 @@ class PartitionCopy:
         chunk = self._chunks[0] if self._chunks else None
         if chunk is None and not self._owes_telling(now_ms):
             return None
-        self._told_ms, self._told_of_ms, self._told_watermark = now_ms, self.lag.heard_ms, self.high_watermark
+        self._told_ms, self._told_of_ms, self._told_watermark = now_ms, self.lag.reported_ms, self.high_watermark
         start = self._begin if self._begin > 0 else UNKNOWN
         # What retention took is nothing that the destination still waits for.
         owed_to = self.end if self.has_all else self.high_watermark
@@ -192,7 +192,7 @@ class PartitionCopy:
         return self._appending
 
     def _owes_telling(self, now_ms: MonotonicMs) -> bool:
-        if self.lag.heard_ms == self._told_of_ms:
+        if self.lag.reported_ms == self._told_of_ms:
             return False  # nothing new was heard: the destination shall not believe otherwise
         return self.high_watermark != self._told_watermark or now_ms >= self._told_ms + REPORT_INTERVAL_MS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from isthmus_model.freshness import STALE_MS, is_stale
-from isthmus_model.lag import known, mirror_lag, partition_lag
+from isthmus_model.lag import mirror_lag, number_or_none, partition_lag
 from isthmus_wire.extensions.mirrors import PartitionLag, PartitionProgress
 
 TopicProgress = Mapping[int, PartitionProgress | None]
@@ -23,7 +23,7 @@ def why_not_caught_up(progress: TopicProgress) -> str | None:
         if of_partition is None:
             return f"the leader of partition {index} does not respond"
         lag = mirror_lag(of_partition)
-        if lag is None or is_stale(known(of_partition.last_heard_lag_ms)):
+        if lag is None or is_stale(number_or_none(of_partition.last_heard_lag_ms)):
             return f"the source position of partition {index} is stale (older than {STALE_MS // 1000} s)"
         if lag > 0:
             return f"partition {index} is {lag} records behind its source"
