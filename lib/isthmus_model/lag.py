@@ -1,4 +1,5 @@
-"""Lag: how much of its source a copy is missing. The one definition for metrics, REST, command line, console and the promotion of mirror topics.
+"""Lag: how much of its source a copy is missing. The one definition for metrics, REST, command line, console and the promotion of mirror
+topics.
 
 The source's end is its high watermark, or the last stable offset where only committed transactions are copied: records beyond it may still
 vanish there. The copy's end is the offset up to which it holds the source's records for good; for a mirror topic that is the destination's

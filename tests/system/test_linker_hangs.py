@@ -75,7 +75,7 @@ def test_a_broker_of_the_source_that_hangs_holds_up_its_own_partitions_alone(tmp
 
         with hanging(source, hung) as rest:
             wait_until(lambda: linker.silent() == {hung}, "a worker that has noticed")
-            said = ("ACTIVE", "TIMEOUT_ERROR", f"broker {hung} of the source does not answer")
+            said = ("ACTIVE", "TIMEOUT_ERROR", f"broker {hung} of the source does not respond")
             wait_until(lambda: told(destination.bootstrap) == said, "a destination that was told")
             orders = {partition: copy for partition, copy in others.items() if partition.topic == "orders"}
             for _ in range(ROUNDS):

@@ -14,7 +14,7 @@ class LagTracker:
     reported_ms: int = UNKNOWN
     """When the source last reported its end."""
     caught_up_ms: int = UNKNOWN
-    """The latest time as of which the copy has all records of the source."""
+    """The latest time at which the copy is known to have been caught up."""
     _pending: tuple[int, int] | None = None
 
     def record_source_end(self, end: int, reached: int, now_ms: MonotonicMs) -> None:

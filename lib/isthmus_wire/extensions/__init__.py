@@ -16,8 +16,8 @@
 | 20011 | RaiseLeaderEpochs | any broker, for the active controller | leader epochs that stay above the source's |
 | 20012 | AppendAfter | the leader of each partition | batches to append behind a given last batch |
 
-ApiVersions lists them only to clients that call themselves `isthmus`, so that Kafka's tools see Kafka's list. All versions are flexible. The
-classes are built like kio's and use the same codec.
+ApiVersions lists them only to clients that call themselves `isthmus`, so that Kafka's tools see Kafka's list. All versions are flexible.
+The classes are built like kio's and use the same codec.
 """
 
 from collections.abc import Mapping

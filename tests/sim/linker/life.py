@@ -6,7 +6,7 @@ from random import Random
 from typing import TypeVar
 
 from isthmus_linker.core.epochs import epoch_floor
-from isthmus_linker.core.partition import Append, EndOfLog, FetchAt, News, PartitionCopy, SourceRange, Stage
+from isthmus_linker.core.partition import Append, EndOfLog, FetchAt, FetchResult, PartitionCopy, SourceRange, Stage
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import MirrorError
@@ -81,8 +81,11 @@ class Worker:
             self._known_epoch = life.source.leader.epoch
             self._hear_of_elections(life.destination.elections)
         was = self.copy.stage
-        for stage, ask in ((Stage.ASK_DESTINATION, self._ask_destination), (Stage.ASK_SOURCE, self._ask_source)):
-            if not self._asking and self.copy.asks(stage, MonotonicMs(now)):
+        for stage, ask in (
+            (Stage.LOOK_UP_DESTINATION, self._look_up_destination),
+            (Stage.LOOK_UP_SOURCE, self._look_up_source),
+        ):
+            if not self._asking and self.copy.needs_lookup(stage, MonotonicMs(now)):
                 self._asking = True
                 ask()
         at = None if self._fetching else self.copy.fetch_at(MonotonicMs(now))
@@ -104,34 +107,34 @@ class Worker:
             self._known_elections = elections
             self.copy.leader_moved(MonotonicMs(self._life.world.now))
 
-    def _ask_destination(self) -> None:
+    def _look_up_destination(self) -> None:
         def answered(told: tuple[EndOfLog, int]) -> None:
             self._asking = False
             self.copy.destination_ends(*told, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._asking = False
-            self.copy.asking_failed(MonotonicMs(self._life.world.now))
+            self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
         self._life.exchange(self, lambda: self._life.destination.progress, answered, lost)
 
-    def _ask_source(self) -> None:
+    def _look_up_source(self) -> None:
         def answered(answer: SourceRange | ErrorCode) -> None:
             self._asking = False
             if isinstance(answer, ErrorCode):
-                self.copy.asking_failed(MonotonicMs(self._life.world.now))
+                self.copy.lookup_failed(MonotonicMs(self._life.world.now))
             else:
                 self.copy.source_has(answer, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._asking = False
-            self.copy.asking_failed(MonotonicMs(self._life.world.now))
+            self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
         epoch = self._known_epoch
         self._life.exchange(self, lambda: self._life.source.range(epoch), answered, lost)
 
     def _fetch(self, at: FetchAt) -> None:
-        def answered(answer: News | ErrorCode) -> None:
+        def answered(answer: FetchResult | ErrorCode) -> None:
             self._fetching = False
             if isinstance(answer, ErrorCode):
                 self.copy.fetch_refused(at, answer, epoch, MonotonicMs(self._life.world.now))

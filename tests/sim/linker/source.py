@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from isthmus_linker.core.partition import FetchAt, News, SourceRange
+from isthmus_linker.core.partition import FetchAt, FetchResult, SourceRange
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch
 
@@ -43,7 +43,7 @@ class Leader:
         after = [start for e, start in self.epochs if e > epoch]
         return known[-1][0], after[0] if after else self.end
 
-    def fetch(self, at: FetchAt, max_bytes: int) -> News | ErrorCode:
+    def fetch(self, at: FetchAt, max_bytes: int) -> FetchResult | ErrorCode:
         """As a broker answers; the last batch may be torn, and the first is always whole."""
         if not self.start <= at.offset <= self.end:
             return ErrorCode.offset_out_of_range
@@ -52,10 +52,10 @@ class Leader:
             if ends is None:
                 return ErrorCode.offset_out_of_range
             if ends[0] < at.last_epoch or ends[1] < at.offset:
-                return News(memoryview(b""), self.committed, self.epoch, ends)
+                return FetchResult(memoryview(b""), self.committed, self.epoch, ends)
         data = b"".join(batch.data for batch in self.log if at.offset <= batch.last < self.committed)
         first = next((len(b.data) for b in self.log if at.offset <= b.last < self.committed), 0)
-        return News(memoryview(data[: max(max_bytes, first)]), self.committed, self.epoch)
+        return FetchResult(memoryview(data[: max(max_bytes, first)]), self.committed, self.epoch)
 
 
 class SimSource:
@@ -142,7 +142,7 @@ class SimSource:
             self.removed.add(gone)
             leader.log.remove(gone)
 
-    def fetch(self, at: FetchAt, known_epoch: int, max_bytes: int) -> News | ErrorCode:
+    def fetch(self, at: FetchAt, known_epoch: int, max_bytes: int) -> FetchResult | ErrorCode:
         """Asked of whom the worker takes for the leader."""
         if known_epoch == self.leader.epoch:
             return self.leader.fetch(at, max_bytes)

@@ -98,9 +98,9 @@ class Worker:
             return
         now = self._life.world.now
         for stage, ask in (
-            (Stage.PLACE, self._place), (Stage.ASK_SOURCE, self._ask_source), (Stage.CHECK, self._check),
+            (Stage.PLACE, self._place), (Stage.LOOK_UP_SOURCE, self._look_up_source), (Stage.CHECK, self._check),
         ):  # fmt: skip
-            if not self._asking and self.copy.asks(stage, MonotonicMs(now)):
+            if not self._asking and self.copy.needs_lookup(stage, MonotonicMs(now)):
                 self._asking = True
                 ask()
         if self.copy.has_all and self._life.world.chance(0.05):
@@ -125,7 +125,7 @@ class Worker:
 
     def _lost(self) -> None:
         self._asking = False
-        self.copy.asking_failed(MonotonicMs(self._life.world.now))
+        self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
     def _place(self) -> None:
         """The end first and the jumps after it, each over the network, and the jumps once more after every look at the copy."""
@@ -156,7 +156,7 @@ class Worker:
 
         life.exchange(self, lambda: life.target.committed, ended, self._lost)
 
-    def _ask_source(self) -> None:
+    def _look_up_source(self) -> None:
         def answered(found: SourceRange) -> None:
             self._asking = False
             self.copy.source_has(found, MonotonicMs(self._life.world.now))

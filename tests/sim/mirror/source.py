@@ -1,6 +1,6 @@
 """A partition of a source: it grows, is compacted within batches and between them, has markers, and forgets its front."""
 
-from isthmus_mirror.core.partition import News, SourceRange
+from isthmus_mirror.core.partition import FetchResult, SourceRange
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import (
     NewRecord,
@@ -72,13 +72,13 @@ class SimSource:
             self.alive = {offset: value for offset, value in self.alive.items() if offset >= until}
             self.start = max(self.start, until)
 
-    def fetch(self, offset: int, max_bytes: int) -> News | ErrorCode:
+    def fetch(self, offset: int, max_bytes: int) -> FetchResult | ErrorCode:
         """As a broker answers: the last batch may be torn, and the first is whole."""
         if not self.start <= offset <= self.end:
             return ErrorCode.offset_out_of_range
         found = [batch for batch in self.log if header_at(batch).last_offset >= offset]
         data = b"".join(found)[: max(max_bytes, len(found[0]))] if found else b""
-        return News(memoryview(data), self.end, self._world.now + 1)
+        return FetchResult(memoryview(data), self.end, self._world.now + 1)
 
     def range(self) -> SourceRange:
         """A new copy begins at the log's start."""

@@ -75,11 +75,11 @@ def test_a_star_means_all_names_and_malformed_filters_are_refused() -> None:
 
 def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> None:
     watch, mirrored = SourceWatch(), SourceTopic(ONE, 4)
-    failure = Failure(MirrorError.SOURCE_TOPIC_MAY_BE_DELETED, "the source does not know the topic")
-    assert watch.seen(None, mirrored, MonotonicMs(0), 1_000) == Verdict()
-    assert watch.seen(mirrored, mirrored, MonotonicMs(900), 1_000) == Verdict()
-    assert watch.seen(None, mirrored, MonotonicMs(1_000), 1_000) == Verdict()
-    assert watch.seen(None, mirrored, MonotonicMs(2_000), 1_000) == Verdict(failure)
+    failure = Failure(MirrorError.SOURCE_TOPIC_MAY_BE_DELETED, "the source no longer has the topic")
+    assert watch.check(None, mirrored, MonotonicMs(0), 1_000) == Verdict()
+    assert watch.check(mirrored, mirrored, MonotonicMs(900), 1_000) == Verdict()
+    assert watch.check(None, mirrored, MonotonicMs(1_000), 1_000) == Verdict()
+    assert watch.check(None, mirrored, MonotonicMs(2_000), 1_000) == Verdict(failure)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> 
     ],
 )
 def test_what_is_wrong_has_a_name(found: SourceTopic | None, error: MirrorError) -> None:
-    verdict = SourceWatch().seen(found, SourceTopic(ONE, 4), MonotonicMs(0), 0)
+    verdict = SourceWatch().check(found, SourceTopic(ONE, 4), MonotonicMs(0), 0)
     assert verdict.failure is not None
     assert verdict.failure.error is error
 
 
 def test_growth_is_followed_and_sources_without_ids_are_believed() -> None:
-    assert SourceWatch().seen(SourceTopic(ONE, 6), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict(grow_to=6)
-    assert SourceWatch().seen(SourceTopic(None, 4), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict()
+    assert SourceWatch().check(SourceTopic(ONE, 6), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict(grow_to=6)
+    assert SourceWatch().check(SourceTopic(None, 4), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict()
 
 
 def test_offsets_are_clamped_and_never_go_back() -> None:

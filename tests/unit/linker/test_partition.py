@@ -5,7 +5,7 @@ from isthmus_linker.core.partition import (
     EndOfLog,
     Failure,
     FetchAt,
-    News,
+    FetchResult,
     PartitionCopy,
     SourceRange,
     Stage,
@@ -22,10 +22,10 @@ def batch(base: int, count: int = 2, epoch: int = 3) -> bytes:
     return build_batch([NewRecord(None, b"x" * 20)] * count, base_offset=base, leader_epoch=epoch)
 
 
-def news(
+def result(
     records: bytes = b"", high_watermark: int = 20, epoch: int = 3, diverging: tuple[int, int] | None = None
-) -> News:
-    return News(memoryview(records), high_watermark, epoch, diverging)
+) -> FetchResult:
+    return FetchResult(memoryview(records), high_watermark, epoch, diverging)
 
 
 def placed(end: int = 10, last_epoch: int = 3) -> PartitionCopy:
@@ -35,7 +35,7 @@ def placed(end: int = 10, last_epoch: int = 3) -> PartitionCopy:
     return copy
 
 
-def fetch(copy: PartitionCopy, answer: News, now_ms: int = 0) -> None:
+def fetch(copy: PartitionCopy, answer: FetchResult, now_ms: int = 0) -> None:
     at = copy.fetch_at(MonotonicMs(now_ms))
     assert at is not None
     copy.fetched(at, answer, MonotonicMs(now_ms))
@@ -49,11 +49,11 @@ def send(copy: PartitionCopy, now_ms: int = 0) -> Append:
 
 def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
     copy = PartitionCopy(RETRY_TIMEOUT_MS, 400)
-    assert copy.asks(Stage.ASK_DESTINATION, MonotonicMs(0))
+    assert copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(0))
     assert copy.fetch_at(MonotonicMs(0)) is None
     copy.destination_ends(EndOfLog(10, 3), 10, MonotonicMs(0))
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(10, 3)
-    fetch(copy, news(batch(10) + batch(12, epoch=4)))
+    fetch(copy, result(batch(10) + batch(12, epoch=4)))
     append = send(copy)
     assert append.chunk is not None
     assert bytes(append.chunk.records) == batch(10) + batch(12, epoch=4)
@@ -66,9 +66,9 @@ def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
 
 def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() -> None:
     copy = placed()
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     first = send(copy)
-    fetch(copy, news(batch(12)))
+    fetch(copy, result(batch(12)))
     assert copy.fetch_at(MonotonicMs(0)) is None
     copy.appended(first, EndOfLog(12, 3))
     assert send(copy).expected_end == 12
@@ -77,17 +77,17 @@ def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() ->
 
 def test_what_not_every_replica_has_is_waited_for_and_nothing_is_sent_before() -> None:
     copy = placed()
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     copy.append_refused(send(copy), ErrorCode.request_timed_out, EndOfLog(12, 3), MonotonicMs(0))
-    assert copy.asks(Stage.ASK_DESTINATION, MonotonicMs(50))
+    assert copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(50))
     copy.destination_ends(EndOfLog(12, 3), 10, MonotonicMs(50))
     assert (
-        copy.asks(Stage.ASK_DESTINATION, MonotonicMs(50)),
+        copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(50)),
         copy.fetch_at(MonotonicMs(50)),
         copy.next_append(MonotonicMs(50)),
     ) == (False, None, None)
     assert copy.end == 10, "nobody can count on it yet"
-    assert copy.asks(Stage.ASK_DESTINATION, MonotonicMs(150))
+    assert copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(150))
     copy.destination_ends(EndOfLog(12, 3), 12, MonotonicMs(150))
     assert (copy.end, copy.fetch_at(MonotonicMs(150))) == (12, FetchAt(12, 3))
 
@@ -96,11 +96,11 @@ def test_an_append_to_who_leads_no_more_is_given_up() -> None:
     copy = placed()
     copy.leader_moved(MonotonicMs(0))
     assert copy.stage is Stage.COPY, "nothing is under way"
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     append = send(copy)
     assert (copy.is_overdue(MonotonicMs(3_000)), copy.is_overdue(MonotonicMs(3_001))) == (False, True)
     copy.leader_moved(MonotonicMs(9_000))
-    assert (copy.stage, copy.is_overdue(MonotonicMs(9_000))) == (Stage.ASK_DESTINATION, False)
+    assert (copy.stage, copy.is_overdue(MonotonicMs(9_000))) == (Stage.LOOK_UP_DESTINATION, False)
     copy.destination_ends(EndOfLog(10, 3), 10, MonotonicMs(9_100))
     copy.appended(append, EndOfLog(12, 3))
     assert copy.fetch_at(MonotonicMs(9_100)) == FetchAt(10, 3), "what is answered late counts no more"
@@ -108,7 +108,7 @@ def test_an_append_to_who_leads_no_more_is_given_up() -> None:
 
 def test_the_destinations_end_counts_when_it_is_another() -> None:
     copy = placed()
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     append = send(copy)
     copy.append_refused(append, ErrorCode.offset_out_of_range, EndOfLog(16, 5), MonotonicMs(0))
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(16, 5)
@@ -118,11 +118,11 @@ def test_the_destinations_end_counts_when_it_is_another() -> None:
 
 def test_an_answer_is_of_no_use_when_it_was_asked_for_behind_other_records() -> None:
     copy = placed()
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     asked = copy.fetch_at(MonotonicMs(0))
     assert asked == FetchAt(12, 3)
     copy.append_refused(send(copy), ErrorCode.offset_out_of_range, EndOfLog(12, 2), MonotonicMs(0))
-    copy.fetched(asked, news(batch(12)), MonotonicMs(0))
+    copy.fetched(asked, result(batch(12)), MonotonicMs(0))
     copy.fetch_refused(asked, ErrorCode.offset_out_of_range, 3, MonotonicMs(0))
     assert (copy.next_append(MonotonicMs(0)), copy.fetch_at(MonotonicMs(0))) == (None, FetchAt(12, 2))
 
@@ -132,10 +132,10 @@ def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
     pauses = []
     now = 0
     for _ in range(6):
-        fetch(copy, news(batch(10)), now)
+        fetch(copy, result(batch(10)), now)
         copy.append_lost(send(copy, now), MonotonicMs(now))
         began = now
-        while not copy.asks(Stage.ASK_DESTINATION, MonotonicMs(now)):
+        while not copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(now)):
             now += 1
         pauses.append(now - began)
         copy.destination_ends(EndOfLog(10, 3), 10, MonotonicMs(0))
@@ -144,34 +144,34 @@ def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
 
 def test_answers_of_what_was_given_up_are_not_listened_to() -> None:
     copy = placed()
-    fetch(copy, news(batch(10)))
+    fetch(copy, result(batch(10)))
     append = send(copy)
     copy.append_lost(append, MonotonicMs(0))
     copy.destination_ends(EndOfLog(10, 3), 10, MonotonicMs(0))
     copy.appended(append, EndOfLog(12, 3))
     assert copy.end == 10
-    copy.fetched(FetchAt(4, 1), news(batch(4)), MonotonicMs(0))
+    copy.fetched(FetchAt(4, 1), result(batch(4)), MonotonicMs(0))
     assert copy.fetch_at(MonotonicMs(100)) == FetchAt(10, 3)
 
 
 def test_a_fenced_epoch_says_which_epoch_is_needed() -> None:
     copy = placed()
-    fetch(copy, news(batch(10, epoch=7)))
+    fetch(copy, result(batch(10, epoch=7)))
     copy.append_refused(send(copy), ErrorCode.fenced_leader_epoch, EndOfLog(10, 3), MonotonicMs(0))
-    assert (copy.needs_epoch_above, copy.stage) == (7, Stage.ASK_DESTINATION)
+    assert (copy.needs_epoch_above, copy.stage) == (7, Stage.LOOK_UP_DESTINATION)
 
 
 def test_a_new_copy_begins_where_it_is_told_also_without_records() -> None:
     copy = placed(end=0, last_epoch=-1)
-    assert copy.asks(Stage.ASK_SOURCE, MonotonicMs(0))
+    assert copy.needs_lookup(Stage.LOOK_UP_SOURCE, MonotonicMs(0))
     copy.source_has(SourceRange(5, 8, 3), MonotonicMs(0))
-    fetch(copy, news(high_watermark=8))
+    fetch(copy, result(high_watermark=8))
     assert not copy.has_all
     telling = send(copy)
     assert telling == Append(None, 0, 8, 3, 8)
     copy.appended(telling, EndOfLog(8, -1))
     assert (copy.end, copy.has_all) == (8, True)
-    fetch(copy, news(batch(8)))
+    fetch(copy, result(batch(8)))
     assert send(copy, 2_000)[1:] == (8, -1, 3, 20)
 
 
@@ -183,7 +183,7 @@ def test_a_retention_gap_is_crossed_and_counted() -> None:
     copy.source_has(SourceRange(50, 50, 4), MonotonicMs(0))
     assert copy.counters.gap_offsets == 40
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(50, -1), "the source has forgotten the epochs before the gap"
-    fetch(copy, news(batch(50, epoch=4)))
+    fetch(copy, result(batch(50, epoch=4)))
     append = send(copy)
     assert append.expected_end == 10
     copy.appended(append, EndOfLog(52, 4))
@@ -196,14 +196,14 @@ def test_a_source_whose_retention_took_everything_leaves_nothing_to_wait_for() -
     assert at is not None
     copy.fetch_refused(at, ErrorCode.offset_out_of_range, 4, MonotonicMs(0))
     copy.source_has(SourceRange(50, 50, 4), MonotonicMs(0))
-    fetch(copy, news(high_watermark=50, epoch=4))
+    fetch(copy, result(high_watermark=50, epoch=4))
     assert (copy.has_all, copy.reached, copy.lag_ms(MonotonicMs(0))) == (True, 50, 0)
     assert send(copy).high_watermark == 10, "the destination is told that it lacks nothing"
 
 
 def test_a_log_that_is_another_one_ends_the_copy() -> None:
     copy = placed()
-    fetch(copy, news(diverging=(2, 6)))
+    fetch(copy, result(diverging=(2, 6)))
     assert copy.failure is not None
     assert copy.failure.error is MirrorError.UNEXPECTED_TRUNCATION
     assert copy.fetch_at(MonotonicMs(0)) is None
@@ -230,20 +230,20 @@ def test_what_one_leader_lacks_and_another_one_has_ends_nothing() -> None:
 
 def test_a_leader_of_an_older_epoch_is_given_time_to_learn() -> None:
     copy = placed()
-    fetch(copy, news(diverging=(1, 6), epoch=2), 0)
+    fetch(copy, result(diverging=(1, 6), epoch=2), 0)
     assert (copy.failure, copy.stage) == (None, Stage.COPY)
-    fetch(copy, news(diverging=(1, 6), epoch=2), RETRY_TIMEOUT_MS)
+    fetch(copy, result(diverging=(1, 6), epoch=2), RETRY_TIMEOUT_MS)
     message = "the source's leader epoch is 2, and batches of epoch 3 were copied from it"
     assert copy.failure == Failure(MirrorError.NON_MONOTONIC_SOURCE_EPOCH, message)
 
 
 def test_an_idle_copy_tells_the_destination_of_the_source_every_second() -> None:
     copy = placed()
-    fetch(copy, news(high_watermark=10), 0)
+    fetch(copy, result(high_watermark=10), 0)
     telling = send(copy, 0)
     copy.appended(telling, EndOfLog(10, 3))
     assert copy.next_append(MonotonicMs(5_000)) is None, "nothing new was heard of the source"
-    copy.no_news(MonotonicMs(500))
+    copy.source_unchanged(MonotonicMs(500))
     assert copy.next_append(MonotonicMs(500)) is None
     assert copy.next_append(MonotonicMs(1_000)) == Append(None, 10, -1, 3, 10)
 
@@ -251,10 +251,10 @@ def test_an_idle_copy_tells_the_destination_of_the_source_every_second() -> None
 def test_lag_is_the_age_of_the_last_moment_of_which_it_has_everything() -> None:
     copy = placed()
     assert copy.lag_ms(MonotonicMs(0)) == -1
-    fetch(copy, news(high_watermark=10), 1_000)
+    fetch(copy, result(high_watermark=10), 1_000)
     assert copy.lag_ms(MonotonicMs(1_500)) == 0
     assert copy.lag_ms(MonotonicMs(9_000)) == 8_000, "nobody knows what the source has got since"
-    fetch(copy, news(batch(10), high_watermark=12), 9_000)
+    fetch(copy, result(batch(10), high_watermark=12), 9_000)
     assert copy.lag_ms(MonotonicMs(9_500)) == 8_500
     copy.appended(send(copy, 9_500), EndOfLog(12, 3))
     assert copy.lag_ms(MonotonicMs(9_600)) == 0
@@ -264,7 +264,7 @@ def test_a_copy_that_stops_gives_its_bytes_back() -> None:
     copy = placed()
     at = copy.fetch_at(MonotonicMs(0))
     assert at is not None
-    chunk = copy.fetched(at, news(batch(10)), MonotonicMs(0))
+    chunk = copy.fetched(at, result(batch(10)), MonotonicMs(0))
     assert chunk is not None
     copy.stop()
     assert (chunk.released, len(chunk.records), copy.stage, copy.failure) == (True, 0, Stage.ENDED, None)

@@ -39,7 +39,7 @@ def test_a_source_is_unreachable_after_some_failures_in_a_row_and_reachable_at_o
 def test_a_reachable_source_may_have_brokers_that_do_not_answer() -> None:
     source = SourceReachability()
     source.unresponsive_brokers.add(1)
-    trouble = "broker 1 of the source does not answer"
+    trouble = "broker 1 of the source does not respond"
     assert source.health == Health(LinkState.ACTIVE, LinkError.TIMEOUT_ERROR, trouble)
     source.record_leaderless(["a-0", "b-0", "c-0", "d-0"])
     assert source.health.message.endswith("partition b-0 has no leader at the source; and 2 more")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_mirror.core.batch_merging import join
-from isthmus_mirror.core.partition import News, PartitionCopy
+from isthmus_mirror.core.partition import FetchResult, PartitionCopy
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
@@ -61,7 +61,7 @@ def test_what_cannot_be_read_cannot_be_joined() -> None:
 def waiting(*batches_of: memoryview) -> PartitionCopy:
     copy = placed()
     data = b"".join(map(bytes, batches_of))
-    copy.fetched(120, News(memoryview(data), 200, NOW), MonotonicMs(NOW))
+    copy.fetched(120, FetchResult(memoryview(data), 200, NOW), MonotonicMs(NOW))
     return copy
 
 
@@ -89,7 +89,9 @@ def test_what_was_too_large_is_sent_as_it_came() -> None:
     copy.append_refused(send(copy), MonotonicMs(NOW), is_too_large=True)
     at_the_same_place(copy)
     later = NOW + 10_000
-    copy.fetched(120, News(memoryview(b"".join(bytes(batch(120 + n)) for n in range(5))), 200, NOW), MonotonicMs(later))
+    copy.fetched(
+        120, FetchResult(memoryview(b"".join(bytes(batch(120 + n)) for n in range(5))), 200, NOW), MonotonicMs(later)
+    )
     sent = copy.next_append(MonotonicMs(later), chained=False)
     assert sent is not None
     assert sent.batches[0].count == 1

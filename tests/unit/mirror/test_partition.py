@@ -3,7 +3,7 @@
 import pytest
 from isthmus_mirror.core.offset_map import Run
 from isthmus_mirror.core.outbox import Stretch
-from isthmus_mirror.core.partition import News, PartitionCopy, Placed, SourceRange, Stage, Tail
+from isthmus_mirror.core.partition import FetchResult, PartitionCopy, Placed, SourceRange, Stage, Tail
 from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Jump, Jumps, Kind, Mark, Settled, settle, still_needed
 from isthmus_model.clocks import MonotonicMs
@@ -39,7 +39,7 @@ def send(copy: PartitionCopy, *, chained: bool = False) -> Stretch:
 
 def fetched(copy: PartitionCopy, *bases: int) -> None:
     data = b"".join(bytes(batch(base)) for base in bases)
-    copy.fetched(copy.map.next_upstream, News(memoryview(data), bases[-1] + 1, NOW), MonotonicMs(NOW))
+    copy.fetched(copy.map.next_upstream, FetchResult(memoryview(data), bases[-1] + 1, NOW), MonotonicMs(NOW))
 
 
 def test_a_copy_goes_on_where_its_log_and_its_jumps_say() -> None:
@@ -89,7 +89,7 @@ def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
     first = send(copy, chained=True)
     fetched_at = copy.fetch_at(MonotonicMs(NOW))
     assert fetched_at == (121, -1)
-    copy.fetched(121, News(batch(121), 122, NOW), MonotonicMs(NOW))
+    copy.fetched(121, FetchResult(batch(121), 122, NOW), MonotonicMs(NOW))
     second = send(copy, chained=True)
     copy.followed(second, MonotonicMs(NOW))
     assert copy.map.end == 20
@@ -111,7 +111,7 @@ def test_one_refused_stretch_puts_all_in_doubt() -> None:
     copy = placed()
     fetched(copy, 120)
     first = send(copy, chained=True)
-    copy.fetched(121, News(batch(121), 122, NOW), MonotonicMs(NOW))
+    copy.fetched(121, FetchResult(batch(121), 122, NOW), MonotonicMs(NOW))
     second = send(copy, chained=True)
     copy.append_refused(first, MonotonicMs(NOW))
     copy.followed(second, MonotonicMs(NOW))
@@ -133,15 +133,15 @@ def test_an_append_that_came_elsewhere_ends_the_copy() -> None:
 def test_batches_that_came_from_the_target_never_go_back() -> None:
     copy = placed(end=0)
     copy.source_has(SourceRange(0, 0, 1), MonotonicMs(NOW))
-    copy.fetched(0, News(batch(0, BACK), 1, NOW), MonotonicMs(NOW))
+    copy.fetched(0, FetchResult(batch(0, BACK), 1, NOW), MonotonicMs(NOW))
     assert copy.failure == "the source's topic is itself a copy of the target's: it is not sent back"
 
 
 def test_a_source_that_lost_what_was_copied_ends_the_copy() -> None:
-    for news in (News(memoryview(b""), 110, NOW, (), (3, 110)), None):
+    for result in (FetchResult(memoryview(b""), 110, NOW, (), (3, 110)), None):
         copy = placed()
-        if news is not None:
-            copy.fetched(120, news, MonotonicMs(NOW))
+        if result is not None:
+            copy.fetched(120, result, MonotonicMs(NOW))
         else:
             copy.fetch_refused(120, ErrorCode.offset_out_of_range, MonotonicMs(NOW))
             copy.source_has(SourceRange(0, 0, 110), MonotonicMs(NOW))

@@ -26,5 +26,5 @@ def test_a_line_of_json_tells_service_logger_and_what_was_raised() -> None:
 
 def test_a_format_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FORMAT_VARIABLE, "xml")
-    with pytest.raises(ValueError, match="it may be text or json"):
+    with pytest.raises(ValueError, match="it must be text or json"):
         set_up_logs("node")

@@ -1,4 +1,4 @@
-"""What a fetch brought, cut to the whole batches that a copy lacks. Only headers are looked at: offsets, epoch, magic."""
+"""Select the whole batches of a fetch that a copy is missing. Reads only headers: offsets, epoch, magic."""
 
 import struct
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ _MAGIC: Final = 2
 
 
 class Cut(NamedTuple):
-    """Bytes `begin` to `end` are whole batches for offsets `first` to `next`; `error` says why nothing behind them can be copied."""
+    """Bytes `begin` to `end` are whole batches for offsets `first` to `next`; `error` is why nothing after them can be copied."""
 
     begin: int
     end: int
@@ -26,14 +26,14 @@ class Cut(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes there are to append."""
+        """Bytes to append."""
         return self.end - self.begin
 
 
 def cut(data: memoryview, expected: int, last_epoch: int, *, may_begin_within: bool) -> Cut:
-    """Batches from offset `expected` on, which follow one of epoch `last_epoch`; a torn one at the end is left out.
+    """Select batches from offset `expected` on, which follow one of epoch `last_epoch`; omits an incomplete one at the end.
 
-    A fetch answers with the batch that holds the offset, so the first may begin before it: such a batch fits only where a copy begins.
+    A fetch returns the batch that contains the offset, so the first may begin before it: that is valid only where a copy begins.
     """
     position, size = 0, len(data)
     begin, first, following, epoch = 0, expected, expected, last_epoch
@@ -52,7 +52,7 @@ def cut(data: memoryview, expected: int, last_epoch: int, *, may_begin_within: b
             continue
         if base < following:
             if not (may_begin_within and position == begin):
-                # At the front another log than the one that was copied, further on a log that is none.
+                # At the front it is another log than the copied one, later on it is a corrupt log.
                 error = MirrorError.UNEXPECTED_TRUNCATION if position == begin else None
                 return Cut(begin, position, first, following, epoch, error, is_corrupt=error is None)
             first = base

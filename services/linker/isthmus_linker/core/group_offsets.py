@@ -1,7 +1,6 @@
-"""Which committed offsets of the source's groups to write at the destination.
+"""Choose the committed offsets of the source's groups to write at the destination.
 
-They are clamped to what exists there, so that a group never starts at records that were not copied yet, and they never go back by
-themselves.
+They are clamped to the destination's log, so that a group never starts beyond the copied records, and a sync never moves them back.
 """
 
 from collections.abc import Mapping
@@ -29,25 +28,25 @@ P = TypeVar("P", bound=tuple[str, int])
 def offsets_to_write(
     source: Mapping[P, Position], destination: Mapping[P, Position], extents: Mapping[P, Extent]
 ) -> dict[P, Position]:
-    """Of one group, by the destination's partitions; a partition whose extent is not known is left for the next time."""
-    wanted: dict[P, Position] = {}
+    """The offsets of one group, by the destination's partitions; a partition of unknown extent waits for the next sync."""
+    writes: dict[P, Position] = {}
     for partition, position in sorted(source.items()):
         extent = extents.get(partition)
         if extent is None:
             continue
         clamped = _clamped(position, extent)
-        known = destination.get(partition)
-        if known is None or known.offset < clamped.offset:
-            wanted[partition] = clamped
-    return wanted
+        current = destination.get(partition)
+        if current is None or current.offset < clamped.offset:
+            writes[partition] = clamped
+    return writes
 
 
 def is_drained(source: Extent, copied_to: int) -> bool:
-    """Whether nothing is left to copy. A source whose retention took everything behind the copy's end has nothing left either."""
+    """Whether nothing is left to copy, also when the source's retention removed everything after the copy's end."""
     return copied_to >= source.end or (source.start == source.end and copied_to > 0)
 
 
 def _clamped(position: Position, extent: Extent) -> Position:
-    """The leader epoch is that of the record before the offset, so it goes when the offset moves."""
+    """Clamp an offset. The leader epoch belongs to the record before the offset, so it is dropped when the offset moves."""
     offset = max(extent.start, min(position.offset, extent.end))
     return position if offset == position.offset else Position(offset, -1, position.metadata)

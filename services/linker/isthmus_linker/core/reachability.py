@@ -1,7 +1,7 @@
 """Whether the source of a link is reachable: the one place that decides it. Link state, mirror states, tasks and metrics follow.
 
-The source becomes unreachable when as many checks in a row have failed as the link's settings say (`availability.check.*`), and reachable
-with the first check that succeeds. Brokers that do not answer fetches, and partitions without a leader, are reported beside an ACTIVE link.
+The source becomes unreachable after the number of consecutive failed checks in the link's settings (`availability.check.*`), and reachable
+after the first successful check. Brokers that do not respond to fetches, and partitions without a leader, are reported with an ACTIVE link.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,7 +34,7 @@ _PROBLEMS_SHOWN: Final = 3
 
 @dataclass(slots=True)
 class SourceReachability:
-    """The source of one link. `health` is a decision at one moment: take it once, and report link and mirror topics by it."""
+    """The source of one link. `health` is a decision at one moment: read it once, and report link and mirror topics from it."""
 
     unresponsive_brokers: set[int] = field(default_factory=set)
     """Brokers of the source whose last fetch failed."""
@@ -45,9 +45,9 @@ class SourceReachability:
 
     @property
     def health(self) -> Health:
-        """The present decision."""
+        """The current decision."""
         problems = [
-            *(f"broker {broker} of the source does not answer" for broker in sorted(self.unresponsive_brokers)),
+            *(f"broker {broker} of the source does not respond" for broker in sorted(self.unresponsive_brokers)),
             *(f"partition {partition} has no leader at the source" for partition in self._leaderless),
         ]
         if problems and self._outcome.state is LinkState.ACTIVE:
@@ -56,26 +56,27 @@ class SourceReachability:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the source has answered, and is the cluster that the link is to. Nothing is copied before."""
+        """Whether the source has responded, and is the link's source cluster. Nothing is copied before."""
         return self._is_verified
 
     @property
     def may_report_mirrors(self) -> bool:
-        """Whether the state of mirror topics follows from `health`: a worker that has not seen the source cannot say that it is there."""
+        """Whether the state of mirror topics follows from `health`: a worker that has not reached the source cannot report it as
+        reachable."""
         return self._is_verified or self._outcome.state is LinkState.UNAVAILABLE
 
     def check_succeeded(self) -> None:
-        """The source answered."""
+        """Record a successful check."""
         self._failures, self._outcome, self._is_verified = 0, Health(), True
 
     def check_failed(self, error: LinkError, message: str, threshold: int) -> None:
-        """The source did not answer; `threshold` failures in a row make it unreachable."""
+        """Record a failed check; `threshold` consecutive failures make the source unreachable."""
         self._failures += 1
         if self._failures >= threshold:
             self._outcome = Health(LinkState.UNAVAILABLE, error, message)
 
     def wrong_cluster(self, message: str) -> None:
-        """Another cluster answered: nothing may be copied from it."""
+        """Record that another cluster responded: nothing may be copied from it."""
         self._outcome, self._is_verified = Health(LinkState.FAILED, LinkError.UNKNOWN, message), False
 
     def record_leaderless(self, partitions: Collection[str]) -> None:

@@ -23,7 +23,7 @@ class LinkSettings:
     paused: bool
     prefix: str
     start: str
-    """`earliest`, `latest`, or a time in ISO 8601."""
+    """`earliest`, `latest`, or an ISO 8601 timestamp."""
     retry_timeout_ms: int
     availability_check_ms: int
     availability_failures: int
@@ -40,7 +40,7 @@ class LinkSettings:
     fetch_wait_ms: int
     fetch_min_bytes: int
     backoff_max_ms: int
-    """The longest pause of a partition that fails."""
+    """The longest backoff of a failed partition."""
 
     @classmethod
     def of(cls, values: Mapping[str, str], changed: frozenset[str]) -> "LinkSettings":
@@ -61,7 +61,7 @@ class LinkSettings:
             configs=tuple(filter(None, map(str.strip, values["topic.config.sync.include"].split(",")))),
             create_mirrors=values["auto.create.mirror.topics.enable"] == _TRUE,
             create_topics=parse_filters(values["auto.create.mirror.topics.filters"], TOPIC_FILTERS),
-            # Defaults of these two are a replica fetcher's, and small: a worker has larger ones of its own.
+            # The defaults of these two are small, as for replica fetchers; workers use larger ones.
             fetch_bytes=int(values[_FETCH_BYTES]) if _FETCH_BYTES in changed else FETCH_BYTES_MAX,
             partition_bytes=int(values[_PARTITION_BYTES]) if _PARTITION_BYTES in changed else PARTITION_BYTES,
             fetch_wait_ms=int(values["replica.fetch.wait.max.ms"]),

@@ -1,8 +1,8 @@
 """Copying a link's partitions: fetches from the source's brokers on one side, appends to the destination's on the other.
 
-Each source broker has one fetch under way over a session of its own, each destination broker a few appends. What is fetched, appended or
-asked is decided by each partition's copy (`core/partition.py`); here the answers find their way. Batches stay views of what one socket
-received, all the way to the other.
+Each source broker has one fetch in flight in a session of its own, each destination broker a few appends. Each partition's copy
+(`core/partition.py`) decides what to fetch, append and look up; this module sends requests and passes on responses. Batches stay views of
+the received bytes, from one socket to the other.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from isthmus_service.signal import Signal
 
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.limits import APPEND_BYTES_MAX, APPEND_TIMEOUT_MS, APPENDS_MAX, SHORT_WAIT_MS
-from isthmus_linker.core.partition import Append, Chunk, EndOfLog, FetchAt, News, PartitionCopy, Stage
+from isthmus_linker.core.partition import Append, Chunk, EndOfLog, FetchAt, FetchResult, PartitionCopy, Stage
 from isthmus_linker.core.reachability import SourceReachability
 from isthmus_linker.core.settings import LinkSettings
 from isthmus_linker.edge.budget import Budget
@@ -35,15 +35,15 @@ from isthmus_linker.edge.source import source_ranges
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 1.0
-"""How often leaders and epochs are looked at when nothing asks for it before."""
+"""The interval of leader and epoch checks; changes trigger one earlier."""
 _PAUSE_SECONDS: Final = 0.05
-"""Between two looks that were asked for, and for partitions that pause."""
+"""The least time between two checks, and the wait for partitions that back off."""
 _IDLE_SECONDS: Final = 0.25
-"""How often it is seen whether the destination is owed word of idle partitions; what was fetched does not wait for that."""
+"""The interval of checks for reports of idle partitions; fetched records do not wait for it."""
 
 
-class Wanted(NamedTuple):
-    """A partition that this worker is to copy. It is another task when the topic is made anew, or its mirror taken up again."""
+class Assignment(NamedTuple):
+    """A partition assigned to this worker. A recreated topic or a resumed mirror topic is another assignment."""
 
     source: TopicPartition
     source_id: UUID | None
@@ -54,15 +54,15 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Target:
-    """A partition that is copied."""
+    """An assigned partition and its copy."""
 
-    wanted: Wanted
+    assignment: Assignment
     copy: PartitionCopy
-    is_asking: bool = False
+    is_looking_up: bool = False
 
 
 class LinkCopier:
-    """Of one link. `assign` says what to copy, `run` copies it."""
+    """The copies of one link. `assign` sets the partitions, `run` copies them."""
 
     def __init__(
         self,
@@ -86,19 +86,19 @@ class LinkCopier:
         self._leads_destination: Leaders = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
-        self._failing: set[int] = set()  # of the destination's brokers; the first failure is worth a warning
-        self._changed = Signal()  # leaders, or what a copy asks for
+        self._failing: set[int] = set()  # of the destination's brokers; only the first failure is a warning
+        self._changed = Signal()  # leaders or pending lookups
         self._room = Signal()  # something can be fetched again
         self._work = Signal()  # something can be appended
 
-    def assign(self, wanted: Collection[Wanted], settings: LinkSettings) -> None:
+    def assign(self, assignments: Collection[Assignment], settings: LinkSettings) -> None:
         """Copy exactly these from now on."""
         self._settings = settings
-        keep = {one.destination: one for one in wanted}
+        keep = {one.destination: one for one in assignments}
         if keep.keys() != self.targets.keys():
             logger.info("link %s: this worker copies %d partitions", self._name, len(keep))
         for partition, target in list(self.targets.items()):
-            if keep.get(partition) != target.wanted:
+            if keep.get(partition) != target.assignment:
                 target.copy.stop()
                 del self.targets[partition]
         for partition, one in keep.items():
@@ -115,14 +115,14 @@ class LinkCopier:
                 while True:
                     await self._find_leaders()
                     self._start_loops(group)
-                    self._start_questions(group)
-                    await self._changed.wait(_TICK_SECONDS if not self._has_questions() else _PAUSE_SECONDS)
+                    self._start_lookups(group)
+                    await self._changed.wait(_TICK_SECONDS if not self._has_lookups() else _PAUSE_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self.assign_nothing()
 
     def assign_nothing(self) -> None:
-        """Let go of every partition."""
+        """Stop all copies."""
         for target in self.targets.values():
             target.copy.stop()
         self.targets.clear()
@@ -132,13 +132,13 @@ class LinkCopier:
         """The brokers of the source that are fetched from, and whether the last fetch from each succeeded."""
         return {broker: broker not in self._reachability.unresponsive_brokers for broker in sorted(self._fetching)}
 
-    # -- who leads -----------------------------------------------------------------------------------------------------------
+    # -- leaders ------------------------------------------------------------------------------------------------------------
 
     async def _find_leaders(self) -> None:
-        sources = [target.wanted.source for target in self.targets.values()]
+        sources = [target.assignment.source for target in self.targets.values()]
         now, led_before = monotonic_ms(), self._leads_destination
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
-            self._destination.invalidate(RequestTimedOut("an append is not answered"))
+            self._destination.invalidate(RequestTimedOut("no response to an append"))
         self._leads_source, self._leads_destination = await asyncio.gather(
             leaders_of(self._source, sources, self._leads_source, f"link {self._name}, source"),
             leaders_of(
@@ -161,21 +161,21 @@ class LinkCopier:
     # -- fetching ------------------------------------------------------------------------------------------------------------
 
     async def _fetch_loop(self, broker: int) -> None:
-        """While this broker leads anything."""
+        """Run while this broker is a leader of any partition."""
         session = FetchSession()
-        held: list[list[Chunk]] = []
+        in_memory: list[list[Chunk]] = []
         failures = 0
         self._budget.enter()
         try:
             while targets := self._led_by(broker):
-                held = [chunks for chunks in held if not all(chunk.released for chunk in chunks)]
-                wanted = self._fetchable(targets)
+                in_memory = [chunks for chunks in in_memory if not all(chunk.released for chunk in chunks)]
+                fetches = self._fetchable(targets)
                 limits = self._limits(targets)
-                if not wanted or _bytes_of(held) > limits.max_bytes:
+                if not fetches or _bytes_of(in_memory) > limits.max_bytes:
                     await self._room.wait(_PAUSE_SECONDS)
                     continue
                 try:
-                    held.append(await self._fetch(broker, wanted, limits, session))
+                    in_memory.append(await self._fetch(broker, fetches, limits, session))
                     failures = 0
                     self._reachability.unresponsive_brokers.discard(broker)
                 except ClientError as error:
@@ -195,20 +195,24 @@ class LinkCopier:
         return [
             target
             for target in self.targets.values()
-            if self._leads_source.get(target.wanted.source) == broker and self._is_same_source(target.wanted)
+            if self._leads_source.get(target.assignment.source) == broker and self._is_same_source(target.assignment)
         ]
 
-    def _is_same_source(self, wanted: Wanted) -> bool:
-        """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
-        known = self._source.view.topics.get(wanted.source.topic)
-        return known is None or None in (known.topic_id, wanted.source_id) or known.topic_id == wanted.source_id
+    def _is_same_source(self, assignment: Assignment) -> bool:
+        """A recreated topic has other records at the same offsets; undetected at sources without topic ids."""
+        current = self._source.view.topics.get(assignment.source.topic)
+        return (
+            current is None
+            or None in (current.topic_id, assignment.source_id)
+            or current.topic_id == assignment.source_id
+        )
 
     def _fetchable(self, targets: Sequence[Target]) -> list[tuple[Target, FetchAt]]:
         now = monotonic_ms()
         return [(target, at) for target in targets if (at := target.copy.fetch_at(now)) is not None]
 
     def _limits(self, targets: Sequence[Target]) -> FetchLimits:
-        """A fetch does not wait long while a partition is left out that may have room again at any moment."""
+        """Shorten the wait while the fetch omits a full partition, which may have room again at any moment."""
         settings = self._settings
         assert settings is not None, "there are targets, so they were assigned"
         soon = any(target.copy.is_full for target in targets)
@@ -219,31 +223,31 @@ class LinkCopier:
         )
 
     async def _fetch(
-        self, broker: int, wanted: Sequence[tuple[Target, FetchAt]], limits: FetchLimits, session: FetchSession
+        self, broker: int, fetches: Sequence[tuple[Target, FetchAt]], limits: FetchLimits, session: FetchSession
     ) -> list[Chunk]:
-        """One fetch; the chunks it brought."""
+        """Fetch once and return the new chunks."""
         assert self._settings is not None
         at = {
-            target.wanted.source: FetchFrom(
+            target.assignment.source: FetchFrom(
                 place.offset,
                 self._settings.partition_bytes,
-                _epoch(self._source, target.wanted.source),
+                _epoch(self._source, target.assignment.source),
                 place.last_epoch,
             )
-            for target, place in wanted
+            for target, place in fetches
         }
-        answer = await fetch_from(
+        response = await fetch_from(
             self._source, broker, at, limits, session=session, lane=f"fetch for link {self._name}"
         )
         now = monotonic_ms()
         chunks = [
             chunk
-            for target, place in wanted
-            # Looked at once more: ids are read from the metadata anew for every request.
-            if self._is_same_source(target.wanted)
-            and (chunk := self._fetched(target, place, at[target.wanted.source], answer, now)) is not None
+            for target, place in fetches
+            # Checked again: the request used the topic ids of the metadata at that moment.
+            if self._is_same_source(target.assignment)
+            and (chunk := self._fetched(target, place, at[target.assignment.source], response, now)) is not None
         ]
-        if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
+        if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in fetches):
             self._changed.ring()
         self._work.ring()
         return chunks
@@ -252,25 +256,27 @@ class LinkCopier:
         self,
         target: Target,
         place: FetchAt,
-        asked: FetchFrom,
-        answer: Mapping[TopicPartition, Fetched | Refused],
+        request: FetchFrom,
+        response: Mapping[TopicPartition, Fetched | Refused],
         now: MonotonicMs,
     ) -> Chunk | None:
-        got = answer.get(target.wanted.source)
-        if got is None:
-            target.copy.no_news(now)
+        result = response.get(target.assignment.source)
+        if result is None:
+            target.copy.source_unchanged(now)
             return None
-        if isinstance(got, Refused):
-            target.copy.fetch_refused(place, got.code, asked.leader_epoch, now)
+        if isinstance(result, Refused):
+            target.copy.fetch_refused(place, result.code, request.leader_epoch, now)
             self._changed.ring()
             return None
-        news = News(memoryview(got.records), got.high_watermark, got.leader_epoch, got.diverging_epoch)
-        return target.copy.fetched(place, news, now)
+        fetched = FetchResult(
+            memoryview(result.records), result.high_watermark, result.leader_epoch, result.diverging_epoch
+        )
+        return target.copy.fetched(place, fetched, now)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
     async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
-        """While this broker leads anything."""
+        """Run while this broker is a leader of any partition."""
         under_way: set[asyncio.Task[None]] = set()
         try:
             while self._has_appends_for(broker) or under_way:
@@ -287,32 +293,34 @@ class LinkCopier:
         return any(self._leads_destination.get(partition) == broker for partition in self.targets)
 
     def _appendable(self, broker: int) -> list[tuple[Target, Append]]:
-        """What can be sent now; what would make the request too long waits for the next."""
+        """The appends that can be sent now, up to the size limit of a request."""
         now, size = monotonic_ms(), 0
         batch: list[tuple[Target, Append]] = []
         for partition, target in self.targets.items():
             if self._leads_destination.get(partition) != broker:
                 continue
-            wanted = target.copy.next_append(now)
-            if wanted is None:
+            append = target.copy.next_append(now)
+            if append is None:
                 continue
-            batch.append((target, wanted))
-            size += 0 if wanted.chunk is None else len(wanted.chunk.records)
+            batch.append((target, append))
+            size += 0 if append.chunk is None else len(append.chunk.records)
             if size >= APPEND_BYTES_MAX:
                 break
         return batch
 
     async def _append(self, broker: int, batch: Sequence[tuple[Target, Append]]) -> None:
-        wanted = {
-            target.wanted.destination: _batches(sent) for target, sent in batch if self._is_same_topic(target.wanted)
+        batches = {
+            target.assignment.destination: _batches(sent)
+            for target, sent in batch
+            if self._is_same_topic(target.assignment)
         }
-        answers: dict[TopicPartition, LogEnd] = {}
+        responses: dict[TopicPartition, LogEnd] = {}
         try:
-            answers = await append_to(
+            responses = await append_to(
                 self._destination,
                 broker,
                 self._link_id,
-                wanted,
+                batches,
                 timeout_ms=APPEND_TIMEOUT_MS,
                 lane=f"append for link {self._name}",
             )
@@ -325,90 +333,94 @@ class LinkCopier:
             self._failing.discard(broker)
         now = monotonic_ms()
         for target, sent in batch:
-            answer = answers.get(target.wanted.destination)
-            if answer is None:
+            response = responses.get(target.assignment.destination)
+            if response is None:
                 target.copy.append_lost(sent, now)
             else:
-                self._answered(target, sent, answer, now)
+                self._handle_appended(target, sent, response, now)
         self._work.ring()
         self._room.ring()
 
-    def _is_same_topic(self, wanted: Wanted) -> bool:
-        """Whether the id that goes along with an append is that of the topic this worker was told of."""
-        known = self._destination.view.topics.get(wanted.destination.topic)
-        return known is not None and known.topic_id == wanted.topic_id
+    def _is_same_topic(self, assignment: Assignment) -> bool:
+        """Whether the metadata still has the topic id that was assigned; an append carries the id from the metadata."""
+        current = self._destination.view.topics.get(assignment.destination.topic)
+        return current is not None and current.topic_id == assignment.topic_id
 
-    def _answered(self, target: Target, sent: Append, answer: LogEnd, now: MonotonicMs) -> None:
-        log = EndOfLog(answer.log_end, answer.last_epoch)
-        if answer.refused is None:
+    def _handle_appended(self, target: Target, sent: Append, response: LogEnd, now: MonotonicMs) -> None:
+        log = EndOfLog(response.log_end, response.last_epoch)
+        if response.refused is None:
             target.copy.appended(sent, log)
             return
-        logger.debug("link %s: append: %s", self._name, answer.refused)
-        target.copy.append_refused(sent, answer.refused.code, log, now)
+        logger.debug("link %s: append: %s", self._name, response.refused)
+        target.copy.append_refused(sent, response.refused.code, log, now)
         self._changed.ring()
 
-    # -- questions -----------------------------------------------------------------------------------------------------------
+    # -- lookups -------------------------------------------------------------------------------------------------------------
 
-    def _has_questions(self) -> bool:
-        return any(target.copy.stage in (Stage.ASK_DESTINATION, Stage.ASK_SOURCE) for target in self.targets.values())
+    def _has_lookups(self) -> bool:
+        return any(
+            target.copy.stage in (Stage.LOOK_UP_DESTINATION, Stage.LOOK_UP_SOURCE) for target in self.targets.values()
+        )
 
-    def _start_questions(self, group: asyncio.TaskGroup) -> None:
-        """Each for the partitions of one leader that have it now, so that one without an answer holds up nobody else."""
-        for targets in self._claim(Stage.ASK_DESTINATION, lambda t: self._leads_destination.get(t.wanted.destination)):
-            group.create_task(self._ask_destination(targets))
-        for targets in self._claim(Stage.ASK_SOURCE, lambda t: self._leads_source.get(t.wanted.source)):
-            group.create_task(self._ask_source(targets))
+    def _start_lookups(self, group: asyncio.TaskGroup) -> None:
+        """Start one lookup per leader, so that an unresponsive leader does not delay the others."""
+        for targets in self._claim(
+            Stage.LOOK_UP_DESTINATION, lambda t: self._leads_destination.get(t.assignment.destination)
+        ):
+            group.create_task(self._look_up_destination(targets))
+        for targets in self._claim(Stage.LOOK_UP_SOURCE, lambda t: self._leads_source.get(t.assignment.source)):
+            group.create_task(self._look_up_source(targets))
 
     def _claim(self, stage: Stage, leader: Callable[[Target], int | None]) -> Iterable[list[Target]]:
         now = monotonic_ms()
         claimed: dict[int | None, list[Target]] = {}
         for target in self.targets.values():
-            if not target.is_asking and target.copy.asks(stage, now):
-                target.is_asking = True
+            if not target.is_looking_up and target.copy.needs_lookup(stage, now):
+                target.is_looking_up = True
                 claimed.setdefault(leader(target), []).append(target)
         return claimed.values()
 
-    async def _ask_destination(self, targets: Sequence[Target]) -> None:
-        answers = await progress(self._destination, [target.wanted.destination for target in targets])
+    async def _look_up_destination(self, targets: Sequence[Target]) -> None:
+        responses = await progress(self._destination, [target.assignment.destination for target in targets])
         now = monotonic_ms()
         for target in targets:
-            target.is_asking = False
-            answer = answers[target.wanted.destination]
-            if isinstance(answer, ClientError):
-                logger.debug("link %s: %s", self._name, answer)
-                target.copy.asking_failed(now)
+            target.is_looking_up = False
+            response = responses[target.assignment.destination]
+            if isinstance(response, ClientError):
+                logger.debug("link %s: %s", self._name, response)
+                target.copy.lookup_failed(now)
             else:
-                ends = EndOfLog(answer.log_end_offset, answer.last_epoch)
-                target.copy.destination_ends(ends, answer.high_watermark, now)
+                ends = EndOfLog(response.log_end_offset, response.last_epoch)
+                target.copy.destination_ends(ends, response.high_watermark, now)
         self._changed.ring()
         self._room.ring()
 
-    async def _ask_source(self, targets: Sequence[Target]) -> None:
+    async def _look_up_source(self, targets: Sequence[Target]) -> None:
         assert self._settings is not None
-        wanted = [target.wanted.source for target in targets]
-        answers = await source_ranges(self._source, wanted, self._settings.start)
+        partitions = [target.assignment.source for target in targets]
+        responses = await source_ranges(self._source, partitions, self._settings.start)
         now = monotonic_ms()
         for target in targets:
-            target.is_asking = False
-            answer = answers[target.wanted.source]
-            if isinstance(answer, ClientError) or not self._is_same_source(target.wanted):
-                logger.debug("link %s: the source's range of %s: %s", self._name, target.wanted.source, answer)
-                target.copy.asking_failed(now)
+            target.is_looking_up = False
+            response = responses[target.assignment.source]
+            if isinstance(response, ClientError) or not self._is_same_source(target.assignment):
+                logger.debug("link %s: the source's range of %s: %s", self._name, target.assignment.source, response)
+                target.copy.lookup_failed(now)
                 continue
             lost = target.copy.counters.gap_offsets
-            target.copy.source_has(answer, now)
+            target.copy.source_has(response, now)
             lost = target.copy.counters.gap_offsets - lost
             if lost:
                 logger.warning(
-                    "link %s: partition %s goes on at offset %d: the source's retention took %d offsets before they were copied",
-                    self._name, target.wanted.destination, answer.start, lost,
+                    "link %s: partition %s continues at offset %d: the source's retention removed %d offsets before they were copied",
+                    self._name, target.assignment.destination, response.start, lost,
                 )  # fmt: skip
         self._room.ring()
 
     # -- leader epochs -------------------------------------------------------------------------------------------------------
 
     async def _keep_epochs(self) -> None:
-        """The destination's leader epochs stay above the source's, before batches need it."""
+        """Keep the destination's leader epochs above the source's, before batches need it."""
         while True:
             floors = self._floors()
             if floors:
@@ -420,7 +432,7 @@ class LinkCopier:
         floors: dict[TopicPartition, int] = {}
         for partition, target in self.targets.items():
             source = max(
-                _epoch(self._source, target.wanted.source), target.copy.source_epoch, target.copy.needs_epoch_above
+                _epoch(self._source, target.assignment.source), target.copy.source_epoch, target.copy.needs_epoch_above
             )
             own = self._destination.view.leader(partition)
             floor = epoch_floor(source, own.leader_epoch) if own is not None else None
@@ -433,7 +445,7 @@ class LinkCopier:
             outcomes = await raise_leader_epochs(self._destination, floors)
             await self._destination.refresh({partition.topic for partition in floors})
         except ClientError as error:
-            logger.warning("link %s: leader epochs are not raised: %s", self._name, error)
+            logger.warning("link %s: cannot raise leader epochs: %s", self._name, error)
             return
         for refused in outcomes.values():
             if refused is not None:
@@ -441,13 +453,13 @@ class LinkCopier:
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:
-    known = client.view.leader(partition)
-    return -1 if known is None else known.leader_epoch
+    current = client.view.leader(partition)
+    return -1 if current is None else current.leader_epoch
 
 
-def _bytes_of(held: Sequence[Sequence[Chunk]]) -> int:
-    """A chunk is a view of the whole answer, so that is what is held until the last of them is appended."""
-    return sum(chunk.size for chunks in held for chunk in chunks)
+def _bytes_of(in_memory: Sequence[Sequence[Chunk]]) -> int:
+    """Bytes in memory: a chunk is a view of its whole response, which stays until its last chunk is appended."""
+    return sum(chunk.size for chunks in in_memory for chunk in chunks)
 
 
 def _batches(sent: Append) -> Batches:

@@ -25,7 +25,7 @@ from isthmus_wire.extensions.links import DescribedTask, LinkError, LinkState, L
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_linker.core.group_offsets import is_drained
-from isthmus_linker.core.limits import ANSWER_SECONDS
+from isthmus_linker.core.limits import RESPONSE_SECONDS
 from isthmus_linker.core.partition import Failure
 from isthmus_linker.core.reachability import Health, SourceReachability
 from isthmus_linker.core.source_topic import SourceTopic, SourceWatch
@@ -51,7 +51,7 @@ _UNKNOWN_TOPIC: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCo
 
 
 class LinkRunner:
-    """Runs a link's share on this worker; `update` gives it the link's present description and the share."""
+    """Runs a link's share on this worker; `update` gives it the link's current description and the share."""
 
     def __init__(self, plan: LinkPlan, share: Share, destination: Client, budget: Budget) -> None:
         self.plan = plan
@@ -61,7 +61,7 @@ class LinkRunner:
             parse_bootstrap(plan.settings.bootstrap),
             client_id=CLIENT_ID,
             operation_seconds=OPERATION_SECONDS,
-            response_seconds=ANSWER_SECONDS,
+            response_seconds=RESPONSE_SECONDS,
         )
         self.copier = LinkCopier(plan.name, plan.link_id, self.source, destination, budget, self.reachability)
         self._share = share
@@ -70,16 +70,16 @@ class LinkRunner:
 
     @property
     def owns(self) -> bool:
-        """Whether this worker does what is done once per link."""
+        """Whether this worker owns the link and does the work that is done once per link."""
         return self._share.holds(str(self.plan.link_id))
 
     def update(self, plan: LinkPlan, share: Share) -> None:
-        """Apply the link's present description."""
+        """Apply the link's current description."""
         self.plan, self._share = plan, share
-        self.copier.assign(plan.wanted(share) if self.reachability.is_verified else [], plan.settings)
+        self.copier.assign(plan.assignments(share) if self.reachability.is_verified else [], plan.settings)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._check_source())
@@ -117,7 +117,7 @@ class LinkRunner:
             await asyncio.sleep(min(period, _RECHECK_MS) / 1000)
 
     async def _try_source(self) -> tuple[LinkError, str] | None:
-        """Why the source did not answer; None if it did."""
+        """The error if the source did not respond, else None."""
         try:
             view = await self.source.refresh({mirror.source_topic for mirror in self.plan.watched})
         except ClientError as error:
@@ -151,8 +151,8 @@ class LinkRunner:
     # -- reports -------------------------------------------------------------------------------------------------------------
 
     async def _report(self) -> None:
-        """Report failed topics, the link and its mirror topics; finish promotions. Link and topics are reported by one decision: while
-        one request is under way the source may come and go."""
+        """Report failed topics, the link and its mirror topics; finish promotions. Link and topics are reported by one decision: the
+        source's state may change while one request is in flight."""
         await self._report_failures()
         if not self.owns:
             return
@@ -176,10 +176,10 @@ class LinkRunner:
 
     async def _fail(self, topic: str, failure: Failure) -> None:
         logger.error("link %s: mirror topic %s failed: %s: %s", self.plan.name, topic, failure.error, failure.message)
-        answers = await alter_mirrors(
+        results = await alter_mirrors(
             self._destination, MirrorAction.FAIL, [topic], error=failure.error, message=failure.message
         )
-        for altered in answers.values():
+        for altered in results.values():
             if (refused := refusal(altered)) is not None:
                 logger.warning("link %s: %s", self.plan.name, refused)
 
@@ -195,7 +195,7 @@ class LinkRunner:
         ]
 
     async def _report_link(self, health: Health) -> None:
-        """Only what differs from what the destination has."""
+        """Report the link if anything differs from the destination's state."""
         tasks = self._tasks(health)
         reported = Health(LinkState(self.plan.state), LinkError(self.plan.error), self.plan.error_message)
         if (health == reported or self.plan.settings.paused) and set(tasks) == set(self.plan.tasks):
@@ -235,11 +235,11 @@ class LinkRunner:
         for mirror in watched:
             if view.refused.get(mirror.source_topic, ErrorCode.unknown_topic_id) not in _UNKNOWN_TOPIC:
                 continue  # unknown for now
-            known = view.topics.get(mirror.source_topic)
-            found = None if known is None else SourceTopic(known.topic_id, len(known.partitions))
+            topic = view.topics.get(mirror.source_topic)
+            current = None if topic is None else SourceTopic(topic.topic_id, len(topic.partitions))
             mirrored = SourceTopic(mirror.source_topic_id, mirror.partitions)
-            verdict = self._watches[mirror.topic].seen(
-                found, mirrored, monotonic_ms(), self.plan.settings.retry_timeout_ms
+            verdict = self._watches[mirror.topic].check(
+                current, mirrored, monotonic_ms(), self.plan.settings.retry_timeout_ms
             )
             if verdict.failure is not None:
                 await self._fail(mirror.topic, verdict.failure)
@@ -266,8 +266,8 @@ class LinkRunner:
         for outcome in outcomes:
             if outcome != FINE:  # logged only: one group or config must not delay the promotion
                 logger.warning("link %s: last sync before a promotion: %s: %s", self.plan.name, *outcome)
-        answers = await alter_mirrors(self._destination, MirrorAction.FINISH_PROMOTION, list(names.values()))
-        for altered in answers.values():
+        results = await alter_mirrors(self._destination, MirrorAction.FINISH_PROMOTION, list(names.values()))
+        for altered in results.values():
             refused = refusal(altered)
             if refused is not None:
                 logger.warning("link %s: %s", self.plan.name, refused)
@@ -275,7 +275,7 @@ class LinkRunner:
                 logger.info("link %s: topic %s is promoted and accepts writes", self.plan.name, altered.topic)
 
     async def _has_drained(self, mirror: DescribedMirror) -> bool:
-        """Whether every in-sync replica of the copy has all that the source has now."""
+        """Whether every in-sync replica of the copy has all records that the source has now."""
         indexes = range(mirror.partitions)
         there = await extents(self.source, [TopicPartition(mirror.source_topic, i) for i in indexes])
         copies = await progress(self._destination, [TopicPartition(mirror.topic, i) for i in indexes])

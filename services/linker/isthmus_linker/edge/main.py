@@ -19,7 +19,7 @@ _RESTART_SECONDS: Final = 5.0
 
 
 async def run_linker(destination: Sequence[Endpoint], http: Address | None, stopping: asyncio.Event) -> None:
-    """Run a worker as a process of its own until `stopping` is set. Raises OSError when the HTTP address is taken."""
+    """Run a worker as a process of its own until `stopping` is set. Raises OSError if the HTTP address is in use."""
     worker = Worker(destination)
     await serve(worker.run(), LinkCollector(lambda: worker.runners), http, worker.not_ready, stopping)
 
@@ -43,7 +43,7 @@ class LinkerRole:
             await asyncio.sleep(_RESTART_SECONDS)
 
     async def stop(self) -> None:
-        """Give its share to the other workers."""
+        """Stop the worker; the other workers take over its share."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

@@ -1,4 +1,4 @@
-"""What a worker tells of its work: metrics as they are when asked, and samples of lag."""
+"""The metrics of a worker, and its samples of lag."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
@@ -19,15 +19,15 @@ _BY_PARTITION: Final = ("link", "topic", "partition")
 
 
 class LinkCollector(Collector):
-    """Every link and partition of this worker; those it no longer has are not told any more."""
+    """The metrics of this worker's current links and partitions."""
 
     def __init__(self, runners: Callable[[], Collection[LinkRunner]]) -> None:
         self._runners = runners
 
     def collect(self) -> Iterator[Metric]:
-        """For Prometheus."""
+        """The metrics for Prometheus."""
         runners = self._runners()
-        up = GaugeMetricFamily("isthmus_link_up", "1 while the source of the link answers", labels=("link",))
+        up = GaugeMetricFamily("isthmus_link_up", "1 while the source of the link is reachable", labels=("link",))
         for runner in runners:
             up.add_metric((runner.plan.name,), float(runner.reachability.health.state is LinkState.ACTIVE))
         yield up
@@ -39,27 +39,25 @@ class LinkCollector(Collector):
 
 def _source_brokers(runners: Iterable[LinkRunner]) -> Metric:
     up = GaugeMetricFamily(
-        "isthmus_link_source_broker_up", "1 while a broker that is fetched from answers", labels=("link", "broker")
+        "isthmus_link_source_broker_up", "1 while a source broker responds to fetches", labels=("link", "broker")
     )
     for runner in runners:
-        for broker, answers in runner.copier.source_brokers.items():
-            up.add_metric((runner.plan.name, str(broker)), float(answers))
+        for broker, responds in runner.copier.source_brokers.items():
+            up.add_metric((runner.plan.name, str(broker)), float(responds))
     return up
 
 
 def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
-    records = GaugeMetricFamily(
-        "isthmus_link_lag_records", "Offsets that the copy does not have yet", labels=_BY_PARTITION
-    )
+    records = GaugeMetricFamily("isthmus_link_lag_records", "Offsets that are not copied yet", labels=_BY_PARTITION)
     seconds = GaugeMetricFamily(
-        "isthmus_link_lag_seconds", "How long ago the copy had all that its source had", labels=_BY_PARTITION
+        "isthmus_link_lag_seconds", "Time since the copy was last caught up with its source", labels=_BY_PARTITION
     )
     now = monotonic_ms()
     for link, target in targets:
         labels, copy = _labels(link, target), target.copy
-        lacking = lag_records(copy.high_watermark, copy.reached)
-        if lacking is not None:
-            records.add_metric(labels, lacking)
+        lag = lag_records(copy.high_watermark, copy.reached)
+        if lag is not None:
+            records.add_metric(labels, lag)
         lag_ms = copy.lag_ms(now)
         if lag_ms >= 0:
             seconds.add_metric(labels, lag_ms / 1000)
@@ -68,30 +66,32 @@ def _gauges(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
 
 
 def _counters(targets: Iterable[tuple[str, Target]]) -> Iterator[Metric]:
-    told = {
-        "bytes": CounterMetricFamily("isthmus_link_bytes", "Bytes of batches that were copied", labels=_BY_PARTITION),
-        "offsets": CounterMetricFamily("isthmus_link_offsets", "Offsets that were copied", labels=_BY_PARTITION),
+    families = {
+        "bytes": CounterMetricFamily("isthmus_link_bytes", "Bytes of copied batches", labels=_BY_PARTITION),
+        "offsets": CounterMetricFamily("isthmus_link_offsets", "Copied offsets", labels=_BY_PARTITION),
         "errors": CounterMetricFamily("isthmus_link_errors", "Refused or lost requests", labels=_BY_PARTITION),
         "gap_offsets": CounterMetricFamily(
-            "isthmus_link_gap_offsets", "Offsets that the source's retention took before", labels=_BY_PARTITION
+            "isthmus_link_gap_offsets",
+            "Offsets that the source's retention removed before they were copied",
+            labels=_BY_PARTITION,
         ),
     }
     for link, target in targets:
-        for name, family in told.items():
+        for name, family in families.items():
             family.add_metric(_labels(link, target), getattr(target.copy.counters, name))
-    yield from told.values()
+    yield from families.values()
 
 
 def _labels(link: str, target: Target) -> tuple[str, str, str]:
-    partition = target.wanted.destination
+    partition = target.assignment.destination
     return link, partition.topic, str(partition.partition)
 
 
 def lag_samples(runner: LinkRunner, destination: Client) -> Iterator[LagSample]:
-    """One for each partition of which both ends are known."""
+    """One sample for each partition whose both end offsets are known."""
     now, at = monotonic_ms(), wall_ms()
     for partition, target in runner.copier.targets.items():
-        copy, source = target.copy, target.wanted.source
+        copy, source = target.copy, target.assignment.source
         if copy.end < 0 or copy.high_watermark < 0:
             continue
         yield LagSample(

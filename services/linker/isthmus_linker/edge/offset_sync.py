@@ -1,4 +1,4 @@
-"""Committed offsets of the source's groups, written at the destination for groups that are not at work there."""
+"""Sync committed offsets of the source's groups to the destination, for groups that are inactive there."""
 
 import asyncio
 import logging
@@ -23,33 +23,33 @@ logger = logging.getLogger(__name__)
 _IN_USE: Final = "CONSUMER_GROUP_IN_USE_ERROR"
 _REFUSED: Final = "INTERNAL_ERROR"
 _HAVE_OFFSETS: Final = frozenset({groups.CLASSIC, groups.CONSUMER})
-_AT_WORK: Final = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+_ACTIVE: Final = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 async def sync_group_offsets(
     source: Client, destination: Client, settings: LinkSettings, mirrors: Mapping[str, str]
 ) -> Outcome:
-    """For the mirror topics of a link, by their source's name; raises ClientError when a whole side cannot be asked."""
-    wanted = [
+    """Sync the offsets for these mirror topics, by source topic; raises ClientError if a cluster is unreachable."""
+    group_ids = [
         listed.group_id
         for listed in await groups.list_groups(source)
         if listed.type.lower() in _HAVE_OFFSETS and settings.groups.includes(listed.group_id)
     ]
-    if not wanted or not mirrors:
+    if not group_ids or not mirrors:
         return FINE
     prefix = settings.prefix if settings.prefix_groups else ""
-    known = await groups.describe(destination, [prefix + group_id for group_id in wanted])
-    in_use = {name for name, found in known.items() if isinstance(found, groups.Group) and found.state in _AT_WORK}
-    places = asyncio.Semaphore(GROUPS_AT_ONCE)
+    described = await groups.describe(destination, [prefix + group_id for group_id in group_ids])
+    in_use = {name for name, group in described.items() if isinstance(group, groups.Group) and group.state in _ACTIVE}
+    slots = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def sync(group_id: str) -> ClientError | None:
-        async with places:
+        async with slots:
             try:
                 return await _sync_group(source, destination, group_id, prefix + group_id, mirrors)
             except ClientError as error:
                 return error
 
-    failures = await asyncio.gather(*(sync(group_id) for group_id in wanted if prefix + group_id not in in_use))
+    failures = await asyncio.gather(*(sync(group_id) for group_id in group_ids if prefix + group_id not in in_use))
     return _outcome(sorted(in_use), [failure for failure in failures if failure is not None])
 
 
@@ -63,14 +63,14 @@ async def _sync_group(
     }
     if not committed:
         return None
-    known = {
+    current = {
         partition: Position(at.offset, at.leader_epoch, at.metadata)
         for partition, at in (await group_offsets.fetch(destination, target_id, committed.keys())).items()
     }
     offsets = {
         partition: Committed(*position)
         for partition, position in offsets_to_write(
-            committed, known, await extents(destination, committed.keys())
+            committed, current, await extents(destination, committed.keys())
         ).items()
     }
     if not offsets:
@@ -80,7 +80,7 @@ async def _sync_group(
 
 
 async def extents(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
-    """Which offsets each partition has for consumers; those that cannot be told now are left out."""
+    """The range of offsets of each partition; omits partitions of unknown range."""
     earliest = await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST))
     latest = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
     return {
@@ -91,7 +91,7 @@ async def extents(client: Client, partitions: Collection[TopicPartition]) -> dic
 
 
 def _outcome(in_use: list[str], failures: list[ClientError]) -> Outcome:
-    """A group that got a member in the meantime is one that is in use."""
+    """The outcome; a group that got a member meanwhile counts as in use."""
     others = [error for error in failures if not _is_in_use(error)]
     if others:
         return Outcome(_REFUSED, str(others[0]))

@@ -1,4 +1,4 @@
-"""How a task of a link went."""
+"""The outcome of a link's task."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ INTERNAL_ERROR: Final = "INTERNAL_ERROR"
 
 
 class Outcome(NamedTuple):
-    """An error of the reference, or none."""
+    """An error code of Confluent's reference, or none."""
 
     error: str = "NO_ERROR"
     message: str = ""

@@ -1,4 +1,4 @@
-"""What the destination wants of its workers: links, their settings, their mirror topics. Read anew every second, kept nowhere."""
+"""The links, settings and mirror topics that the destination describes. Workers read them every second and store nothing."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from isthmus_wire.extensions.links import DescribedLink, DescribedTask, LinkStat
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorState
 
 from isthmus_linker.core.settings import LinkSettings
-from isthmus_linker.edge.copier import Wanted
+from isthmus_linker.edge.copier import Assignment
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +44,17 @@ class LinkPlan:
 
     @property
     def watched(self) -> list[DescribedMirror]:
-        """The mirror topics whose source is looked at."""
+        """The mirror topics whose source is checked."""
         return [] if self.settings.paused else [mirror for mirror in self.mirrors if mirror.state in _WATCHED]
 
     def in_state(self, state: MirrorState) -> list[str]:
         """Mirror topics by state."""
         return [mirror.topic for mirror in self.mirrors if mirror.state == state]
 
-    def wanted(self, share: Share) -> list[Wanted]:
+    def assignments(self, share: Share) -> list[Assignment]:
         """The partitions that a worker with this share copies."""
         return [
-            Wanted(
+            Assignment(
                 TopicPartition(mirror.source_topic, index),
                 mirror.source_topic_id,
                 TopicPartition(mirror.topic, index),
@@ -83,7 +83,7 @@ def _plan(link: DescribedLink, mirrors: Iterable[DescribedMirror]) -> LinkPlan |
         settings = LinkSettings.of(values, changed)
         parse_bootstrap(settings.bootstrap)
     except (KeyError, ValueError) as error:
-        logger.error("link %s: its settings make no sense to this worker: %s", link.name, error)
+        logger.error("link %s: invalid link settings: %s", link.name, error)
         return None
     return LinkPlan(
         link.link_id,

@@ -1,4 +1,4 @@
-"""What a worker asks of a link's source, beside records."""
+"""Look up offsets at a link's source."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from isthmus_linker.core.settings import EARLIEST, LATEST
 async def source_ranges(
     client: Client, partitions: Collection[TopicPartition], start: str
 ) -> dict[TopicPartition, SourceRange | ClientError]:
-    """Which offsets the source has of each, and where a new copy begins; or why that is not known."""
+    """Each partition's range at the source and the start of a new copy, or an error."""
     earliest = await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST))
     begins = earliest if start == EARLIEST else await _begins(client, partitions, start)
     return {tp: _range(client, tp, earliest[tp], begins[tp]) for tp in partitions}
@@ -24,12 +24,12 @@ async def source_ranges(
 async def _begins(
     client: Client, partitions: Collection[TopicPartition], start: str
 ) -> dict[TopicPartition, ListedOffset | ClientError]:
-    """A time after the last record means the end."""
+    """The start of new copies; a timestamp after the last record means the end."""
     latest = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
     if start == LATEST:
         return latest
-    found = await list_offsets(client, dict.fromkeys(partitions, _millis(start)))
-    return {tp: latest[tp] if isinstance(one, ListedOffset) and one.offset < 0 else one for tp, one in found.items()}
+    listed = await list_offsets(client, dict.fromkeys(partitions, _millis(start)))
+    return {tp: latest[tp] if isinstance(one, ListedOffset) and one.offset < 0 else one for tp, one in listed.items()}
 
 
 def _range(
@@ -39,11 +39,13 @@ def _range(
         return earliest
     if isinstance(begin, ClientError):
         return begin
-    known = client.view.leader(partition)
-    return SourceRange(earliest.offset, max(begin.offset, earliest.offset), -1 if known is None else known.leader_epoch)
+    current = client.view.leader(partition)
+    return SourceRange(
+        earliest.offset, max(begin.offset, earliest.offset), -1 if current is None else current.leader_epoch
+    )
 
 
 def _millis(text: str) -> int:
-    """A time without a zone is UTC."""
+    """Milliseconds of an ISO 8601 timestamp; UTC if it has no zone."""
     time = datetime.fromisoformat(text)
     return int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

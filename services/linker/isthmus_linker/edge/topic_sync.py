@@ -1,4 +1,4 @@
-"""Topics of a link: configs that follow the source's, and mirror topics that are made by themselves."""
+"""Sync topic configs of a link, and create its mirror topics automatically."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -20,28 +20,32 @@ _EXISTS: Final = "TOPIC_EXISTS_ERROR"
 async def sync_topic_configs(
     source: Client, destination: Client, settings: LinkSettings, mirrors: Mapping[str, str]
 ) -> Outcome:
-    """For the mirror topics of a link, by their source's name; raises ClientError when a whole side cannot be asked."""
+    """Sync the configs of these mirror topics, by source topic; raises ClientError if a cluster is unreachable."""
     theirs = await _set_on_topics(source, mirrors)
     ours = await _set_on_topics(destination, mirrors.values())
     changes: dict[Resource, list[Change]] = {}
     for topic, mirror in mirrors.items():
         if topic in theirs and mirror in ours:
-            wanted = config_changes(theirs[topic], ours[mirror], settings.configs)
-            if wanted:
-                changes[Resource(ResourceType.TOPIC, mirror)] = [_change(name, value) for name, value in wanted.items()]
+            topic_changes = config_changes(theirs[topic], ours[mirror], settings.configs)
+            if topic_changes:
+                changes[Resource(ResourceType.TOPIC, mirror)] = [
+                    _change(name, value) for name, value in topic_changes.items()
+                ]
     refused = await configs.alter(destination, changes) if changes else {}
     failure = next((refusal for refusal in refused.values() if refusal is not None), None)
     return FINE if failure is None else Outcome(INTERNAL_ERROR, str(failure))
 
 
 async def _set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What somebody has set, by topic; a topic that cannot be told is left out."""
-    found = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
-    return {resource.name: _values(told) for resource, told in found.items() if not isinstance(told, ClientError)}
+    """The configs that are set on topics; omits topics that cannot be described."""
+    described = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
+    return {
+        resource.name: _values(values) for resource, values in described.items() if not isinstance(values, ClientError)
+    }
 
 
-def _values(told: Collection[Config]) -> dict[str, str]:
-    return {config.name: config.value for config in told if config.is_set and config.value is not None}
+def _values(topic_configs: Collection[Config]) -> dict[str, str]:
+    return {config.name: config.value for config in topic_configs if config.is_set and config.value is not None}
 
 
 def _change(name: str, value: str | None) -> Change:
@@ -49,7 +53,7 @@ def _change(name: str, value: str | None) -> Change:
 
 
 async def create_mirrors(source: Client, destination: Client, settings: LinkSettings, link_name: str) -> Outcome:
-    """Mirrors of the source's topics that the link's filters name and the destination lacks; raises ClientError."""
+    """Create missing mirror topics of the source's topics that match the link's filters; raises ClientError."""
     here = await topics.list_topics(destination)
     outcome = FINE
     for topic in (await topics.list_topics(source)).values():

@@ -1,6 +1,6 @@
-"""A worker: reads what the destination wants, shares it with the other workers, and runs its links.
+"""A worker: reads the links from the destination, divides the work with the other workers, and runs its share.
 
-It keeps nothing. Killed at any moment, it leaves behind a share that the others take over, and appends that name their offset.
+It stores nothing. If it is killed, the others take over its share, and its last appends are safe since each carries its offset.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 
-from isthmus_linker.core.limits import ANSWER_SECONDS
+from isthmus_linker.core.limits import RESPONSE_SECONDS
 from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.link import CLIENT_ID, OPERATION_SECONDS, LinkRunner
 from isthmus_linker.edge.observe import lag_samples
@@ -33,11 +33,11 @@ _LEAVE_SECONDS: Final = 2.0
 
 
 class Worker:
-    """`run` it; it copies until it is cancelled."""
+    """A worker; `run` copies until it is cancelled."""
 
     def __init__(self, destination: Sequence[Endpoint]) -> None:
         self._destination = Client(
-            destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, response_seconds=ANSWER_SECONDS
+            destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS, response_seconds=RESPONSE_SECONDS
         )
         self._samples = Client(destination, client_id=CLIENT_ID, operation_seconds=OPERATION_SECONDS)
         self._member = SharingMember(self._destination, GROUP_ID, PROTOCOL_TYPE)
@@ -49,17 +49,17 @@ class Worker:
 
     @property
     def runners(self) -> Collection[LinkRunner]:
-        """The links at work."""
+        """The running links."""
         return [runner for runner, _ in self._runners.values()]
 
     def not_ready(self) -> str:
-        """Why it cannot copy now; empty when it can."""
+        """Why it cannot copy now; empty if it can."""
         if self._share is None:
             return "it has no share of the work yet"
         return self._problem
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._share_work())
@@ -77,19 +77,19 @@ class Worker:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._member.leave()
         except (ClientError, TimeoutError) as error:
-            logger.info("the group of workers will notice by itself that this one is gone: %s", error)
+            logger.info("cannot leave the group of workers; it will time out: %s", error)
         self._destination.close()
         self._samples.close()
 
     async def _share_work(self) -> None:
-        """While the group divides anew, a worker goes on with what it had: work done twice does no harm."""
+        """Join the group. During a rebalance a worker continues with its old share: work done twice does no harm."""
         failures = 0
         while True:
             try:
                 self._share = await self._member.join()
             except ClientError as error:
                 failures += 1
-                logger.warning("the destination does not say which share of the work is this worker's: %s", error)
+                logger.warning("cannot join the group of workers at the destination: %s", error)
                 await asyncio.sleep(self._destination.pause(failures))
                 continue
             failures = 0
@@ -104,7 +104,7 @@ class Worker:
             try:
                 plans = await read_plans(self._destination)
             except ClientError as error:
-                self._problem = f"the destination does not tell its links: {error}"
+                self._problem = f"cannot read the links from the destination: {error}"
                 logger.warning("%s", self._problem)
             else:
                 self._problem = ""
@@ -117,7 +117,7 @@ class Worker:
             plan = plans.get(link_id)
             if task.done():
                 del self._runners[link_id]
-                logger.error("link %s stopped by a fault and begins anew", runner.plan.name, exc_info=task.exception())
+                logger.error("link %s failed and restarts", runner.plan.name, exc_info=task.exception())
             elif plan is None or plan.settings.bootstrap != runner.plan.settings.bootstrap:
                 del self._runners[link_id]
                 task.cancel()
@@ -130,7 +130,7 @@ class Worker:
     # -- lag -----------------------------------------------------------------------------------------------------------------
 
     async def _write_lag(self) -> None:
-        """Samples have a client of their own: they are records, and must not wait behind appends."""
+        """Write samples of lag, with a client of their own so that they do not wait behind appends."""
         topic = SampleTopic(self._samples, LAG_TOPIC)
         while True:
             await asyncio.sleep(_LAG_SECONDS)

@@ -22,7 +22,7 @@ APPENDS_MAX: Final = 2
 """Requests under way to one broker of the target, so that a slow one does not hold up the rest."""
 APPEND_OVERDUE_MS: Final = 3_000
 """An append that takes longer is a reason to ask who leads: the broker that was sent it may hang."""
-ANSWER_SECONDS: Final = 5.0
+RESPONSE_SECONDS: Final = 5.0
 """How long one broker of either cluster may take for a question, before another is asked or the question is asked anew."""
 STRETCH_BYTES_MAX: Final = 256 * 1024
 """What one partition may have in a request, where brokers take more than a batch."""

@@ -40,7 +40,7 @@ class Stage(Enum):
 
     PLACE = auto()
     """where the copy ends, and which jumps are true"""
-    ASK_SOURCE = auto()
+    LOOK_UP_SOURCE = auto()
     """which offsets it has"""
     COPY = auto()
     CHECK = auto()
@@ -74,7 +74,7 @@ class SourceRange(NamedTuple):
     end: int
 
 
-class News(NamedTuple):
+class FetchResult(NamedTuple):
     """One partition of a fetch's answer; `end` is where what may be copied ends now, `at_ms` the time of day."""
 
     records: memoryview
@@ -123,7 +123,7 @@ class PartitionCopy:
 
     # -- what to do ----------------------------------------------------------------------------------------------------------
 
-    def asks(self, stage: Stage, now_ms: MonotonicMs) -> bool:
+    def needs_lookup(self, stage: Stage, now_ms: MonotonicMs) -> bool:
         """Whether it wants to know now what this stage needs."""
         return self.stage is stage and now_ms >= self._retry_ms
 
@@ -152,7 +152,7 @@ class PartitionCopy:
     @property
     def is_placed(self) -> bool:
         """Whether it is known where the copy ends."""
-        return self.stage in (Stage.COPY, Stage.CHECK, Stage.ASK_SOURCE)
+        return self.stage in (Stage.COPY, Stage.CHECK, Stage.LOOK_UP_SOURCE)
 
     @property
     def reached(self) -> int:
@@ -219,7 +219,7 @@ class PartitionCopy:
         if at.jumps:
             self._position, self.stage = self.map.next_upstream, Stage.COPY
         else:
-            self._position, self.stage = UNKNOWN, Stage.ASK_SOURCE
+            self._position, self.stage = UNKNOWN, Stage.LOOK_UP_SOURCE
         self._caught_up()
 
     def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: MonotonicMs) -> None:
@@ -301,7 +301,7 @@ class PartitionCopy:
 
     def source_has(self, found: SourceRange, now_ms: MonotonicMs) -> None:
         """The source said which offsets it has: for a new copy, or because a fetch was out of its range."""
-        if self.stage is not Stage.ASK_SOURCE:
+        if self.stage is not Stage.LOOK_UP_SOURCE:
             return
         if self._position == UNKNOWN:
             self._position = found.begin
@@ -317,24 +317,25 @@ class PartitionCopy:
             self._pause(now_ms)
         self.stage = Stage.COPY
 
-    def fetched(self, asked: int, news: News, now_ms: MonotonicMs) -> int:
+    def fetched(self, asked: int, result: FetchResult, now_ms: MonotonicMs) -> int:
         """The source's answer; how many bytes of it are held."""
         if self.stage is not Stage.COPY or asked != self._position or self.is_full:
             return 0
-        if news.diverging is not None:
-            self.fail(
-                f"the source's log of epoch {news.diverging[0]} ends at offset {news.diverging[1]}, and records up to {asked} were copied"
-            )
+        if result.diverging is not None:
+            epoch, end = result.diverging
+            self.fail(f"the source's log of epoch {epoch} ends at offset {end}, but the copy has records up to {asked}")
             return 0
         before = self._outbox.held
         try:
-            for found in pieces(news.records, asked, news.aborted, news.at_ms, read_committed=self.read_committed):
+            for found in pieces(
+                result.records, asked, result.aborted, result.at_ms, read_committed=self.read_committed
+            ):
                 if not self._take(found):
                     break
         except CorruptBatch:
             self._pause(now_ms)
-        self.source_end = news.end
-        self.no_news(now_ms)
+        self.source_end = result.end
+        self.source_unchanged(now_ms)
         return self._outbox.held - before
 
     def _take(self, found: Piece | Skipped | Unusable) -> bool:
@@ -368,7 +369,7 @@ class PartitionCopy:
             )
         )  # fmt: skip
 
-    def no_news(self, now_ms: MonotonicMs) -> None:
+    def source_unchanged(self, now_ms: MonotonicMs) -> None:
         """The source reports that nothing has changed."""
         self.lag.record_source_end(self.source_end, self.reached, now_ms)
         self._caught_up()
@@ -381,11 +382,11 @@ class PartitionCopy:
         if self.stage is not Stage.COPY or asked != self._position:
             return
         if code is ErrorCode.offset_out_of_range and not self._outbox:
-            self.stage = Stage.ASK_SOURCE
+            self.stage = Stage.LOOK_UP_SOURCE
         else:
             self._pause(now_ms)
 
-    def asking_failed(self, now_ms: MonotonicMs) -> None:
+    def lookup_failed(self, now_ms: MonotonicMs) -> None:
         """What it asked for was not answered."""
         self._pause(now_ms)
 

@@ -33,10 +33,10 @@ from isthmus_mirror.core.limits import (
     SHORT_WAIT_MS,
 )
 from isthmus_mirror.core.outbox import Stretch
-from isthmus_mirror.core.partition import News, PartitionCopy, Stage
+from isthmus_mirror.core.partition import FetchResult, PartitionCopy, Stage
 from isthmus_mirror.edge.lookups import Questions
 from isthmus_mirror.edge.progress_log import ProgressLog
-from isthmus_mirror.edge.targets import Target, Wanted, is_same_source
+from isthmus_mirror.edge.targets import Assignment, Target, is_same_source
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class FlowCopier:
         self._work = Signal()  # something can be appended
         self._to_record = Signal()
 
-    def assign(self, wanted: Collection[Wanted]) -> None:
+    def assign(self, wanted: Collection[Assignment]) -> None:
         """Copy exactly these from now on."""
         keep = {one.source: one for one in wanted}
         if keep.keys() != self.targets.keys():
@@ -102,8 +102,8 @@ class FlowCopier:
                     self._tell_failures()
                     self._start_loops(group)
                     self._questions.start(group, self.targets.values(), self._leads_source, self._leads_target)
-                    asks = self._questions.are_open(self.targets.values())
-                    await self._changed.wait(_PAUSE_SECONDS if asks else _TICK_SECONDS)
+                    needs_lookup = self._questions.are_open(self.targets.values())
+                    await self._changed.wait(_PAUSE_SECONDS if needs_lookup else _TICK_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self.assign(())
@@ -205,14 +205,14 @@ class FlowCopier:
             if not is_same_source(self._source, target.wanted):
                 continue
             self._fetched(target, offset, answer.get(target.wanted.source), now)
-        if any(target.copy.stage is Stage.ASK_SOURCE for target, _ in wanted):
+        if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in wanted):
             self._changed.ring()
         self._work.ring()
 
     def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: MonotonicMs) -> None:
         copy = target.copy
         if got is None:
-            copy.no_news(now)
+            copy.source_unchanged(now)
             return
         if isinstance(got, Refused):
             copy.fetch_refused(offset, got.code, now)
@@ -220,8 +220,8 @@ class FlowCopier:
             return
         end = got.last_stable_offset if self._read_committed else got.high_watermark
         at = wall_ms()
-        news = News(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
-        taken = copy.fetched(offset, news, now)
+        result = FetchResult(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
+        taken = copy.fetched(offset, result, now)
         if taken:
             target.latency.fetched(copy.newest_timestamp, at)
             self._to_record.ring()
@@ -300,7 +300,7 @@ class FlowCopier:
                 break
         return wanted
 
-    def _is_same_target(self, wanted: Wanted) -> bool:
+    def _is_same_target(self, wanted: Assignment) -> bool:
         known = self._target.view.topics.get(wanted.target.topic)
         return known is not None and known.topic_id == wanted.target_id
 

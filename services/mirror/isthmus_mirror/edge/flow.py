@@ -17,7 +17,7 @@ from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 
-from isthmus_mirror.core.limits import ANSWER_SECONDS
+from isthmus_mirror.core.limits import RESPONSE_SECONDS
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.group_sync import GroupSync
@@ -243,5 +243,5 @@ def _client(bootstrap: str) -> Client:
         parse_bootstrap(bootstrap),
         client_id=CLIENT_ID,
         operation_seconds=OPERATION_SECONDS,
-        response_seconds=ANSWER_SECONDS,
+        response_seconds=RESPONSE_SECONDS,
     )

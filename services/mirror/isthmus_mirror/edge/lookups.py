@@ -47,7 +47,7 @@ class Questions:
 
     def are_open(self, targets: Iterable[Target]) -> bool:
         """Whether any copy waits for an answer."""
-        asking = (Stage.PLACE, Stage.ASK_SOURCE, Stage.CHECK)
+        asking = (Stage.PLACE, Stage.LOOK_UP_SOURCE, Stage.CHECK)
         return any(target.copy.stage in asking for target in targets)
 
     def start(
@@ -56,8 +56,8 @@ class Questions:
         """Each for the partitions of one leader that have it now, so that one without an answer holds up nobody else."""
         for asking in _claim(targets, Stage.PLACE, lambda one: leads_target.get(one.wanted.target)):
             group.create_task(self._place(asking))
-        for asking in _claim(targets, Stage.ASK_SOURCE, lambda one: leads_source.get(one.wanted.source)):
-            group.create_task(self._ask_source(asking))
+        for asking in _claim(targets, Stage.LOOK_UP_SOURCE, lambda one: leads_source.get(one.wanted.source)):
+            group.create_task(self._look_up_source(asking))
         for asking in _claim(targets, Stage.CHECK, lambda one: one.wanted.target):
             group.create_task(self._check(*asking))
 
@@ -91,14 +91,14 @@ class Questions:
         try:
             async with self._looks:
                 if extent is None:
-                    target.copy.asking_failed(monotonic_ms())
+                    target.copy.lookup_failed(monotonic_ms())
                 else:
                     await self._settle_within(target, *extent)
         except ClientError as error:
             logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(monotonic_ms())
+            target.copy.lookup_failed(monotonic_ms())
         finally:
-            target.is_asking = False
+            target.is_looking_up = False
 
     async def _settle_within(self, target: Target, start: int, end: int) -> None:
         partition, copy = target.wanted.target, target.wanted.as_copy
@@ -114,11 +114,11 @@ class Questions:
         if isinstance(settled, Behind):
             told = "%s: %s ends at %d, and progress tells of a record at %d: it is asked again, or has lost records"
             logger.warning(told, self._name, partition, end, settled.base)
-            target.copy.asking_failed(monotonic_ms())
+            target.copy.lookup_failed(monotonic_ms())
             return
         tail = await self._tail(target, start, end)
         if tail is None and end > start:
-            target.copy.asking_failed(monotonic_ms())  # it has grown since
+            target.copy.lookup_failed(monotonic_ms())  # it has grown since
             return
         await self._log.confirm([(copy, jump) for jump in settled.proven])
         await self._log.delete([(copy, jump) for jump in settled.void], Kind.PROPOSED)
@@ -134,7 +134,7 @@ class Questions:
             return None
         return Tail(last.producer_id, last.last_sequence, last.crc)
 
-    async def _ask_source(self, targets: Sequence[Target]) -> None:
+    async def _look_up_source(self, targets: Sequence[Target]) -> None:
         try:
             partitions = [target.wanted.source for target in targets]
             found = await extents(self._source, partitions, read_committed=self._read_committed)
@@ -144,10 +144,10 @@ class Questions:
             return
         now = monotonic_ms()
         for target in targets:
-            target.is_asking = False
+            target.is_looking_up = False
             extent = found.get(target.wanted.source)
             if extent is None or not is_same_source(self._source, target.wanted):
-                target.copy.asking_failed(now)
+                target.copy.lookup_failed(now)
                 continue
             lost = target.copy.counters.gap_offsets
             begin = extent[1] if self._begin_at_end else extent[0]
@@ -168,9 +168,9 @@ class Questions:
                 target.copy.checked(sent, crc, monotonic_ms())
         except ClientError as error:
             logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
-            target.copy.asking_failed(monotonic_ms())
+            target.copy.lookup_failed(monotonic_ms())
         finally:
-            target.is_asking = False
+            target.is_looking_up = False
             self._answered()
 
 
@@ -179,13 +179,13 @@ def _claim(targets: Iterable[Target], stage: Stage, key: Callable[[Target], obje
     now = monotonic_ms()
     claimed: dict[object, list[Target]] = {}
     for target in targets:
-        if not target.is_asking and target.copy.asks(stage, now):
-            target.is_asking = True
+        if not target.is_looking_up and target.copy.needs_lookup(stage, now):
+            target.is_looking_up = True
             claimed.setdefault(key(target), []).append(target)
     return claimed.values()
 
 
 def _failed(targets: Sequence[Target]) -> None:
     for target in targets:
-        target.is_asking = False
-        target.copy.asking_failed(monotonic_ms())
+        target.is_looking_up = False
+        target.copy.lookup_failed(monotonic_ms())

@@ -12,7 +12,7 @@ from isthmus_mirror.core.progress import Copy, Place
 from isthmus_mirror.edge.latency import Latency
 
 
-class Wanted(NamedTuple):
+class Assignment(NamedTuple):
     """A partition that this mirror is to copy. It is another task when either topic is made anew."""
 
     source: TopicPartition
@@ -37,14 +37,14 @@ class Wanted(NamedTuple):
 class Target:
     """A partition that is copied."""
 
-    wanted: Wanted
+    wanted: Assignment
     copy: PartitionCopy
-    is_asking: bool = False
+    is_looking_up: bool = False
     latency: Latency = field(default_factory=Latency)
     failure_told: bool = False
 
 
-def is_same_source(source: Client, wanted: Wanted) -> bool:
+def is_same_source(source: Client, wanted: Assignment) -> bool:
     """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
     known = source.view.topics.get(wanted.source.topic)
     return known is None or known.topic_id == wanted.source_id

@@ -14,7 +14,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.core.topic_configs import KEPT, config_changes, creation_configs
-from isthmus_mirror.edge.targets import Wanted
+from isthmus_mirror.edge.targets import Assignment
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ def _tell(settings: FlowSettings, answers: Mapping[str, ClientError | None]) -> 
 
 async def wanted_partitions(
     source: Client, target: Client, settings: FlowSettings, wanted: Mapping[str, Topic], share: Share
-) -> list[Wanted]:
+) -> list[Assignment]:
     """The partitions that a mirror with this share copies: those that are on both sides."""
     names = [settings.naming.remote(name) for name in wanted]
     view = await target.refresh(names)
     ours, theirs = source.view.cluster_id or "", view.cluster_id or ""
-    found: list[Wanted] = []
+    found: list[Assignment] = []
     for name, topic in wanted.items():
         copy = view.topics.get(settings.naming.remote(name))
         if copy is None:
@@ -74,7 +74,7 @@ async def wanted_partitions(
         producer_id = mirror_producer_id(ours, name, topic.topic_id)
         back = mirror_producer_id(theirs, copy.name, copy.topic_id)
         found += (
-            Wanted(
+            Assignment(
                 TopicPartition(name, index),
                 topic.topic_id,
                 TopicPartition(copy.name, index),
