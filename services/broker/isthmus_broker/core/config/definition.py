@@ -69,8 +69,8 @@ class Definition:
     def read(self, text: str) -> Value:
         """The typed value, without validation."""
         default = self.default_value
-        known = (default,) if self.type is Type.CLASS and isinstance(default, str) else ()
-        return parse(self.name, text, self.type, known)
+        classes = (default,) if self.type is Type.CLASS and isinstance(default, str) else ()
+        return parse(self.name, text, self.type, classes)
 
 
 class Definitions(Mapping[str, Definition]):

@@ -181,7 +181,7 @@ class ClassicJoin:
             case ClassicState.STABLE if changed or group.leader == member.member_id:
                 return self._rejoin(join, group, member, now)
             case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
-                self._answer_again(join, group, member)
+                self._repeat_response(join, group, member)
             case _:
                 self._refuse(join, ErrorCode.unknown_member_id, join.member_id)
         return NOTHING
@@ -197,7 +197,7 @@ class ClassicJoin:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
         group.park_join(member, join.parked)
 
-    def _answer_again(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
+    def _repeat_response(self, join: Join, group: ClassicGroup, member: ClassicMember) -> None:
         """Repeat the response to an earlier JoinGroup, which was lost or need not have been sent: the generation stays."""
         leads_unfinished = group.state == ClassicState.COMPLETING_REBALANCE and group.leader == member.member_id
         self._registry.outbox.reply(
@@ -247,7 +247,7 @@ class ClassicJoin:
                 return  # a rebalance has responded since
             if error != ErrorCode.none and group.state == ClassicState.STABLE:
                 self._restore(group, member, former, now)
-            response = self._static_answer(group, member, parked.api_version, former.leader, error)
+            response = self._static_response(group, member, parked.api_version, former.leader, error)
             self._registry.outbox.reply(parked.token, response)
 
         return Result(records=(group.record(lambda each: each.assignment),), apply=keep_memory, then=respond)
@@ -261,7 +261,7 @@ class ClassicJoin:
         group.rename(member.instance_id, former.member_id)
         self._rebalance.restart_session(group, member, now)
 
-    def _static_answer(
+    def _static_response(
         self, group: ClassicGroup, member: ClassicMember, api_version: int, old_leader: str | None, error: ErrorCode
     ) -> object:
         """Since version 9 a leader learns that it is the leader and need not assign (KIP-814); older ones see their predecessor as

@@ -142,7 +142,7 @@ class Offsets:
             refused.append(commit_topic(topic, ((each.partition_index, unknown) for each in topic.partitions)))
             return
         exists = [0 <= each.partition_index < view.partitions for each in topic.partitions]
-        known = tuple(each for each, there in zip(topic.partitions, exists, strict=True) if there)
+        existing = tuple(each for each, there in zip(topic.partitions, exists, strict=True) if there)
         missing = [
             (each.partition_index, ErrorCode.unknown_topic_or_partition)
             for each, there in zip(topic.partitions, exists, strict=True)
@@ -150,8 +150,8 @@ class Offsets:
         ]
         if missing:
             refused.append(commit_topic(topic, missing))
-        if known:
-            requested.append(_RequestedTopic(topic, view, known))
+        if existing:
+            requested.append(_RequestedTopic(topic, view, existing))
 
     def _commit_topic(
         self,
@@ -275,12 +275,12 @@ class Offsets:
         if isinstance(group, ClassicGroup) and busy and not group.uses_consumer_protocol:
             raise CoordinatorError(ErrorCode.non_empty_group)
         records: list[Record] = []
-        unknown, known = [], []
+        unknown, existing = [], []
         for topic in request.topics:
             results = self._delete_topic(group, topic, records)
             unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results[0]))
-            known.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results[1]))
-        topics = _merge_deleted([one for one in unknown if one.partitions], [one for one in known if one.partitions])
+            existing.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results[1]))
+        topics = _merge_deleted([one for one in unknown if one.partitions], [one for one in existing if one.partitions])
         response = OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=NO_THROTTLE, topics=topics)
         return Result(records=tuple(records), response=response)
 
@@ -292,16 +292,16 @@ class Offsets:
         exist = range(0 if view is None else view.partitions)
         error = ErrorCode.group_subscribed_to_topic if subscribes(group, topic.name) else ErrorCode.none
         committed = self.by_group.get(group.group_id, {}).get(topic.name, {})
-        unknown, known = [], []
+        unknown, existing = [], []
         for partition in topic.partitions:
             index = partition.partition_index
             if index not in exist:
                 unknown.append(_deleted(index, ErrorCode.unknown_topic_or_partition))
                 continue
-            known.append(_deleted(index, error))
+            existing.append(_deleted(index, error))
             if error == ErrorCode.none and index in committed:
                 records.append(Record(OffsetCommitKey(group.group_id, topic.name, index)))
-        return tuple(unknown), tuple(known)
+        return tuple(unknown), tuple(existing)
 
     # Deleted groups and topics.
 
@@ -383,13 +383,13 @@ def _merge(
 
 
 def _merge_deleted(
-    unknown: list[OffsetDeleteResponseTopic], known: list[OffsetDeleteResponseTopic]
+    unknown: list[OffsetDeleteResponseTopic], existing: list[OffsetDeleteResponseTopic]
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
     """The same for OffsetDelete."""
     if not unknown:
-        return tuple(known)
+        return tuple(existing)
     merged: dict[str, OffsetDeleteResponseTopic] = {}
-    for topic in (*unknown, *known):
+    for topic in (*unknown, *existing):
         earlier = merged[topic.name].partitions if topic.name in merged else ()
         merged[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=(*earlier, *topic.partitions))
     return tuple(merged.values())

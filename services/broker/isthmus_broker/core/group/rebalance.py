@@ -124,14 +124,14 @@ class Rebalance:
         if group.state == ClassicState.EMPTY:
             return Result(records=(group.record(lambda member: member.assignment),), apply=keep_memory)
         for member in list(group.members.values()):
-            self._answer_joined(group, member)
+            self._respond_joined(group, member)
             self.restart_session(group, member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
         self._schedule_sync_end(group, now)
         return NOTHING
 
-    def _answer_joined(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def _respond_joined(self, group: ClassicGroup, member: ClassicMember) -> None:
         parked = group.take_join(member)
         if parked is None:
             return
@@ -186,10 +186,10 @@ class Rebalance:
 
     def _propagate(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
         for member in group.members.values():
-            if self._answer_sync(group, member, error):
+            if self._respond_sync(group, member, error):
                 self.restart_session(group, member, now)
 
-    def _answer_sync(self, group: ClassicGroup, member: ClassicMember, error: ErrorCode) -> bool:
+    def _respond_sync(self, group: ClassicGroup, member: ClassicMember, error: ErrorCode) -> bool:
         if error != ErrorCode.none:
             return self.refuse_sync(member, error)
         parked, member.syncing = member.syncing, None

@@ -111,7 +111,7 @@ _NOT_THERE_YET: Final = {
     "security.protocol": ("SSL", "SASL_PLAINTEXT", "SASL_SSL"),
 }
 """Values that Confluent's links accept and this release does not."""
-_UNKNOWN_YET: Final = re.compile(
+_UNSUPPORTED: Final = re.compile(
     r"(acl\.(sync\.enable|sync\.ms|filters)|(local\.)?(ssl|sasl)\..+|local\.security\.protocol|num\.cluster\.link\.fetchers"
     r"|connections\.max\.idle\.ms|metadata\.max\.age\.ms|retry\.backoff\.ms|request\.timeout\.ms"
     r"|reverse\.connection\.setup\.timeout\.ms)"
@@ -150,8 +150,10 @@ def check(settings: Mapping[str, str]) -> None:
         if value.strip() in _NOT_THERE_YET.get(name, ()):
             raise ConfigRefused(f"{name} is set to {value.strip()}, {_LATER}.")
         if name not in LINK_CONFIGS:
-            known = _UNKNOWN_YET.fullmatch(name)
-            raise ConfigRefused(f"{name} is a setting {_LATER}." if known else f"Unknown link config name: {name}")
+            unsupported = _UNSUPPORTED.fullmatch(name)
+            raise ConfigRefused(
+                f"{name} is a setting {_LATER}." if unsupported else f"Unknown link config name: {name}"
+            )
     LINK_CONFIGS.parse(settings)
 
 

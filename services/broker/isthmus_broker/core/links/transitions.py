@@ -60,5 +60,5 @@ def why_not(state: MirrorState, action: MirrorAction) -> str:
     """Explain why `after` returned None."""
     if state is _STOPPED:
         return "it is stopped: clients can write to it, and it cannot become a mirror topic again."
-    possible = sorted(known for known in _TABLE[state] if _TABLE[state][known] is not state)
+    possible = sorted(each for each in _TABLE[state] if _TABLE[state][each] is not state)
     return f"it is {state}; possible actions: {', '.join(possible)}."

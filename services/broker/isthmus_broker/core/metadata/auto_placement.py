@@ -104,7 +104,7 @@ class _Brokers:
     """The brokers and their replicas, to find for a partition the assignment that moves least."""
 
     def __init__(self, image: ClusterImage) -> None:
-        self._known = {
+        self._brokers = {
             broker.broker_id: UsableBroker(broker.broker_id, broker.rack, broker.fenced)
             for broker in image.brokers.values()
         }
@@ -152,6 +152,6 @@ class _Brokers:
         return tuple(chosen)
 
     def _admitted(self, partition: Partition, rule: PlacementRule) -> Iterator[UsableBroker]:
-        for broker in self._known.values():
+        for broker in self._brokers.values():
             if rule.admits(broker.rack) and (broker.id in partition.replicas or broker.id in self._usable):
                 yield broker

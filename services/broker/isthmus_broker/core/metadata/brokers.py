@@ -60,16 +60,16 @@ def register_broker(
     existing = image.brokers.get(broker_id)
     sessions = context.sessions
     _check_registration(image, request, context, sessions, context.monotonic_ms)
-    known = existing is not None and existing.incarnation_id == request.incarnation_id
+    is_same_process = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[MetadataRecord] = []
     epoch = context.next_offset
-    if existing is not None and known:
+    if existing is not None and is_same_process:
         epoch = existing.broker_epoch
     elif existing is not None:
         clean = request.previous_broker_epoch == existing.broker_epoch
         records += _after_restart(image, context, broker_id, clean=clean)
         sessions.forget(broker_id)
-    if not known:
+    if not is_same_process:
         # The epoch is the offset of this very record, after those before it.
         epoch += len(records)
     registration = RegisterBrokerRecord(
@@ -89,8 +89,8 @@ def register_broker(
             for f in request.features
         ),
         rack=request.rack,
-        fenced=existing.fenced if existing is not None and known else True,
-        in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and known else False,
+        fenced=existing.fenced if existing is not None and is_same_process else True,
+        in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and is_same_process else False,
         log_dirs=request.log_dirs,
     )
     response = entity(
@@ -294,8 +294,8 @@ def _directory_records(
             BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=left)
         )
     cordoned = request.cordoned_log_dirs
-    known = broker.cordoned_log_dirs
-    if cordoned is not None and (known is None or set(known) != set(cordoned)):
+    current = broker.cordoned_log_dirs
+    if cordoned is not None and (current is None or set(current) != set(cordoned)):
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned

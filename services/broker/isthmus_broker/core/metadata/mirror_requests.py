@@ -152,9 +152,9 @@ def _result(topic: str, code: ErrorCode, message: str | None) -> AlteredMirror:
 def _mirror(image: ClusterImage, topic: str) -> Mirror:
     mirror = mirror_of(image, topic)
     if mirror is None:
-        known = topic in image.topics.ids
-        why = f"Topic '{topic}' is no mirror topic." if known else f"There is no topic '{topic}'."
-        raise ControllerError(ErrorCode.invalid_request if known else ErrorCode.unknown_topic_or_partition, why)
+        exists = topic in image.topics.ids
+        why = f"Topic '{topic}' is no mirror topic." if exists else f"There is no topic '{topic}'."
+        raise ControllerError(ErrorCode.invalid_request if exists else ErrorCode.unknown_topic_or_partition, why)
     return mirror
 
 

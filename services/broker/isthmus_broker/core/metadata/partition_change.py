@@ -155,17 +155,19 @@ class PartitionChange:
 
     def _last_known_leader(self, leader: int) -> Replicas | None:
         """A partition that loses its leader records it: it may become leader again if no replica is eligible."""
-        known = self.partition.last_known_elr or ()
+        last_elr = self.partition.last_known_elr or ()
         if not self.elr_enabled:
             return None
-        if leader == NO_LEADER and not known and self.partition.leader != NO_LEADER:
+        if leader == NO_LEADER and not last_elr and self.partition.leader != NO_LEADER:
             return (self.partition.leader,)
-        return () if leader != NO_LEADER and known else None
+        return () if leader != NO_LEADER and last_elr else None
 
     def _directories(self, replicas: Replicas) -> tuple[UUID | None, ...]:
-        known: dict[int, UUID | None] = dict(zip(self.partition.replicas, self.partition.directories, strict=True))
-        known.update(self.directories)
-        return tuple(known[r] if r in known else self.default_directory(r) for r in replicas)
+        directories: dict[int, UUID | None] = dict(
+            zip(self.partition.replicas, self.partition.directories, strict=True)
+        )
+        directories.update(self.directories)
+        return tuple(directories[r] if r in directories else self.default_directory(r) for r in replicas)
 
 
 def _if_new(after: Replicas, before: Replicas) -> Replicas | None:

@@ -123,15 +123,15 @@ def metadata(
         return _refused_metadata(request, ErrorCode.unknown_server_error)  # neither name nor id
     topics: list[MetadataResponseTopic] = []
     if is_about_all_topics(request, version):
-        known = [view.image.topics.by_id[topic_id] for _, topic_id in sorted(view.image.topics.ids.items())]
+        existing = [view.image.topics.by_id[topic_id] for _, topic_id in sorted(view.image.topics.ids.items())]
     elif ids:
         topics = [_topic_error(ErrorCode.unknown_topic_id, None, i) for i in ids if i not in view.image.topics.by_id]
-        known = [view.image.topics.by_id[i] for i in ids if i in view.image.topics.by_id]
+        existing = [view.image.topics.by_id[i] for i in ids if i in view.image.topics.by_id]
     else:
         names = dict.fromkeys(str(topic.name) for topic in requested)
-        known = [topic for name in names if (topic := view.image.topics.named(name)) is not None]
+        existing = [topic for name in names if (topic := view.image.topics.named(name)) is not None]
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    topics += [_described_topic(view, topic, version, operations) for topic in known]
+    topics += [_described_topic(view, topic, version, operations) for topic in existing]
     outcomes = creation or {}
     for name in missing_topics(view.image, request):
         absent = (

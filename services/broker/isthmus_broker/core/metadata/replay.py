@@ -152,8 +152,8 @@ def _directories(
     if change.directories is not None:
         assert len(change.directories) == len(replicas), "every replica has a directory"
         return change.directories
-    known = dict(zip(partition.replicas, partition.directories, strict=True))
-    return tuple(known.get(replica) for replica in replicas)
+    directories = dict(zip(partition.replicas, partition.directories, strict=True))
+    return tuple(directories.get(replica) for replica in replicas)
 
 
 def _clear_elr(delta: ClusterDelta, record: schema.ClearElrRecord) -> None:

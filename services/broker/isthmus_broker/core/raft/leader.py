@@ -270,9 +270,11 @@ def describe(state: RaftState, now_ms: MonotonicMs) -> QuorumInfo | None:
         return None
     forget_observers(state, now_ms)
     voters = tuple(_describe_voter(state, leader, voter.key, now_ms) for voter in state.voters.current.voters)
-    known = {progress_key(state, info.key) for info in voters}
+    voter_keys = {progress_key(state, info.key) for info in voters}
     observers = tuple(
-        _row(key, leader.progress[key]) for key in sorted(leader.progress, key=ReplicaKey.sort_key) if key not in known
+        _row(key, leader.progress[key])
+        for key in sorted(leader.progress, key=ReplicaKey.sort_key)
+        if key not in voter_keys
     )
     return QuorumInfo(state.node_id, state.epoch, state.high_watermark, voters, observers)
 

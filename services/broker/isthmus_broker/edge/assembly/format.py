@@ -82,16 +82,16 @@ def format_directories(
 
     A missing cluster id is taken from a formatted directory, or generated; so is the id of a directory that is not in `ids`.
     """
-    known: dict[Path, MetaProperties] = {}
+    formatted: dict[Path, MetaProperties] = {}
     unformatted: list[Path] = []
     for directory in directories:
         try:
-            known[directory] = read_meta(files, directory)
+            formatted[directory] = read_meta(files, directory)
         except NotFormatted:
             unformatted.append(directory)
         except DiskFailure:
             continue  # a failed directory is left out; the node continues with the others
-    for directory, meta in known.items():
+    for directory, meta in formatted.items():
         cluster_id = cluster_id or meta.cluster_id
         if meta.cluster_id != cluster_id:
             raise Inconsistent(f"{directory} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
@@ -105,9 +105,9 @@ def format_directories(
             written.append(directory)
         except DiskFailure:
             continue
-    if not known and not written:
+    if not formatted and not written:
         raise Inconsistent(f"none of the log directories is writable: {', '.join(map(str, directories))}")
-    return Formatted(cluster_id, tuple(written), tuple(known))
+    return Formatted(cluster_id, tuple(written), tuple(formatted))
 
 
 def write_first_voters(files: FileSystem, config: NodeConfig, voters: VoterSet) -> None:

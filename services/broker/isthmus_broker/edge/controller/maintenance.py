@@ -24,7 +24,7 @@ class ControllerMaintenance:
     def __init__(self, controller: Controller, context: Callable[[], ControllerContext]) -> None:
         self._controller = controller
         self._context = context
-        self._seen: ClusterImage | None = None
+        self._checked: ClusterImage | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -37,14 +37,14 @@ class ControllerMaintenance:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
-        self._seen = None
+        self._checked = None
 
     async def _satisfy_constraints(self) -> None:
         while True:
             await asyncio.sleep(CONSTRAINTS_SECONDS)
             image = self._controller.history.latest
-            if image is not self._seen:
-                self._seen = image
+            if image is not self._checked:
+                self._checked = image
                 moved = await self._do(satisfy_constraints)
                 if moved:
                     logger.info("%d partitions are reassigned to satisfy their topics' placement constraints", moved)

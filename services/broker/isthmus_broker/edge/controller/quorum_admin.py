@@ -106,9 +106,9 @@ async def _outcome(
 
 
 def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
-    words = _MESSAGES.get(error)
+    message = _MESSAGES.get(error)
     shown = f"{key.node_id} with directory {key.directory_id}"
-    return None if words is None else words.format(key=shown, ids=list(raft.core.voters.node_ids()))
+    return None if message is None else message.format(key=shown, ids=list(raft.core.voters.node_ids()))
 
 
 # DescribeQuorum

@@ -44,7 +44,7 @@ class TopicCreation:
             return ErrorCode.leader_not_available
 
     async def _create(self, name: str) -> ErrorCode:
-        request = CreateTopicsRequest(topics=(self._wanted(name),), timeout=NO_THROTTLE, validate_only=False)
+        request = CreateTopicsRequest(topics=(self._new_topic(name),), timeout=NO_THROTTLE, validate_only=False)
         try:
             response: CreateTopicsResponse = await self._controller.send(request)
         except ControllerUnreachable:
@@ -58,7 +58,7 @@ class TopicCreation:
             logger.warning("cannot create topic %s: %s", name, result.error_message or result.error_code.name)
         return result.error_code
 
-    def _wanted(self, name: str) -> CreatableTopic:
+    def _new_topic(self, name: str) -> CreatableTopic:
         node = self._context().node
         if name == OFFSETS_TOPIC:
             return _offsets_topic(node)

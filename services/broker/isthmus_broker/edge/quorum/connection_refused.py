@@ -11,5 +11,5 @@ def is_refusal(error: BaseException | None) -> bool:
     """Whether every address of a host refused. asyncio joins the errors of several addresses into one, which has no errno of its own."""
     if isinstance(error, ConnectionRefusedError):
         return True
-    words = str(error)
-    return isinstance(error, OSError) and words.startswith(_SEVERAL) and words.count(_REFUSED) == words.count("[Errno ")
+    text = str(error)
+    return isinstance(error, OSError) and text.startswith(_SEVERAL) and text.count(_REFUSED) == text.count("[Errno ")

@@ -80,14 +80,14 @@ class QuorumPeers:
         place = self._addresses.find(peer)
         if place is None:
             raise ConnectionFailed(f"the endpoint of node {peer} is unknown")
-        known = self._connections.get(peer)
-        if known is None or known.closed or known.endpoint != place:
+        connection = self._connections.get(peer)
+        if connection is None or connection.closed or connection.endpoint != place:
             opened = await Connection.open(place, CLIENT_ID)
-            known = self._connections.get(peer)  # an abandoned request may have opened one meanwhile
-            if known is not None:
-                known.close()
-            known = self._connections[peer] = opened
-        return known
+            connection = self._connections.get(peer)  # an abandoned request may have opened one meanwhile
+            if connection is not None:
+                connection.close()
+            connection = self._connections[peer] = opened
+        return connection
 
     def _note(self, peer: int, error: Exception) -> None:
         """Log once when a peer becomes unreachable, not for every attempt."""

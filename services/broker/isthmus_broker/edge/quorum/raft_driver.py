@@ -149,15 +149,15 @@ class RaftDriver:
     def append(self, batch: bytes, record_count: int) -> "asyncio.Future[int]":
         """Append a batch, in the order of the calls. The future has its base offset when it is committed and has been applied here, or
         RaftRefused; a batch refused for lost leadership may still be committed."""
-        return self._ask(lambda token: AppendRequest(token, batch, record_count))
+        return self._submit(lambda token: AppendRequest(token, batch, record_count))
 
     def add_voter(self, voter: Voter) -> "asyncio.Future[int]":
         """Make a caught-up observer a voter. The future completes, with the log end offset, when that is committed."""
-        return self._ask(lambda token: AddVoter(token, voter))
+        return self._submit(lambda token: AddVoter(token, voter))
 
     def remove_voter(self, key: ReplicaKey) -> "asyncio.Future[int]":
         """Remove a voter. The leader may remove itself, and resigns when that is committed."""
-        return self._ask(lambda token: RemoveVoter(token, key))
+        return self._submit(lambda token: RemoveVoter(token, key))
 
     @property
     def core(self) -> Raft:
@@ -305,7 +305,7 @@ class RaftDriver:
         if self._driver is not None:
             self._driver.feed(SnapshotTaken(snapshot))
 
-    def _ask(self, event: Callable[[int], Event]) -> "asyncio.Future[int]":
+    def _submit(self, event: Callable[[int], Event]) -> "asyncio.Future[int]":
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._driver is None:
             future.set_exception(RaftStopped())

@@ -84,7 +84,7 @@ class Listener:
         for listening in self._sockets:
             listening.listen(self._settings.backlog)
             self._accepting.append(loop.create_task(self._accept_from(listening)))
-        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
+        self._sweep = loop.call_later(self._sweep_seconds(), self._sweep_idle)
 
     async def _accept_from(self, listening: socket.socket) -> None:
         """Accept connections one after another. One that waits for room blocks the next; later ones stay in the backlog."""
@@ -171,7 +171,7 @@ class Listener:
         half = self._settings.idle_ms / 2000
         return SWEEP_SECONDS if half < 0 else max(SWEEP_SECONDS_MIN, min(SWEEP_SECONDS, half))
 
-    def _look_for_idle(self) -> None:
+    def _sweep_idle(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in self.open():
@@ -181,4 +181,4 @@ class Listener:
         if self._ended:
             self._ended = False
             give_back_memory()
-        self._sweep = loop.call_later(self._sweep_seconds(), self._look_for_idle)
+        self._sweep = loop.call_later(self._sweep_seconds(), self._sweep_idle)
