@@ -129,11 +129,11 @@ def test_a_damaged_topic_id_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
     """Kafka too looks for the file first, and only then for what is in it."""
     directory = LogDir(SYSTEM, tmp_path)
-    directory.leave_clean_marker(7)
+    directory.write_clean_marker(7)
 
     def read() -> None:
         directory.was_clean = False
-        directory.take_clean_marker()
+        directory.remove_clean_marker()
         assert directory.was_clean
 
     _each(read, tmp_path / ".kafka_cleanshutdown", ())

@@ -42,7 +42,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     config = replace(resolve_topic({}, defaults), segment_bytes=segment_bytes, retention_ms=-1)
     directory = LogDir(SYSTEM, path)
     directory.acquire()
-    directory.take_clean_marker()
+    directory.remove_clean_marker()
     logs = LogManager([directory], FilePool(SYSTEM), lambda _topic: config, NoFailures(), CLOCKS)
     logs.load()
     batch = _batch()

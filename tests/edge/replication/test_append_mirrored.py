@@ -242,7 +242,7 @@ def test_a_start_after_a_crash_keeps_gaps_markers_and_epochs(tmp_path: Path) -> 
     append(part, 0, data)
     assert part.log is not None
     log, recovered = reopened(part.log, clean=False)
-    assert (recovered.bytes_cut, log.end_offset, log.epochs.entries) == (0, 31, [(2, 3)])
+    assert (recovered.bytes_truncated, log.end_offset, log.epochs.entries) == (0, 31, [(2, 3)])
     assert log.producers.first_open_offset() == 20
 
 

@@ -76,7 +76,7 @@ def test_the_newest_of_every_key_stays_at_its_offset(tmp_path: Path) -> None:
             assert found.first is not None
             assert found.first.header.last_offset >= wanted
         again, recovered = reopened(log, clean=False, recovery_point=end)
-        assert recovered.bytes_cut == 0
+        assert recovered.bytes_truncated == 0
         assert content(again) == survivors(before, end)
         manager.close(0)
 

@@ -85,8 +85,8 @@ def test_identity_clean_marker_quorum_state_and_snapshots_are_kept_in_it(files: 
     assert read_meta(files, root) == meta
     directory = LogDir(files, root)
     directory.acquire()
-    directory.leave_clean_marker(9)
-    directory.take_clean_marker()
+    directory.write_clean_marker(9)
+    directory.remove_clean_marker()
     directory.release()
     assert (directory.was_clean, directory.last_broker_epoch) == (True, 9)
     write_quorum_state(files, root, QuorumState(4, 1, None), None)

@@ -256,7 +256,7 @@ def open_directories(files: FileSystem, paths: list[Path]) -> list[LogDir]:
         try:
             directory.directory_id = read_meta(files, path).directory_id
             directory.acquire()
-            directory.take_clean_marker()
+            directory.remove_clean_marker()
         except (DiskFailure, NotFormatted) as failure:
             logger.error("log directory %s is offline: %s", path, failure)
             directory.online = False

@@ -1,1 +1,1 @@
-"""Partitions with their logs, the connections of followers, and requests that wait for partitions; `core/replica` decides."""
+"""Partitions with their logs, connections of followers, and requests that wait for partitions; `core/replica` has the decisions."""

@@ -1,4 +1,4 @@
-"""Produce requests with acks=all: they get their response when every in-sync replica has the records."""
+"""Produce requests with acks=all: the response is sent when every in-sync replica has the records."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ def wait_for_commit(
     uncommitted: Mapping[Key, Uncommitted],
     reply: Callable[[], None],
 ) -> None:
-    """Complete the results and reply when all is committed or has failed, or at the timeout."""
+    """Complete the results and respond when every append is committed or has failed, or at the timeout."""
     settled: Outcomes = {}
 
     def check() -> Outcomes:

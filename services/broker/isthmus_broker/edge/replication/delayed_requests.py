@@ -1,4 +1,4 @@
-"""Holds requests for partitions of a lost leader until the metadata names another, as `core/replica/lost_leaders.py` decides."""
+"""Delays requests for partitions of a lost leader until the metadata names another; `core/replica/lost_leaders.py` decides."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ class DelayedRequests:
         self._changed: asyncio.Event | None = None
 
     def leader_lost(self, broker_id: int) -> None:
-        """A connection to the leader broke, or cannot be opened."""
+        """Record that a connection to the leader broke or cannot be opened."""
         self._leaders.lost(broker_id, self._clock())
 
     def leader_reached(self, broker_id: int) -> None:
-        """The leader responds again."""
+        """Record that the leader responds again."""
         if self._leaders.reached(broker_id):
             self._wake()
 
     def metadata_changed(self, image: ClusterImage) -> None:
-        """A broker that is fenced leads nothing any more."""
+        """Release requests for leaders that were fenced."""
 
         def is_replaced(broker_id: int) -> bool:
             broker = image.brokers.get(broker_id)
@@ -40,7 +40,7 @@ class DelayedRequests:
         return bool(self._leaders)
 
     async def settled(self, leaders: Iterable[int]) -> None:
-        """Wait while any of these leaders has just been lost."""
+        """Wait while any of these leaders counts as just lost."""
         leader_ids = tuple(leaders)
         while (until := self._leaders.delayed_until(leader_ids, self._clock())) is not None:
             if self._changed is None:

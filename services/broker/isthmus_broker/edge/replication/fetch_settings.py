@@ -1,4 +1,4 @@
-"""What Kafka's settings say about the fetches of replicas, typed."""
+"""Kafka's settings for the fetches of replicas, typed."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 
 
 class FetchSettings(NamedTuple):
-    """What Kafka's settings say about replica fetches."""
+    """The settings for replica fetches."""
 
     fetchers: int
     wait_ms: int
@@ -18,7 +18,7 @@ class FetchSettings(NamedTuple):
 
 
 def fetch_settings(config: NodeConfig) -> FetchSettings:
-    """The settings in force."""
+    """The current settings."""
 
     def number(name: str) -> int:
         value = config.values[name]

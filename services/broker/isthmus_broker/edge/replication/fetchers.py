@@ -1,8 +1,8 @@
 """The connections on which this node's followers fetch: a few to each leading broker, each with one fetch under way.
 
 A fetcher fetches all its partitions in one incremental session and appends the records unchanged; `core/replica/fetch_plan.py` decides what
-it fetches and when it retries. A fetch that waits at the leader is given up when a partition is added to the fetcher, so that no first
-fetch waits behind it.
+it fetches and when it retries. A fetch that waits at the leader is cancelled when a partition is added to the fetcher, so that the new
+partition is fetched at once.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from isthmus_broker.edge.storage.files import DiskFailure
 logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 0.02
-"""How long a waiting fetch may still get its response after a partition was added; more may be added meanwhile."""
+"""The time for which a waiting fetch may still get its response after a partition was added; more may be added meanwhile."""
 
 _SESSION_LOST: Final = (
     ErrorCode.fetch_session_id_not_found,
@@ -50,7 +50,7 @@ _SESSION_LOST: Final = (
 
 
 class FetcherContext(NamedTuple):
-    """What fetchers use of their node."""
+    """The parts of the node that fetchers use."""
 
     node_id: int
     broker_epoch: Callable[[], int]
@@ -71,7 +71,7 @@ class Fetchers:
         self._of: dict[Partition, tuple[Fetcher, ReplicaFollower]] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Fetch this partition from its current leader, or stop; other changes do not disturb a fetch that waits."""
+        """Fetch this partition from its current leader, or stop; other changes do not interrupt a waiting fetch."""
         fetcher, follower = None, partition.follower
         before = self._of.get(partition)
         if before is not None and before[1] is follower:
@@ -108,7 +108,7 @@ class Fetcher:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, partition: Partition) -> None:
-        """Fetch this partition too; one that is known follows in another epoch."""
+        """Fetch this partition too; one that was added before now follows in another epoch."""
         self._plan.add(partition)
         self._added.set()
         if self._task is None:
@@ -134,14 +134,14 @@ class Fetcher:
                         logger.warning("cannot fetch from broker %d: %s", self._leader, error)
                     await self._pause(self._plan.failed(self._context.settings().backoff_ms))
                 except Exception:
-                    # A defect in one partition's handling must not silently end the replication of all others from that broker.
+                    # A defect in the handling of one partition must not end the replication of all others from that broker.
                     logger.exception("fetcher of broker %d failed; retrying", self._leader)
                     await self._pause(self._context.settings().backoff_ms)
         finally:
             self._task = None
 
     async def _connect_and_fetch(self) -> None:
-        """Fetch until the connection is of no more use; the next one starts with every partition."""
+        """Open a connection and fetch until it ends; the next one starts with a fetch of every partition."""
         connection = await self._connect()
         self._plan.succeeded()
         self._context.delayed_requests.leader_reached(self._leader)
@@ -159,14 +159,14 @@ class Fetcher:
         return await Connection.open(address, f"broker-{self._context.node_id}-fetcher-{self._number}")
 
     async def _pause(self, wait_ms: int) -> None:
-        """Wait, but not longer than until a partition is added."""
+        """Wait at most until a partition is added."""
         self._added.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_ms / 1000):
                 await self._added.wait()
 
     async def _fetch_on(self, connection: Connection) -> None:
-        """Fetch until no partition is left, or one was added while the leader lets a fetch wait."""
+        """Fetch until there are no partitions, or until one is added while a fetch waits at the leader."""
         while self._plan.partitions:
             self._added.clear()
             if not self._plan.update(self._context.clock(), self._context.settings().partition_max):
@@ -187,7 +187,7 @@ class Fetcher:
                     await self._handle(connection, (topic, fetched.partition), fetched)
 
     async def _exchange(self, connection: Connection) -> FetchResponse | None:
-        """One fetch; None when it was given up because a partition was added."""
+        """Exchange one fetch; None if it was cancelled because a partition was added."""
         settings = self._context.settings()
         version = connection.versions.choose(ApiKey.FETCH, at_least=TOPIC_ID_SINCE)
         body = encode_fetch_request(version, self._request(settings))
@@ -209,7 +209,7 @@ class Fetcher:
 
     def _request(self, settings: FetchSettings) -> FetchRequest:
         plan = self._plan
-        session_id, epoch, changed, gone = self._session.plan_changes(plan.fetches, plan.changed, plan.changed)
+        session_id, epoch, changed, forgotten = self._session.plan_changes(plan.fetches, plan.changed, plan.changed)
         return FetchRequest(
             settings.wait_ms,
             settings.min_bytes,
@@ -217,13 +217,13 @@ class Fetcher:
             [(topic, [changed[topic, index] for index in indexes]) for topic, indexes in grouped(changed).items()],
             session_id=session_id,
             session_epoch=epoch,
-            forgotten=list(grouped(gone).items()),
+            forgotten=list(grouped(forgotten).items()),
             replica_id=self._context.node_id,
             replica_epoch=self._context.broker_epoch(),
         )
 
     async def _handle(self, connection: Connection, key: Key, fetched: FetchedPartition) -> None:
-        """Do what the partition's follower decides."""
+        """Carry out the decision of the partition's follower."""
         decision = self._plan.handle(key, fetched, self._context.clock())
         if decision is None:
             return
@@ -234,7 +234,7 @@ class Fetcher:
             self._change_log(partition, follower, step, fetched.records or ())
 
     async def _look_up_offsets(self, connection: Connection, partition: Partition, follower: ReplicaFollower) -> None:
-        """The fetch offset is not in the leader's log: find out where that begins and ends."""
+        """Look up the leader's log start and log end: the fetch offset is not in its log."""
         offsets = await leader_offsets(connection, self._context.node_id, partition, follower.leader_epoch)
         if partition.follower is not follower or partition.log is None:
             return

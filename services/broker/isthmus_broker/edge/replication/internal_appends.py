@@ -1,5 +1,5 @@
-"""Appends by this project's own APIs: made at once; the response is sent when every in-sync replica has the batches, as for a produce
-request with acks=all, or at the timeout."""
+"""Appends by Isthmus's own APIs. As for Produce with acks=all, the response is sent when every in-sync replica has the batches, or at the
+timeout."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import Request
 
 TIMEOUT_MAX_MS: Final = 300_000
-"""The longest that an append may wait for its replicas, whatever timeout the request has."""
+"""Upper bound on the timeout of a request."""
 UNKNOWN: Final = -1
 
 
@@ -32,11 +32,11 @@ class _PartitionAppend(Protocol):
 
 A = TypeVar("A", bound=_PartitionAppend)
 Appender = Callable[[Partition, A], Refusal | None]
-"""Appends to one partition, or returns why not; may raise DiskFailure."""
+"""Appends to one partition, or returns the refusal; may raise DiskFailure."""
 
 
 class _Append:
-    """The outcome of one partition's append; while `uncommitted` is set the batches are in this log, and not yet in all others."""
+    """The outcome of one partition's append; while `uncommitted` is set, in-sync replicas may be missing the batches."""
 
     __slots__ = ("index", "partition", "refusal", "uncommitted")
 
@@ -63,14 +63,14 @@ class _Append:
             self.uncommitted = Uncommitted.now(partition)
 
     def is_settled(self) -> bool:
-        """Whether the outcome is known by now."""
+        """Whether the outcome is known."""
         outcome = None if self.uncommitted is None else self.uncommitted.outcome()
         if outcome is not None:
             self._settle(outcome)
         return self.uncommitted is None
 
     def time_out(self) -> None:
-        """Settle what is still uncommitted."""
+        """Fail the append with a timeout if it is still uncommitted."""
         if self.uncommitted is not None:
             self._settle(ErrorCode.request_timed_out)
 
@@ -79,7 +79,7 @@ class _Append:
         self.refusal = None if outcome is ErrorCode.none else Refusal(outcome)
 
     def result(self) -> AppendedPartition:
-        """The outcome, with the log end that this node knows of."""
+        """The outcome, with the offsets of this node's log."""
         log = None if self.partition is None else self.partition.log
         return AppendedPartition(
             index=self.index,
@@ -99,13 +99,13 @@ def append_all(
     append: Appender[A],
     response: type[AppendMirroredResponse | AppendAfterResponse],
 ) -> None:
-    """Append at once, and respond when all is committed or has failed."""
+    """Append at once; respond when every append is committed or has failed, or at the timeout."""
     by_topic = [(topic.name, [_Append(replicas, topic, part, append) for part in topic.partitions]) for topic in topics]
     appends = [one for _, of_topic in by_topic for one in of_topic]
     pending = [one.uncommitted.replica for one in appends if one.uncommitted is not None]
 
     def check() -> bool:
-        settled = [one.is_settled() for one in appends]  # each is checked
+        settled = [one.is_settled() for one in appends]  # a list, so that each is checked
         return all(settled)
 
     def respond(_is_complete: bool) -> None:

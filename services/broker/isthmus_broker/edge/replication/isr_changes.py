@@ -1,4 +1,4 @@
-"""Sends the ISRs that this node's leaders propose to the controller, in one AlterPartition at a time, until they are decided."""
+"""Sends the ISR proposals of this node's leaders to the controller, in one AlterPartition at a time, until they are decided."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ RETRY_SECONDS: Final = 0.05
 
 
 class Controllers(Protocol):
-    """The way to the active controller."""
+    """Sends requests to the active controller."""
 
     async def send(self, request: Any) -> Any:
         """Send a request and return its response; raises ControllerUnreachable."""
@@ -29,7 +29,7 @@ class Controllers(Protocol):
 
 
 class IsrChanges:
-    """One request is under way at a time."""
+    """The sender of proposals, with one request under way at a time."""
 
     def __init__(
         self, controllers: Controllers, node_id: int, broker_epoch: Callable[[], int], clock: MonotonicClock
@@ -43,7 +43,7 @@ class IsrChanges:
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Send this as soon as possible."""
+        """Send this proposal as soon as possible."""
         assert partition.leader is not None
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
@@ -58,7 +58,7 @@ class IsrChanges:
 
     async def _run(self) -> None:
         try:
-            await asyncio.sleep(0)  # proposals made in the same turn of the loop are sent together
+            await asyncio.sleep(0)  # batch proposals of the same turn of the event loop
             while request := self._proposals.request(self._node_id, self._broker_epoch()):
                 if not await self._send(request):
                     await asyncio.sleep(RETRY_SECONDS)
@@ -67,7 +67,7 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, request: AlterPartitionRequest) -> bool:
-        """Whether every proposal of the request is decided."""
+        """Send a request; returns whether every proposal in it is decided."""
         try:
             response: AlterPartitionResponse = await self._controllers.send(request)
         except ControllerUnreachable as error:
@@ -80,9 +80,9 @@ class IsrChanges:
         return self._proposals.is_settled
 
     def _apply(self, partition: Partition, decided: Decided) -> None:
-        where = (partition.topic, partition.index)
+        name = (partition.topic, partition.index)
         if decided.leadership is not None:
-            logger.info("%s-%d: ISR is now %s", *where, decided.leadership.isr)
+            logger.info("%s-%d: ISR is now %s", *name, decided.leadership.isr)
             partition.isr_changed(decided.leader, decided.leadership, self._clock())
         elif decided.error is not ErrorCode.none:
-            logger.info("%s-%d: ISR change refused: %s", *where, decided.error.name)
+            logger.info("%s-%d: ISR change refused: %s", *name, decided.error.name)

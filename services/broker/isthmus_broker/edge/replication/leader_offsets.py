@@ -1,4 +1,4 @@
-"""Looks up where a leader's log begins and ends, for a follower whose fetch offset is not in it."""
+"""Looks up a leader's log start and log end, for a follower whose fetch offset is not in the leader's log."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ LATEST: Final = -1
 async def leader_offsets(
     connection: Connection, node_id: int, partition: Partition, leader_epoch: int
 ) -> tuple[int, int] | None:
-    """Log start and log end as a replica sees them; None when the leader refuses. Raises ClientError."""
+    """The log start and log end of the leader; None if it refuses. Raises ClientError."""
     offsets = []
     for timestamp in (EARLIEST, LATEST):
         part = entity(

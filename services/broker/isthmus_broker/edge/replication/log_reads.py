@@ -1,4 +1,4 @@
-"""Reading a range of a log for a fetch: where it lies in a segment. The bytes leave the file when the socket takes them."""
+"""Reads a range of a log for a fetch: its position in a segment. The bytes are read from the file when the response is sent."""
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
@@ -12,7 +12,7 @@ from isthmus_broker.edge.storage.segment_source import PendingRead, SegmentSourc
 def read_log(
     log: SegmentSource, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
 ) -> FetchedPartition | PendingRead:
-    """What the log has from the fetch's offset, which is in the log, up to `upper`; or a read that is not finished yet."""
+    """The log's records from the fetch's offset, which is in the log, up to `upper`; or a read that is not complete yet."""
     try:
         part_of_log = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), upper, at_least_one=at_least_one)
     except DiskFailure:

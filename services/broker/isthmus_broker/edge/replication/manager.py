@@ -1,4 +1,4 @@
-"""The partitions of this node: created, changed and removed as the cluster's metadata says."""
+"""The partitions of this node: created, changed and removed according to the cluster's metadata."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The only replica selector; without one consumers read from leaders."""
+"""The only supported replica selector; without one consumers read from leaders."""
 
 
 class ReplicaEvents(Protocol):
-    """Is informed of what happens to this node's replicas."""
+    """Called when replicas of this node change."""
 
     def leadership_changed(self, partition: Partition) -> None:
         """The partition has another leader or leader epoch, or is new."""
@@ -84,7 +84,7 @@ class ReplicaManager:
         self._events = events
 
     def find(self, topic: Topic, index: int) -> Partition | ErrorCode:
-        """The partition, or why there is none."""
+        """The partition, or the error if there is none."""
         by_id = isinstance(topic, bytes)
         partitions = self._by_id.get(topic) if isinstance(topic, bytes) else self._by_name.get(topic)
         partition = None if partitions is None else partitions.get(index)
@@ -102,12 +102,12 @@ class ReplicaManager:
         )
 
     def partitions(self) -> Iterator[Partition]:
-        """All of them."""
+        """All partitions of this node."""
         for partitions in self._by_name.values():
             yield from partitions.values()
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The settings in force for a topic."""
+        """The current settings of a topic."""
         config = resolve_topic(self._image.config(ResourceType.TOPIC, topic), self._config.topic_defaults)
         return config if mirror_of(self._image, topic) is None else replace(config, is_mirrored=True)
 
@@ -119,7 +119,7 @@ class ReplicaManager:
         self._config = config
 
     def log_moved(self, key: TopicPartition, log: Log) -> None:
-        """The partition continues in another directory."""
+        """Use the log of a partition that was moved to another directory."""
         partition = self._by_name.get(key[0], {}).get(key[1])
         if partition is not None:
             partition.log = log
@@ -136,7 +136,9 @@ class ReplicaManager:
             self.throttles.apply_config(config)
         for topic_id in sorted(changes.topics_deleted):
             self._remove_topic(changes.before.topics.by_id[topic_id].name, topic_id)
-        self._update_mirror_roles(changes)  # before leadership: a leader of a mirror topic starts differently
+        self._update_mirror_roles(
+            changes
+        )  # before leadership: a leader of a mirror topic does not record its epoch in the log
         for topic_id, indexes in changes.partitions.items():
             topic = changes.after.topics.by_id[topic_id]
             role = mirror_role(changes.after, topic.name)
@@ -186,7 +188,7 @@ class ReplicaManager:
         return isr_rules(constraints, lag_max_ms=self._config.settings.replica_lag_time_max_ms, min_isr=min_isr)
 
     def _open_log(self, topic: str, index: int, topic_id: UUID, directory: UUID | None) -> Log | None:
-        """The log that was opened at start, or a new one; the log of an older topic of that name is deleted."""
+        """The log that was opened at start, or a new one; deletes the log of an older topic of that name."""
         key = (topic, index)
         log = self._logs.logs.get(key)
         if log is not None and log.topic_id not in (topic_id, None):
@@ -218,11 +220,11 @@ class ReplicaManager:
         config = self.topic_config(topic)
         for partition in self._by_name.get(topic, {}).values():
             if partition.log is not None:
-                partition.log.take_config(config)
+                partition.log.apply_config(config)
                 partition.update_isr_rules(self._isr_rules(topic, partition), self._clocks.monotonic())
 
     def strays(self) -> list[TopicPartition]:
-        """Logs that belong to no topic, once the metadata is complete."""
+        """Logs that belong to no topic; valid only when the metadata is complete."""
         return [key for key in self._logs.logs if key[1] not in self._by_name.get(key[0], {})]
 
     def _fetch(self, partition: Partition) -> None:
@@ -230,7 +232,7 @@ class ReplicaManager:
         if self._fetchers is None:
             if partition.follower is None:
                 return
-            # With the client, which a node without followers never needs.
+            # Imported here because it needs the client, which a node without followers does not.
             from isthmus_broker.edge.replication.fetchers import FetcherContext, Fetchers
 
             context = FetcherContext(
@@ -246,14 +248,14 @@ class ReplicaManager:
             self._fetchers = Fetchers(context)
         self._fetchers.follow(partition)
 
-    # -- what partitions report ----------------------------------------------------------------------------------------------
+    # -- events of partitions ------------------------------------------------------------------------------------------------
 
     def isr_proposed(self, partition: Partition, proposal: IsrProposal) -> None:
         """Send the proposal to the controller."""
         self._isr_changes.propose(partition, proposal)
 
     def truncated(self, partition: Partition, end_offset: int) -> None:
-        """Pass on that a follower truncated its log."""
+        """Report that a follower truncated its log."""
         self._events.log_truncated((partition.topic, partition.index), end_offset)
 
     # -- other brokers -------------------------------------------------------------------------------------------------------
@@ -265,11 +267,11 @@ class ReplicaManager:
             partition.propose(now)
 
     def preference(self, rack: str, listener: str) -> NearReplica:
-        """Which replicas consumers of that rack and listener should read from."""
+        """The choice of replicas for consumers of that rack and listener."""
         return NearReplica(self._image, self._selects_by_rack, rack, listener)
 
     def endpoints_of(self, brokers: Iterable[int], listener: str) -> tuple[tuple[int, str, int, str | None], ...]:
-        """Id, host, port and rack of those brokers that clients of a listener can reach."""
+        """Id, host, port and rack of the brokers that clients of a listener can reach."""
         endpoints = ((broker, self._endpoint_of(broker, listener)) for broker in brokers)
         return tuple(
             (broker, endpoint.host, endpoint.port, self._image.brokers[broker].rack)
@@ -307,11 +309,11 @@ class ReplicaManager:
     # -- failures ------------------------------------------------------------------------------------------------------------
 
     def fail(self, partition: Partition, failure: DiskFailure) -> None:
-        """The directory of this partition's log has failed."""
+        """Take the directory of this partition's log offline: it has failed."""
         self._logs.fail_log((partition.topic, partition.index), failure)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
-        """The logs of these partitions are gone until the node restarts."""
+        """Take these partitions offline until the node restarts."""
         for topic, index in lost:
             partition = self._by_name.get(topic, {}).get(index)
             if partition is not None:

@@ -1,4 +1,4 @@
-"""A replica with its log on disk: writes what the replica's core accepted or decided, and counts what goes in and out."""
+"""A replica with its log on disk: writes accepted batches, carries out the core's decisions, and counts traffic."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -25,21 +25,21 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionEvents(Protocol):
-    """Is informed of what happens to a partition."""
+    """Called when a partition changes."""
 
     def isr_proposed(self, partition: "Partition", proposal: IsrProposal) -> None:
-        """Its leader wants this ISR."""
+        """The leader proposes this ISR."""
         ...
 
     def truncated(self, partition: "Partition", end_offset: int) -> None:
-        """Its follower truncated the log to `end_offset`."""
+        """The follower truncated the log to `end_offset`."""
         ...
 
 
 class Partition(Replica[Log]):
     """A replica on this node.
 
-    It counts since it was created: bytes and records from producers, bytes to consumers and to other replicas.
+    Counters begin when it is created: bytes and records from producers, bytes to consumers and to other replicas.
     """
 
     __slots__ = ("_events", "bytes_in", "bytes_out", "records_in", "replicated_out")
@@ -146,10 +146,10 @@ class Partition(Replica[Log]):
         for batch, header in accepted:
             self.log.append(batch, header, now_ms)
 
-    # -- what the core decided -----------------------------------------------------------------------------------------------
+    # -- decisions of the core -----------------------------------------------------------------------------------------------
 
     def change_log(self, change: LogChange, records: Sequence[memoryview | bytes], now_ms: MonotonicMs) -> None:
-        """Make a change to the log; raises DiskFailure, and CorruptBatch for fetched records that are damaged."""
+        """Make a change to the log; raises DiskFailure, and CorruptBatch if fetched records are damaged."""
         log = self.log
         assert log is not None
         match change:
@@ -170,11 +170,14 @@ class Partition(Replica[Log]):
                 logger.warning("%s-%d: aborted %d transactions of the source", self.topic, self.index, len(markers))
 
     def _log_truncation(self, log: Log, end_offset: int) -> None:
-        """Only an unclean election loses records below the high watermark; one restored at a start may be too old to show it."""
+        """Log a truncation: a warning below the high watermark, where only an unclean election loses records.
+
+        After a start the high watermark may be too old to show a loss.
+        """
         is_loss = end_offset < log.high_watermark
         logger.log(
             logging.WARNING if is_loss else logging.INFO,
-            "%s-%d: truncating to %d: diverged from the leader; the log ends at %d%s",
+            "%s-%d: truncating to %d: diverged from the leader; the log end offset is %d%s",
             self.topic, self.index, end_offset, log.end_offset, f", the high watermark is {log.high_watermark}" if is_loss else "",
         )  # fmt: skip
 

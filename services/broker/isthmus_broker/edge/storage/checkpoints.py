@@ -39,11 +39,11 @@ def _read(files: FileSystem, path: Path) -> bytes | None:
 
 
 def _rows(files: FileSystem, path: Path) -> list[str]:
-    """The lines after version and count, none for a missing file; raises ValueError for one that is not whole."""
+    """The lines after version and count, none for a missing file; raises ValueError for an incomplete file."""
     data = _read(files, path)
     lines = data.decode().splitlines() if data else ["0", "0"]
     if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
-        raise ValueError(f"{path} is not whole")
+        raise ValueError(f"{path} is incomplete")
     return lines[2:]
 
 
@@ -52,7 +52,7 @@ def _damaged(path: Path) -> DiskFailure:
 
 
 def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
-    """Offsets by partition; a file that is not whole counts as missing, which only costs time at recovery."""
+    """Offsets by partition; an incomplete file counts as missing, which only makes recovery slower."""
     try:
         rows = [line.split(" ") for line in _rows(files, path)]
         return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
@@ -61,14 +61,14 @@ def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Version, count, then a line for each partition."""
+    """Write version, count, and a line for each partition."""
     lines = ["0", str(len(offsets))]
     lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
     replace_file(files, path, ("\n".join(lines) + "\n").encode())
 
 
 def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset), oldest first; a file that is not whole fails its directory, as nothing else knows the epochs."""
+    """(epoch, start offset), oldest first; an incomplete file fails its directory, as it is the only record of the epochs."""
     path = directory / LEADER_EPOCHS
     try:
         return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(files, path))]
@@ -77,13 +77,13 @@ def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
 
 
 def write_epochs(files: FileSystem, directory: Path, entries: Sequence[tuple[int, int]]) -> None:
-    """Version, count, then a line for each epoch."""
+    """Write version, count, and a line for each epoch."""
     lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
     replace_file(files, directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
 
 
 def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:
-    """The topic id that a partition's directory belongs to."""
+    """The topic id of a partition's directory."""
     path = directory / PARTITION_METADATA
     try:
         for line in (_read(files, path) or b"").decode().splitlines():
@@ -96,9 +96,9 @@ def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: UUID) -> None:
-    """So that a directory of a deleted topic is not taken for one of a new topic with the same name.
+    """Record the topic id, so that a deleted topic's directory is not used for a new topic of the same name.
 
-    Not synced on its own: a topic with many partitions is created at once, and the first sync of the log includes the directory.
+    The file is not synced separately: creating a topic with many partitions must be quick, and the log's first sync includes the directory.
     """
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
     replace_file(files, directory / PARTITION_METADATA, text.encode(), durable=False)
@@ -126,7 +126,7 @@ def encode_producers(producers: Iterable[Producer]) -> bytes:
 
 
 def decode_producers(data: bytes) -> list[Producer] | None:
-    """The producers of a snapshot; None when it is damaged, so that the log is read instead."""
+    """The producers of a snapshot; None if it is damaged, and the log has to be read instead."""
     if len(data) < _SNAPSHOT_HEAD.size + _COUNT.size:
         return None
     version, checksum = _SNAPSHOT_HEAD.unpack_from(data)

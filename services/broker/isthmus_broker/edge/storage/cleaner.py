@@ -1,8 +1,8 @@
 """The log cleaner: rewrites the closed segments of compacted logs, a slice at a time, while the logs are in use.
 
-A round takes the log with the largest dirty part, learns the newest offset of every key in it, and writes each group of old segments
-into one new one in a directory beside them. The new segment takes the old ones' place between two events of the loop, see
-`Log.replace_segments`. A log that changes under a round, by deletion, truncation or retention, ends the round.
+A round selects the log with the highest dirty ratio, reads the newest offset of every key in its dirty part, and writes each group of old
+segments into one new segment in a separate directory. The new segment replaces the old ones in one step of the event loop, see
+`Log.replace_segments`. Deletion, truncation or retention of the log ends the round.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
-from isthmus_broker.edge.storage.segment import Placed, Segment, SegmentGone
+from isthmus_broker.edge.storage.segment import Placed, Segment, SegmentDeleted
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINT: Final = "cleaner-offset-checkpoint"
 KEYS_MAX: Final = 1_000_000
-"""Keys of one round; a dirty part with more is cleaned in several."""
+"""Upper bound on the keys of one round; a dirty part with more keys takes several rounds."""
 SLICE_BATCHES: Final = 8
 """Batches handled before the event loop serves other requests."""
 
 
 class _Changed(Exception):
-    """The log is not what it was when the round began."""
+    """The log has changed since the round began."""
 
 
 class Cleaner:
-    """One round at a time, over all logs of the node."""
+    """Cleans all logs of the node, one round at a time."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
@@ -45,12 +45,12 @@ class Cleaner:
         self._task: asyncio.Task[None] | None = None
 
     def start_round(self) -> None:
-        """Begin a round unless one is under way."""
+        """Start a round unless one is under way."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._round())
 
     def stop(self) -> None:
-        """The node stops; what is half done is lost, and done again."""
+        """Stop cleaning; an unfinished round is repeated after the next start."""
         if self._task is not None:
             self._task.cancel()
 
@@ -64,7 +64,7 @@ class Cleaner:
         log, home = self._logs.logs[key], self._logs.home[key]
         try:
             cleaned_to = await self._clean(log, self._cleaned_to.get(key, 0))
-        except (_Changed, SegmentGone):
+        except (_Changed, SegmentDeleted):
             with suppress(OSError):
                 log.pool.files.remove_directory(log.directory / CLEANED_DIRECTORY)
             return
@@ -72,13 +72,13 @@ class Cleaner:
             self._logs.fail_log(key, failure)
             return
         except CorruptBatch as error:
-            logger.error("%s-%d is not cleaned any more, a batch of it cannot be read: %s", *key, error)
+            logger.error("%s-%d is no longer cleaned: cannot read a batch: %s", *key, error)
             cleaned_to = log.end_offset
         self._cleaned_to[key] = cleaned_to
         self._write_checkpoint(home)
 
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
-        """Logs with enough to clean, with the share of their bytes that is dirty."""
+        """Logs that need cleaning, with their dirty ratios."""
         dirty_logs: list[tuple[float, TopicPartition]] = []
         now = self._logs.clocks.wall()
         for key, log in self._logs.logs.items():
@@ -102,9 +102,9 @@ class Cleaner:
     # -- one log -------------------------------------------------------------------------------------------------------------
 
     async def _clean(self, log: Log, cleaned_to: int) -> int:
-        """Returns the offset up to which the log is clean now."""
+        """Clean one log; returns the offset up to which it is clean now."""
         newest, now = NewestOffsets(KEYS_MAX), self._logs.clocks.wall()
-        end = await self._learn(log, max(cleaned_to, log.log_start_offset), cleanable_end(log, now), newest)
+        end = await self._read_newest(log, max(cleaned_to, log.log_start_offset), cleanable_end(log, now), newest)
         rules = CleaningRules(log.config.delete_retention_ms, now)
         before = log.size
         for group in groups(log, end):
@@ -114,7 +114,7 @@ class Cleaner:
         )
         return end
 
-    async def _learn(self, log: Log, start: int, end: int, newest: NewestOffsets) -> int:
+    async def _read_newest(self, log: Log, start: int, end: int, newest: NewestOffsets) -> int:
         async for segment, placed in _batches(log, start):
             if placed.header.base_offset >= end:
                 break
@@ -154,11 +154,11 @@ class Cleaner:
     # -- the offset up to which each log is clean ----------------------------------------------------------------------------
 
     def _read_checkpoints(self) -> dict[TopicPartition, int]:
-        known: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for directory in self._logs.directories:
             if directory.online:
-                known |= read_offsets(directory.files, directory.path / CHECKPOINT)
-        return known
+                offsets |= read_offsets(directory.files, directory.path / CHECKPOINT)
+        return offsets
 
     def _write_checkpoint(self, directory: LogDir) -> None:
         here = {key: self._cleaned(key) for key in self._logs.keys_in(directory) if self._cleaned(key)}
@@ -181,7 +181,7 @@ async def _batches(log: Log, start: int) -> AsyncIterator[tuple[Segment, Placed]
 
 
 def cleanable_end(log: Log, now: WallMs) -> int:
-    """Only closed segments are cleaned, and nothing of an open transaction or younger than min.compaction.lag.ms."""
+    """The end of the part that may be cleaned: closed segments, without open transactions or records within min.compaction.lag.ms."""
     end = min(log.active.base_offset, log.last_stable_offset)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
@@ -192,7 +192,7 @@ def cleanable_end(log: Log, now: WallMs) -> int:
 
 
 def groups(log: Log, end: int) -> list[list[Segment]]:
-    """Neighbours that fit into one segment together, so that a cleaned log does not fall to pieces."""
+    """Adjacent segments that fit into one segment together, so that a cleaned log does not consist of many small ones."""
     together: list[list[Segment]] = []
     size = 0
     for segment in log.segments:

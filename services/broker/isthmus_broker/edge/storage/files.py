@@ -1,4 +1,4 @@
-"""Descriptors within a bound, atomic replacement of small files, and what a failing disk raises."""
+"""A bounded pool of descriptors, atomic replacement of small files, and the error of a failing disk."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from typing import Final
 from isthmus_broker.edge.storage.filesystem import Chunk, FileSystem
 
 OPEN_FILES_MAX: Final = 8192
-"""Descriptors kept open at once by default; beyond it the least recently used one is closed and opened again when needed."""
+"""The default number of descriptors kept open; beyond it the least recently used one is closed until it is needed again."""
 
 
 class DiskFailure(OSError):
@@ -29,7 +29,7 @@ class FilePool:
         self.files = files
         self._read = files.read
         self._limit = limit
-        self._open: OrderedDict[str, int] = OrderedDict()  # by text: a Path would be hashed again at every look-up
+        self._open: OrderedDict[str, int] = OrderedDict()  # str keys: a Path would be hashed again at every look-up
 
     def descriptor(self, path: str, *, create: bool = True) -> int:
         """A descriptor for reading and writing; the file is created if it does not exist and `create` says so."""
@@ -47,7 +47,7 @@ class FilePool:
         return descriptor
 
     def write_at(self, path: str, chunks: Sequence[Chunk], position: int) -> int:
-        """Write all chunks from `position` on, and return how many bytes that were."""
+        """Write all chunks at `position`; returns the number of bytes."""
         descriptor = self.descriptor(path)
         try:
             return write_all(self.files, descriptor, chunks, position)
@@ -55,7 +55,7 @@ class FilePool:
             raise DiskFailure(Path(path), error) from error
 
     def read_at(self, path: str, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position` on."""
+        """Read up to `size` bytes at `position`."""
         try:
             return self._read(self.descriptor(path, create=False), size, position)
         except OSError as error:
@@ -89,7 +89,7 @@ class FilePool:
 
 
 def write_all(files: FileSystem, descriptor: int, chunks: Sequence[Chunk], position: int) -> int:
-    """Write every chunk from `position` on; returns how many bytes that were."""
+    """Write every chunk at `position`; returns the number of bytes."""
     total = sum(map(len, chunks))
     written = files.write(descriptor, chunks, position)
     while written < total:  # a signal or a nearly full disk can shorten a write
@@ -102,7 +102,7 @@ def write_all(files: FileSystem, descriptor: int, chunks: Sequence[Chunk], posit
 
 
 def sync_path(files: FileSystem, path: Path) -> None:
-    """Make a directory's entries, or a closed file's bytes, durable; raises FileNotFoundError for one that was removed."""
+    """Make a directory's entries, or a closed file's bytes, durable; raises FileNotFoundError if it was removed."""
     try:
         files.sync_path(path)
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def sync_path(files: FileSystem, path: Path) -> None:
 def replace_file(files: FileSystem, path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a whole file at once: a crash of the process leaves the old or the new content, never a mix.
 
-    What is not `durable` may be lost with the machine: that is for files that recovery can rebuild from the log.
+    Without `durable` a crash of the machine may lose the content; that is for files that recovery can rebuild from the log.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
@@ -127,6 +127,6 @@ def replace_file(files: FileSystem, path: Path, data: bytes, *, durable: bool = 
 
 
 def remove_if_present(files: FileSystem, path: Path) -> None:
-    """Remove a file, unless it was removed already."""
+    """Remove a file if it exists."""
     with suppress(FileNotFoundError):
         files.remove(path)

@@ -1,6 +1,6 @@
-"""The seam to the file system: everything that the broker does to a disk goes through a `FileSystem`.
+"""The interface to the file system: the broker's every disk operation goes through a `FileSystem`.
 
-`SystemFiles` is the operating system's. Another one can make a disk fail or a write tear in one place, or keep files in memory. Methods
+`SystemFiles` uses the operating system. Other implementations can inject disk failures and torn writes, or keep files in memory. Methods
 raise OSError as the operating system does; storage turns that into DiskFailure.
 """
 
@@ -15,24 +15,24 @@ Chunk = bytes | bytearray | memoryview
 
 
 class FileSystem(Protocol):
-    """Files by descriptor for the bytes of logs, by path for everything else."""
+    """Operations by descriptor for the bytes of logs, by path for everything else."""
 
     def open(self, path: str, *, create: bool) -> int:
-        """A descriptor for reading and writing."""
+        """Open a file for reading and writing; returns its descriptor."""
         ...
 
     def close(self, descriptor: int, /) -> None: ...
 
     def read(self, descriptor: int, size: int, position: int, /) -> bytes:
-        """Up to `size` bytes from `position` on."""
+        """Read up to `size` bytes at `position`."""
         ...
 
     def write(self, descriptor: int, chunks: Sequence[Chunk], position: int, /) -> int:
-        """Write chunks from `position` on; returns how many bytes were written, which may be fewer."""
+        """Write chunks at `position`; returns the number of bytes written, which may be fewer."""
         ...
 
     def truncate(self, descriptor: int, size: int, /) -> None:
-        """Set the size of the file; what it grows by is zeros."""
+        """Set the size of the file; bytes that it grows by are zero."""
         ...
 
     def sync(self, descriptor: int, /) -> None:
@@ -52,7 +52,7 @@ class FileSystem(Protocol):
     def size(self, path: Path) -> int: ...
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written, in wall-clock milliseconds."""
+        """The wall time of the last write to the file, in milliseconds."""
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -60,7 +60,7 @@ class FileSystem(Protocol):
     def is_directory(self, path: Path) -> bool: ...
 
     def list(self, directory: Path) -> list[Path]:
-        """The entries of a directory, in order of their names."""
+        """The entries of a directory, sorted by name."""
         ...
 
     def make_directory(self, path: Path, *, exist_ok: bool) -> None:
@@ -68,7 +68,7 @@ class FileSystem(Protocol):
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename a file or directory, replacing a file of that name at once."""
+        """Rename a file or directory; atomically replaces a file of that name."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class FileSystem(Protocol):
         ...
 
     def lock(self, path: Path) -> int:
-        """Create a file and lock it until its descriptor is closed; raises BlockingIOError when another process has it."""
+        """Create a file and lock it until its descriptor is closed; raises BlockingIOError if another process has locked it."""
         ...
 
     def capacity(self, path: Path) -> tuple[int, int]:
@@ -89,7 +89,7 @@ class FileSystem(Protocol):
 
 
 class SystemFiles:
-    """The operating system's files."""
+    """The operating system's file system."""
 
     close = staticmethod(os.close)
     read = staticmethod(os.pread)

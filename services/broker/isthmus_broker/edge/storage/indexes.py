@@ -1,7 +1,7 @@
 """The three sparse indexes of a segment, in Kafka's bytes.
 
-Entries are written when they are added up to a small tail in memory, and whatever the tail held when the process died is rebuilt from the
-segment at recovery. Look-ups search the file with `pread`, so an index costs no memory while no old offsets are read.
+New entries are collected in a small tail in memory before they are written; recovery rebuilds entries lost in a crash from the segment.
+Look-ups search the file with `pread`, so an index needs no memory while no old offsets are read.
 """
 
 import struct
@@ -16,7 +16,7 @@ _OFFSET_ENTRY: Final = struct.Struct(">ii")  # offset relative to the segment's 
 _TIME_ENTRY: Final = struct.Struct(">qi")  # timestamp, relative offset
 _ABORTED_ENTRY: Final = struct.Struct(">hqqqq")  # version, producer id, first, last and last stable offset
 _TAIL_ENTRIES: Final = 64
-"""Entries held back before they are written."""
+"""Entries collected in memory before they are written."""
 
 
 class _Index:
@@ -40,7 +40,7 @@ class _Index:
             self.write_tail()
 
     def write_tail(self) -> None:
-        """Put the entries that are still in memory into the file."""
+        """Write the entries that are still in memory to the file."""
         if self._tail:
             self._pool.write_at(self.path, [self._tail], self._written * self._entry.size)
             self._written += len(self._tail) // self._entry.size
@@ -65,7 +65,7 @@ class _Index:
         return low - 1
 
     def keep(self, entries: int) -> None:
-        """Drop all but the first `entries`."""
+        """Remove all but the first `entries`."""
         self.write_tail()
         self._pool.truncate(self.path, entries * self._entry.size)
         self._written = self.count = min(entries, self._written)
@@ -77,7 +77,7 @@ class _Index:
 
 
 class OffsetIndex(_Index):
-    """From an offset to a position at or before its batch."""
+    """Maps an offset to a position at or before its batch."""
 
     ENTRY_SIZE: Final = _OFFSET_ENTRY.size
 
@@ -87,29 +87,29 @@ class OffsetIndex(_Index):
         self._last = self._last_offset()
 
     def _last_offset(self) -> int:
-        """Of the last entry, relative to the base; below every offset when there is none."""
+        """The offset of the last entry, relative to the base; below every offset if there is none."""
         return self.entry(self.count - 1)[0] if self.count else -1
 
     def add(self, offset: int, position: int) -> None:
-        """The batch that ends with `offset` begins at `position`."""
+        """Add an entry: the batch that ends with `offset` begins at `position`."""
         relative = offset - self._base
         if relative > self._last:
             self._add(relative, position)
             self._last = relative
 
     def position_for(self, offset: int) -> int:
-        """Where to begin looking for the batch that holds `offset`."""
+        """The position at which to start searching for the batch that contains `offset`."""
         number = self._last_at_most(offset - self._base, 0)
         return self.entry(number)[1] if number >= 0 else 0
 
     def truncate(self, end_offset: int) -> None:
-        """Drop entries at or after `end_offset`."""
+        """Remove entries at or after `end_offset`."""
         self.keep(self._last_at_most(end_offset - self._base - 1, 0) + 1)
         self._last = self._last_offset()
 
 
 class TimeIndex(_Index):
-    """From a timestamp to the offset of a batch that is at least as late."""
+    """Maps a timestamp to the offset of a batch that is at least as late."""
 
     ENTRY_SIZE: Final = _TIME_ENTRY.size
 
@@ -118,7 +118,7 @@ class TimeIndex(_Index):
         self._base = base_offset
 
     def add(self, timestamp: int, offset: int) -> None:
-        """No record up to `offset` is later than `timestamp`; entries that would not rise are left out."""
+        """Add an entry: no record up to `offset` is later than `timestamp`; entries that would not ascend are skipped."""
         if len(self):
             last_timestamp, last_offset = self.entry(len(self) - 1)
             if timestamp <= last_timestamp or offset - self._base <= last_offset:
@@ -126,30 +126,30 @@ class TimeIndex(_Index):
         self._add(timestamp, offset - self._base)
 
     def last(self) -> tuple[int, int]:
-        """Largest timestamp indexed and its offset, or (-1, base offset)."""
+        """The largest indexed timestamp and its offset, or (-1, base offset)."""
         if len(self) == 0:
             return -1, self._base
         timestamp, relative = self.entry(len(self) - 1)
         return timestamp, relative + self._base
 
     def offset_for(self, timestamp: int) -> int:
-        """An offset from which on to look for the first record not earlier than `timestamp`."""
+        """The offset at which to start searching for the first record not earlier than `timestamp`."""
         number = self._last_at_most(timestamp - 1, 0)
         return self.entry(number)[1] + self._base if number >= 0 else self._base
 
     def truncate(self, end_offset: int) -> None:
-        """Drop entries at or after `end_offset`."""
+        """Remove entries at or after `end_offset`."""
         self.keep(self._last_at_most(end_offset - self._base - 1, 1) + 1)
 
 
 class TransactionIndex(_Index):
-    """Aborted transactions that end in this segment; the file exists only when there is one."""
+    """Aborted transactions that end in this segment; the file exists only if there are any."""
 
     def __init__(self, pool: FilePool, path: Path, size: int = 0) -> None:
         super().__init__(pool, path, _ABORTED_ENTRY, size // _ABORTED_ENTRY.size)
 
     def add(self, aborted: AbortedTransaction) -> None:
-        """Write one row at once."""
+        """Write one row immediately."""
         self._add(0, *aborted)
         self.write_tail()
 
@@ -159,6 +159,6 @@ class TransactionIndex(_Index):
             yield AbortedTransaction(*self.entry(number)[1:])
 
     def truncate(self, end_offset: int) -> None:
-        """Drop rows of transactions that end at or after `end_offset`."""
+        """Remove rows of transactions that end at or after `end_offset`."""
         if len(self):
             self.keep(sum(1 for row in self.rows() if row.last_offset < end_offset))

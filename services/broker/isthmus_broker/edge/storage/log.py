@@ -1,7 +1,7 @@
-"""One partition's log: segments, who produced what, and where reads may end.
+"""One partition's log: its segments, producer state and offsets.
 
-Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk; what
-lies above it is checked again after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
+Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk;
+records above it are checked after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
 by `on_sealed`), when the topic requires it (flush.messages, flush.ms), and for the metadata log on every append.
 """
 
@@ -34,7 +34,7 @@ SWAP_PREFIX: Final = "swap-"
 
 
 class Log:
-    """A partition's directory, opened. Made by `recovery.open_log`."""
+    """An open log directory of a partition; `recovery.open_log` opens it."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.topic_id: UUID | None = None
-        self.take_config(config)
+        self.apply_config(config)
         self.epochs = EpochHistory()
         self.producers = ProducerState()
         self.log_start_offset = 0
@@ -64,58 +64,58 @@ class Log:
         self._bases: list[int] = []
         self._tail: Placed | None = None
         self._roll_jitter_ms = 0
-        self._directory_synced_for = -1  # the segment whose name is known to be on disk
-        self._markers = 0  # transaction rows in any segment's index
+        self._directory_synced_for = -1  # base offset of the segment whose directory entry is on disk
+        self._markers = 0  # rows in the transaction indexes of all segments
         self._on_sealed = on_sealed or Log.flush_now
 
-    def take_config(self, config: TopicConfig) -> None:
-        """Obey these settings from now on."""
+    def apply_config(self, config: TopicConfig) -> None:
+        """Apply these settings."""
         self.config = config
         self._segment_size = config.segment_size
         self._segment_ms = config.max_segment_ms
         self._index_interval = config.index_interval_bytes
         self._flush_messages = config.flush_messages
-        # Entries after which an index counts as full; the time index keeps room for the entry that closes it.
+        # Entries at which an index counts as full; the time index keeps room for its final entry.
         self._offset_entries_max = config.segment_index_bytes // OffsetIndex.ENTRY_SIZE
         self._time_entries_max = config.segment_index_bytes // TimeIndex.ENTRY_SIZE - 1
 
-    # -- shape ---------------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> Segment:
-        """The segment that takes appends."""
+        """The segment that receives appends."""
         return self.segments[-1]
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self.segments[-1].next_offset
 
     @property
     def last_batch(self) -> BatchHeader | None:
-        """The header of the batch that ends the log; None when the log is empty."""
+        """The header of the last batch; None if the log is empty."""
         located = self._locate(self.end_offset - 1) if self.end_offset > self.log_start_offset else None
         return None if located is None else located[1].header
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self.segments)
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers of committed data stop here."""
+        """The offset below which `read_committed` consumers may read."""
         first_open = self.producers.first_open_offset()
         return self.high_watermark if first_open is None else min(first_open, self.high_watermark)
 
     def adopt(self, segments: Sequence[Segment]) -> None:
-        """Take these segments, in order; at least one."""
+        """Set the segments, in order; at least one."""
         self.segments = list(segments)
         self._bases = [segment.base_offset for segment in self.segments]
         self._tail = None
 
     def add_segment(self, base_offset: int, now_ms: MonotonicMs) -> Segment:
-        """Begin a segment at the end."""
+        """Add an empty segment at the end."""
         segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
         if self.config.preallocate:
             segment.preallocate(self.config.segment_bytes)
@@ -126,40 +126,40 @@ class Log:
         return segment
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader of this epoch appends from here on."""
+        """Record that this leader epoch begins at the log end."""
         if epoch > self.epochs.latest_epoch and self.epochs.assign(epoch, self.end_offset):
             write_epochs(self.pool.files, self.directory, self.epochs.entries)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
     def append_as_given(self, data: memoryview | bytes, now_ms: MonotonicMs) -> None:
-        """Write whole batches whose offsets were set elsewhere: by a source, or by the metadata quorum."""
+        """Append whole batches whose offsets were set elsewhere: by a source, or by the metadata quorum."""
         view = memoryview(data)
         for position, header in batches(view):
             assert header.base_offset >= self.end_offset, f"{header.base_offset} is below the end {self.end_offset}"
             self.append(view[position : position + header.size], header, now_ms)
 
     def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: MonotonicMs) -> None:
-        """Write what a leader of that epoch sent, unchanged; raises CorruptBatch, and writes nothing, when any of it is damaged."""
+        """Append batches from the leader of that epoch unchanged; raises CorruptBatch, and writes nothing, if any is damaged."""
         view = memoryview(data)
         for position, header in check_fetched(view, self.end_offset, leader_epoch):
             self.append(view[position : position + header.size], header, now_ms)
 
     def append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: MonotonicMs) -> None:
-        """Write a batch whose offsets are set."""
+        """Append a batch whose offsets are set."""
         if self._must_roll(header, now_ms):
             self.roll(now_ms)
         segment = self.segments[-1]
         position = segment.append(batch, header, self._index_interval)
         self._tail = Placed(position, header)
-        self.learn(header, position, segment)
+        self.update_state(header, position, segment)
         if segment.next_offset - self.recovery_point >= self._flush_messages:
             self.flush(now_ms)
 
-    def learn(self, header: BatchHeader, position: int, segment: Segment) -> None:
-        """Update what the log knows from a batch that is in it now, or from one that is read again.
+    def update_state(self, header: BatchHeader, position: int, segment: Segment) -> None:
+        """Update the leader epochs and the producer state from a batch that was appended, or that is read again at recovery.
 
-        The history of epochs grows at its end only: one read again belongs to an epoch that is known, from an earlier offset on.
+        The epoch history only grows at its end: a batch that is read again belongs to an epoch that it has already.
         """
         if header.leader_epoch > self.epochs.latest_epoch and self.epochs.assign(
             header.leader_epoch, header.base_offset
@@ -173,7 +173,7 @@ class Log:
         record = next(iterate_records(segment.read(position, header.size)), None)
         marker = None if record is None else marker_of(header, record)
         if marker is None:
-            return  # compaction emptied it, and so the whole transaction is gone
+            return  # compaction removed the marker, and with it the whole transaction
         aborted = self.producers.ended(header, committed=marker.committed, coordinator_epoch=marker.coordinator_epoch)
         if aborted is not None and all(row != aborted for row in segment.aborted.rows()):
             segment.aborted.add(aborted)
@@ -194,7 +194,7 @@ class Log:
         )
 
     def roll(self, now_ms: MonotonicMs) -> None:
-        """Close the active segment and continue in a new one."""
+        """Close the active segment and start a new one."""
         end = self.end_offset
         self.snapshot_producers()
         self.active.seal()
@@ -206,12 +206,12 @@ class Log:
     # -- durability ----------------------------------------------------------------------------------------------------------
 
     def flush(self, now_ms: MonotonicMs) -> None:
-        """Sync everything above the recovery point, here and now."""
+        """Sync everything above the recovery point before returning."""
         self.flush_now()
         self.flushed_ms = now_ms
 
     def flush_now(self) -> None:
-        """Sync, without noting when."""
+        """Sync without recording the time."""
         for segment in self.segments:
             if segment.next_offset > self.recovery_point:
                 segment.make_durable()
@@ -221,7 +221,7 @@ class Log:
         self.recovery_point = self.end_offset
 
     def unsynced_files(self) -> tuple[int, list[Path]]:
-        """The closed segments that are not durable yet: the recovery point once they are, and their files and directory."""
+        """The closed segments that are not durable yet: the recovery point after their sync, and their files and directory."""
         files: list[Path] = []
         for segment in self.segments[:-1]:
             if segment.next_offset > self.recovery_point:
@@ -233,12 +233,12 @@ class Log:
         self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
 
     def snapshot_producers(self) -> None:
-        """Write the producers as of the end, so that a start need not read the log for them."""
+        """Write a snapshot of the producer state at the log end, so that a start need not read the log for it."""
         path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
         replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
 
     def close(self, now_ms: MonotonicMs) -> None:
-        """Leave the log so that opening it reads nothing but its indexes."""
+        """Sync and close the log, so that the next start only reads its indexes."""
         self.active.seal()
         self.flush(now_ms)
         self.snapshot_producers()
@@ -248,10 +248,10 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice:
-        """Batches from the one that holds `offset` on, ending before `upper`; the offset is in the log.
+        """Batches that start with the one that contains `offset`, and end before `upper`; the offset is in the log.
 
-        With `at_least_one` the first batch comes whole even when it is larger than `max_bytes`, so that a reader makes progress;
-        without, a batch that does not fit is not begun.
+        With `at_least_one` the first batch is included even if it is larger than `max_bytes`, so that a reader makes progress; without it,
+        only batches that fit.
         """
         assert self.log_start_offset <= offset <= self.end_offset
         located = self._locate(offset) if offset < upper else None
@@ -263,7 +263,7 @@ class Log:
         if at_least_one:
             size = min(max(size, first.header.size), limit - first.position)
         elif size < first.header.size:
-            size = 0  # part of a batch is of no use
+            size = 0  # never part of a batch
         return Slice(segment, first, max(size, 0))
 
     def _locate(self, offset: int) -> tuple[Segment, Placed] | None:
@@ -285,7 +285,7 @@ class Log:
         return segment.size if placed is None else placed.position
 
     def aborted_between(self, first_offset: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records in the range, for readers of committed data."""
+        """Aborted transactions with records in the range, for `read_committed` consumers."""
         if not self._markers:
             return []
         number = max(bisect_right(self._bases, first_offset) - 1, 0)
@@ -314,18 +314,18 @@ class Log:
         """Every batch that ends at or after `from_offset`."""
         number = max(bisect_right(self._bases, from_offset) - 1, 0)
         for segment in self.segments[number:]:
-            if segment.is_gone:  # deleted since the caller began
+            if segment.is_deleted:  # deleted during the iteration
                 continue
             for placed in segment.headers(segment.offsets.position_for(from_offset)):
                 if placed.header.last_offset >= from_offset:
                     yield segment, placed
 
-    # -- shortening ----------------------------------------------------------------------------------------------------------
+    # -- truncation and deletion ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, end_offset: int, now_ms: MonotonicMs) -> None:
-        """Cut everything from `end_offset` on."""
+        """Remove all records at or above `end_offset`."""
         if end_offset >= self.end_offset:
-            # A leader that wrote nothing has noted its epoch at the very end, where the next leader's may begin.
+            # A leader that appended nothing has recorded its epoch at the log end, where the next leader's epoch may begin.
             if self.epochs.truncate_from_end(self.end_offset):
                 write_epochs(self.pool.files, self.directory, self.epochs.entries)
             return
@@ -339,7 +339,7 @@ class Log:
         self._tail = None
         self.recovery_point = min(self.recovery_point, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
-        # A start beyond the end would admit no reader at all.
+        # With a log start above the log end, every fetch would be out of range.
         self.log_start_offset = min(self.log_start_offset, end_offset)
         if self.epochs.truncate_from_end(end_offset):
             write_epochs(self.pool.files, self.directory, self.epochs.entries)
@@ -347,7 +347,7 @@ class Log:
         self.rebuild_producers()
 
     def restart_at(self, offset: int, now_ms: MonotonicMs) -> None:
-        """Drop everything and begin empty at `offset`."""
+        """Delete everything and start empty at `offset`."""
         for segment in self.segments:
             self._remove_files(segment)
         self.segments, self._bases, self._tail = [], [], None
@@ -359,7 +359,7 @@ class Log:
         self.drop_producer_snapshots(above=-1)
 
     def rebuild_producers(self) -> None:
-        """Know the producers as of the end: from the newest snapshot that is whole, and the batches after it."""
+        """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it."""
         self.producers = ProducerState()
         start = self.log_start_offset
         for path in reversed(self._producer_snapshots()):
@@ -370,10 +370,10 @@ class Log:
                 start = max(start, offset)
                 break
         for segment, placed in self.placed_batches(start):
-            self.learn(placed.header, placed.position, segment)
+            self.update_state(placed.header, placed.position, segment)
 
     def count_markers(self) -> None:
-        """Know whether any transaction was ever aborted here, so that most reads need not search the indexes."""
+        """Count the aborted transactions: without any, reads need not search the transaction indexes."""
         self._markers = sum(len(segment.aborted) for segment in self.segments)
 
     def drop_producer_snapshots(self, *, above: int) -> None:
@@ -386,7 +386,7 @@ class Log:
         return [path for path in self.pool.files.list(self.directory) if path.suffix == PRODUCERS_SUFFIX]
 
     def raise_start(self, offset: int) -> None:
-        """Records below `offset` are deleted; their segments go with the next retention run."""
+        """Delete records below `offset`; the next retention run removes their segments."""
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
@@ -394,7 +394,7 @@ class Log:
             write_epochs(self.pool.files, self.directory, self.epochs.entries)
 
     def delete_expired(self, now: Now) -> tuple[list[Path], str]:
-        """Mark the segments that retention lets go; returns the files to remove later and the reason."""
+        """Mark the segments that retention deletes; returns the files to remove later, and the reason."""
         config = self.config
         count, reason = expired(
             [segment.facts() for segment in self.segments],
@@ -417,10 +417,10 @@ class Log:
         return marked, reason
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
-        """Put a cleaned segment in the place of its originals, at once for every reader.
+        """Replace the original segments by a cleaned one, at once for every reader.
 
-        The rename of its directory decides: before it the next start removes the cleaned segment, after it the next start finishes what
-        happens here (`recovery.finish_replacement`).
+        The rename of its directory commits the replacement: if the node crashes before it, the next start removes the cleaned
+        segment; if it crashes later, the next start completes the replacement (`recovery.finish_replacement`).
         """
         begin = self.segments.index(old[0])
         assert list(self.segments[begin : begin + len(old)]) == list(old)
@@ -429,7 +429,7 @@ class Log:
         swap = self.directory / f"{SWAP_PREFIX}{end_offset}"
         self.pool.files.rename(cleaned.directory, swap)
         marked = [path for segment in old for path in segment.mark_deleted()]
-        take_swapped(self.pool.files, swap)
+        move_swapped(self.pool.files, swap)
         fresh = Segment(self.pool, self.directory, cleaned.base_offset, created_ms=cleaned.created_ms)
         fresh.next_offset = end_offset
         fresh.first_timestamp = old[0].first_timestamp
@@ -442,8 +442,8 @@ class Log:
             remove_if_present(self.pool.files, path)
 
 
-def take_swapped(files: FileSystem, swap: Path) -> None:
-    """Move a cleaned segment's files to their place, the log last: while it is in the swap directory, the move is not finished."""
+def move_swapped(files: FileSystem, swap: Path) -> None:
+    """Move a cleaned segment's files into the log directory, the log file last: until then the move is incomplete."""
     for path in sorted(files.list(swap), key=lambda path: path.suffix == SUFFIXES[0]):
         files.rename(path, swap.parent / path.name)
     files.remove_directory(swap)

@@ -1,4 +1,4 @@
-"""A log directory: its lock, its identity, and what it says about how it was left."""
+"""A log directory: its lock, its identity, and its clean shutdown marker."""
 
 import json
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ STRAY_SUFFIX: Final = "-stray"
 
 
 class NotFormatted(Exception):
-    """A directory without meta.properties."""
+    """The directory has no meta.properties."""
 
 
 class Inconsistent(Exception):
-    """A directory that belongs to another cluster or node."""
+    """The directory belongs to another cluster or node."""
 
 
 class Locked(Exception):
@@ -34,7 +34,7 @@ class Locked(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory it is."""
+    """The identity of a directory: its cluster, node and directory id."""
 
     cluster_id: str
     node_id: int
@@ -42,7 +42,7 @@ class MetaProperties(NamedTuple):
 
 
 class PartitionDirectory(NamedTuple):
-    """A directory's name, taken apart."""
+    """A partition's directory, with the parts of its name."""
 
     path: Path
     topic: str
@@ -83,7 +83,7 @@ def write_meta(files: FileSystem, directory: Path, meta: MetaProperties) -> None
 
 
 class LogDir:
-    """One directory of log.dirs, held by this process."""
+    """One directory of log.dirs."""
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self.files = files
@@ -95,7 +95,7 @@ class LogDir:
         self._lock = -1
 
     def acquire(self) -> None:
-        """Lock it; a second node on the same directory must not start."""
+        """Lock the directory; a second node on the same directory must not start."""
         try:
             self._lock = self.files.lock(self.path / LOCK)
         except BlockingIOError as error:
@@ -105,8 +105,8 @@ class LogDir:
         except OSError as error:
             raise DiskFailure(self.path, error) from error
 
-    def take_clean_marker(self) -> None:
-        """Learn whether the last user left in order, and remove the sign so that a crash from here on is seen."""
+    def remove_clean_marker(self) -> None:
+        """Read whether the last shutdown was clean, and remove the marker, so that a later crash is detected."""
         marker = self.path / CLEAN_SHUTDOWN
         try:
             self.last_broker_epoch = int(json.loads(self.files.read_file(marker))["brokerEpoch"])
@@ -114,25 +114,25 @@ class LogDir:
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError):
-            self.was_clean = True  # an older Kafka leaves an empty file
+            self.was_clean = True  # older versions of Kafka write an empty file
         except OSError as error:
             raise DiskFailure(marker, error) from error
         self.files.remove(marker)
         sync_path(self.files, self.path)
 
-    def leave_clean_marker(self, broker_epoch: int) -> None:
-        """Everything is on disk, as of the broker's registration with that epoch."""
+    def write_clean_marker(self, broker_epoch: int) -> None:
+        """Record a clean shutdown under this broker epoch: everything is on disk."""
         data = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
         replace_file(self.files, self.path / CLEAN_SHUTDOWN, data)
 
     def release(self) -> None:
-        """Unlock."""
+        """Unlock the directory."""
         if self._lock >= 0:
             self.files.close(self._lock)
             self._lock = -1
 
     def partitions(self) -> Iterator[PartitionDirectory]:
-        """The partition directories in it, by name."""
+        """The partition directories in it, sorted by name."""
         try:
             entries = [entry for entry in self.files.list(self.path) if self.files.is_directory(entry)]
         except OSError as error:
@@ -151,7 +151,7 @@ class LogDir:
 
 
 def parse_name(path: Path) -> PartitionDirectory | None:
-    """`topic-7`, or `topic-7.<id>-delete`, `-future` and `-stray`; None for a directory that is no partition."""
+    """Parse `topic-7`, or `topic-7.<id>-delete`, `-future` and `-stray`; None if the directory is not a partition's."""
     name, suffix = path.name, ""
     for candidate in (DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX):
         if name.endswith(candidate):

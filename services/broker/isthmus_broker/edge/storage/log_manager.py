@@ -1,7 +1,7 @@
-"""All logs of a node over all its log directories: opening, making, deleting, flushing, retention, checkpoints.
+"""All logs of a node in all its log directories: creation, opening, deletion, flushing, retention, checkpoints.
 
-A directory that fails takes only its own logs offline. Work that would hold up the event loop, syncing closed segments and removing
-files, goes to a worker thread; everything else happens on the loop and needs no locks.
+When a directory fails, only its own logs go offline. A worker thread syncs closed segments and removes files, which would block the event
+loop; everything else runs on the loop and needs no locks.
 """
 
 import asyncio
@@ -35,22 +35,22 @@ logger = logging.getLogger(__name__)
 
 
 class NoDirectoryLeft(OSError):
-    """Every log directory has failed: a broker without one ends."""
+    """Every log directory has failed: the broker stops."""
 
 
 CHECKPOINT_INTERVAL_MS: Final = 60_000
-"""How often offsets are checkpointed, as Kafka's log.flush.offset.checkpoint.interval.ms."""
+"""The interval between checkpoints of offsets, the default of Kafka's log.flush.offset.checkpoint.interval.ms."""
 
 
 class DirectoryFailures(Protocol):
-    """Is informed when log directories fail."""
+    """Called when log directories fail."""
 
     def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
-        """A directory went offline, and with it the logs of these partitions."""
+        """A directory went offline with the logs of these partitions."""
         ...
 
     def all_directories_failed(self, error: NoDirectoryLeft) -> None:
-        """No directory is left."""
+        """Every directory has failed."""
         ...
 
 
@@ -79,17 +79,17 @@ class LogManager:
     # -- start and stop ------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Open every log of every directory; a directory that fails meanwhile goes offline. Raises NoDirectoryLeft."""
+        """Open every log of every directory; a directory that fails goes offline. Raises NoDirectoryLeft."""
         for directory in self.directories:
             if directory.online:
                 try:
                     self._load_directory(directory)
                 except DiskFailure as failure:
                     self.fail(directory, failure)
-        if not self._works():
-            raise NoDirectoryLeft("no log directory works: the lines above say what is wrong with each")
+        if not self._is_any_online():
+            raise NoDirectoryLeft("every log directory has failed; the log lines above name the errors")
 
-    def _works(self) -> bool:
+    def _is_any_online(self) -> bool:
         return any(directory.online for directory in self.directories)
 
     def _load_directory(self, directory: LogDir) -> None:
@@ -125,8 +125,8 @@ class LogManager:
             on_sealed=self._sync_later,
         )
         log.high_watermark = max(log.log_start_offset, min(watermarks.get(key, 0), log.end_offset))
-        if recovered.bytes_checked or recovered.bytes_cut:
-            logger.info("recovered %s-%d: %d bytes checked, %d cut", *key, *recovered)
+        if recovered.bytes_checked or recovered.bytes_truncated:
+            logger.info("recovered %s-%d: %d bytes checked, %d truncated", *key, *recovered)
         self._adopt(directory, key, log)
 
     def _adopt(self, directory: LogDir, key: TopicPartition, log: Log) -> None:
@@ -134,7 +134,7 @@ class LogManager:
         self.home[key] = directory
 
     def close(self, broker_epoch: int) -> None:
-        """Sync and close everything, and leave the sign that nothing needs recovery."""
+        """Sync and close everything, and record the clean shutdown, so that the next start needs no recovery."""
         self._worker.shutdown(wait=True)
         for directory in self.directories:
             if directory.online:
@@ -142,16 +142,16 @@ class LogManager:
                     for key in self.keys_in(directory):
                         self.logs[key].close(self.clocks.monotonic())
                     _write_checkpoints(directory, self._offsets(directory))
-                    directory.leave_clean_marker(broker_epoch)
+                    directory.write_clean_marker(broker_epoch)
                 except DiskFailure as failure:
                     logger.error("log directory %s failed while closing: %s", directory.path, failure)
             directory.release()
         self._pool.close_all()
 
-    # -- making and deleting -------------------------------------------------------------------------------------------------
+    # -- creation and deletion -----------------------------------------------------------------------------------------------
 
     def create(self, topic: str, partition: int, topic_id: UUID, directory_id: UUID | None = None) -> Log:
-        """A new log in the directory with that id, or else in the one with the fewest; raises DiskFailure."""
+        """Create a log in the directory with that id, or else in the one with the fewest logs; raises DiskFailure."""
         directory = self._choose(directory_id)
         key = (topic, partition)
         try:
@@ -163,14 +163,14 @@ class LogManager:
         return log
 
     def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
-        """A new log in a directory of any name, not in use yet."""
+        """Create a log at any path, which is not in use yet."""
         config = self._config_of(key[0])
         return create_log(
             self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), on_sealed=self._sync_later
         )
 
     def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
-        """Let a complete copy in another directory take the place of a log."""
+        """Replace a log by its complete copy in another directory."""
         old = self.logs[key]
         copy.close(self.clocks.monotonic())
         self.delete(key)
@@ -191,7 +191,7 @@ class LogManager:
         return log
 
     def discard(self, copy: Log) -> None:
-        """Remove a copy that is not needed any more."""
+        """Remove a copy that is no longer needed."""
         for segment in copy.segments:
             segment.close()
         self._remove_later([copy.directory], 0)
@@ -204,7 +204,7 @@ class LogManager:
         return min(online, key=lambda directory: len(self.keys_in(directory)))
 
     def delete(self, key: TopicPartition) -> None:
-        """Forget a log at once; its files go after the topic's file.delete.delay.ms."""
+        """Delete a log; its files are removed after the topic's file.delete.delay.ms."""
         log = self.logs.pop(key)
         self._forget_offsets(self.home.pop(key))
         for segment in log.segments:
@@ -234,13 +234,13 @@ class LogManager:
                 segment.close()
             del self.home[key]
         self._failures.directory_failed(lost)
-        if not self._works():
+        if not self._is_any_online():
             self._failures.all_directories_failed(
-                NoDirectoryLeft(f"no log directory works any more; the last to fail: {failure}")
+                NoDirectoryLeft(f"every log directory has failed; the last one: {failure}")
             )
 
     def fail_log(self, key: TopicPartition, failure: DiskFailure) -> None:
-        """The directory of that log fails."""
+        """Take the directory of that log offline."""
         directory = self.home.get(key)
         if directory is not None:
             self.fail(directory, failure)
@@ -248,20 +248,20 @@ class LogManager:
     # -- maintenance ---------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write down recovery points, log starts and high watermarks of every directory, without holding up the loop."""
+        """Write recovery points, log starts and high watermarks of every directory, in the worker thread."""
         for directory in self.directories:
             if directory.online:
                 self._in_worker(_write_checkpoints, directory, self._offsets(directory))
 
     def checkpoint_watermarks(self) -> None:
-        """The high watermarks alone, from which a follower or a new leader continues; they need to be written more often than the rest."""
+        """Write only the high watermarks, from which a follower or a new leader continues, and which change more often than the rest."""
         for directory in self.directories:
             if directory.online:
                 watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
                 self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
 
     def _forget_offsets(self, directory: LogDir) -> None:
-        """Write the checkpoints without the logs deleted in this turn of the loop: a topic created again must not inherit from them."""
+        """Write checkpoints without the logs that were just deleted: a topic that is created again must not use their offsets."""
         if directory not in self._forgetting:
             self._forgetting.add(directory)
             asyncio.get_running_loop().call_soon(self._forget_now, directory)
@@ -284,7 +284,7 @@ class LogManager:
         }
 
     def _in_worker(self, work: Callable[[LogDir, Any], None], directory: LogDir, argument: object) -> None:
-        """Do disk work in the worker thread; a failure takes the directory offline."""
+        """Run disk work in the worker thread; a failure takes the directory offline."""
         done = asyncio.get_running_loop().run_in_executor(self._worker, work, directory, argument)
 
         def finished(future: asyncio.Future[None]) -> None:
@@ -297,7 +297,7 @@ class LogManager:
         done.add_done_callback(finished)
 
     def delete_expired(self) -> None:
-        """One round of retention over all logs."""
+        """Apply retention to all logs."""
         for key, log in list(self.logs.items()):
             try:
                 marked, reason = log.delete_expired(self.clocks.now())
@@ -309,7 +309,7 @@ class LogManager:
                 self._remove_later(marked, log.config.file_delete_delay_ms)
 
     def flush_due(self) -> None:
-        """Sync the logs whose flush.ms has passed, and expire idle producers."""
+        """Sync the logs whose flush.ms has passed."""
         now = self.clocks.monotonic()
         for key, log in list(self.logs.items()):
             if log.recovery_point < log.end_offset and now - log.flushed_ms >= log.config.flush_ms:
@@ -319,7 +319,7 @@ class LogManager:
                     self.fail_log(key, failure)
 
     def expire_producers(self, expiration_ms: int) -> None:
-        """Forget producer ids that have not written for that long."""
+        """Remove producer ids that have not written for `expiration_ms`."""
         for log in self.logs.values():
             log.producers.expire(self.clocks.wall(), expiration_ms)
 
@@ -358,7 +358,7 @@ def _sync_files(files: FileSystem, paths: list[Path]) -> None:
 
 def _remove(files: FileSystem, paths: list[Path]) -> None:
     for path in paths:
-        with suppress(OSError):  # what is left is removed at the next start
+        with suppress(OSError):  # the next start removes remaining files
             if files.is_directory(path):
                 files.remove_directory(path)
             else:
@@ -366,7 +366,7 @@ def _remove(files: FileSystem, paths: list[Path]) -> None:
 
 
 def raise_file_limit() -> int:
-    """Let the process open as many files as the system allows; returns how many the pool may hold."""
+    """Raise the process's limit of open files to the maximum; returns the capacity for the pool."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

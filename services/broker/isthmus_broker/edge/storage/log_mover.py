@@ -1,8 +1,7 @@
 """Moving a log to another directory while it is in use (AlterReplicaLogDirs).
 
-The log is copied batch by batch into a directory named `-future`. When the copy has every record, the two change places between two
-events of the loop, so no reader or writer sees a moment without a log. A node that stops meanwhile begins the copy again at its next
-start.
+The log is copied batch by batch into a directory with the suffix `-future`. A complete copy replaces the log in one step of the event
+loop, so readers and writers always have a log. A node that stops during a move restarts the copy at its next start.
 """
 
 import asyncio
@@ -36,18 +35,18 @@ class LogMover:
         self._moves: dict[TopicPartition, tuple[LogDir, Log, asyncio.Task[None]]] = {}
 
     def moves(self) -> list[tuple[TopicPartition, LogDir, Log]]:
-        """The partitions that move, where to, and the copy so far."""
+        """The partitions that are moving, their new directories, and the incomplete copies."""
         return [(key, target, copy) for key, (target, copy, _) in self._moves.items()]
 
     def resume(self) -> None:
-        """Begin again the moves that the last stop interrupted."""
+        """Restart the moves that the last stop interrupted."""
         for key, directory in self._logs.unfinished_moves:
             if key in self._logs.logs:
                 self.move(key, directory)
         self._logs.unfinished_moves.clear()
 
     def move(self, key: TopicPartition, target: LogDir) -> None:
-        """Move a log, instead of any move of it under way; to where it is already, only that is given up. Raises DiskFailure."""
+        """Move a log. This replaces a move under way; a move to its current directory only cancels that. Raises DiskFailure."""
         under_way = self._moves.get(key)
         if under_way is not None and under_way[0] is target:
             return
@@ -63,20 +62,20 @@ class LogMover:
         self._moves[key] = (target, copy, task)
 
     def truncated(self, key: TopicPartition, end_offset: int) -> None:
-        """A log that moves was cut: what comes after is another history, so its copy is cut as well."""
+        """Truncate the copy of a log that was truncated: its next records will be different."""
         under_way = self._moves.get(key)
         if under_way is not None:
             under_way[1].truncate_to(end_offset, self._logs.clocks.monotonic())
 
     def cancel(self, key: TopicPartition) -> None:
-        """Give up a move and remove the copy."""
+        """Cancel a move and remove the copy."""
         move = self._moves.pop(key, None)
         if move is not None:
             move[2].cancel()
             self._logs.discard(move[1])
 
     def stop(self) -> None:
-        """The node stops: leave the copies, so that the next start knows of the moves."""
+        """Stop the moves but keep the copies, so that the next start resumes them."""
         for _, _, task in self._moves.values():
             task.cancel()
 
@@ -100,7 +99,7 @@ class LogMover:
             self._logs.fail(target if target.path in failure.path.parents else self._logs.home[key], failure)
 
     def _copy_slice(self, source: Log, copy: Log) -> int:
-        """Copy what comes next; 0 when the copy is complete."""
+        """Copy the next batches; returns their size, 0 if the copy is complete."""
         if copy.end_offset < source.log_start_offset:
             copy.restart_at(source.log_start_offset, self._logs.clocks.monotonic())
         piece = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)

@@ -1,7 +1,7 @@
-"""Opening a log: after a clean shutdown from its indexes alone, after a crash by checking what lies above the recovery point.
+"""Opens logs: after a clean shutdown from their indexes alone, after a crash with a check of all batches above the recovery point.
 
-A batch that is torn, has a wrong checksum or an offset that does not rise ends the log there: it was never acknowledged as durable, and
-nothing after it can be believed.
+The log is truncated at the first batch that is torn, has a wrong checksum or an offset that does not ascend: it was never acknowledged as
+durable, and the batches after it cannot be trusted.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,15 @@ from isthmus_broker.edge.storage.checkpoints import (
 )
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present
 from isthmus_broker.edge.storage.filesystem import FileSystem
-from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, take_swapped
+from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, move_swapped
 from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
 
 
 class Recovered(NamedTuple):
-    """What opening a log had to do, for the log line and for tests."""
+    """The result of opening a log, for the log line and for tests."""
 
     bytes_checked: int
-    bytes_cut: int
+    bytes_truncated: int
 
 
 def create_log(
@@ -44,7 +44,7 @@ def create_log(
     now_ms: MonotonicMs,
     on_sealed: Callable[[Log], None] | None = None,
 ) -> Log:
-    """A new, empty log."""
+    """Create an empty log."""
     try:
         pool.files.make_directory(directory, exist_ok=False)
     except OSError as error:
@@ -70,7 +70,7 @@ def open_log(
     log_start_offset: int = 0,
     on_sealed: Callable[[Log], None] | None = None,
 ) -> tuple[Log, Recovered]:
-    """The log in `directory`, whose last user closed it cleanly or did not."""
+    """Open the log in `directory`; `clean` after a clean shutdown."""
     try:
         log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
         recovered = _load(log, now_ms=now_ms, clean=clean, recovery_point=recovery_point, start=log_start_offset)
@@ -109,7 +109,7 @@ def segment_bases(files: FileSystem, directory: Path) -> list[int]:
 
 
 def remove_leftovers(files: FileSystem, directory: Path) -> None:
-    """Finish what the last run had begun: deletions that were marked, and files that were being written."""
+    """Finish deletions and replacements of the last run, and remove incomplete files."""
     for path in files.list(directory):
         if path.name == CLEANED_DIRECTORY:
             files.remove_directory(path)
@@ -120,7 +120,7 @@ def remove_leftovers(files: FileSystem, directory: Path) -> None:
 
 
 def finish_replacement(files: FileSystem, directory: Path, swap: Path) -> None:
-    """A cleaned segment was about to replace its originals, which end where the swap directory's name says."""
+    """Complete the replacement of segments by a cleaned one; the swap directory's name contains their end offset."""
     cleaned = segment_bases(files, swap)
     if not cleaned:  # the log file is moved last, so everything was moved
         files.remove_directory(swap)
@@ -130,35 +130,35 @@ def finish_replacement(files: FileSystem, directory: Path, swap: Path) -> None:
         if cleaned[0] <= base < end_offset:
             for suffix in SUFFIXES:
                 remove_if_present(files, directory / file_name(base, suffix))
-    take_swapped(files, swap)
+    move_swapped(files, swap)
 
 
 def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
-    """Find out where each segment ends; above the recovery point of an unclean log, check every batch."""
+    """Determine the end of each segment; check every batch above the recovery point of an unclean log."""
     segments = log.segments
-    checked = cut = 0
+    checked = truncated = 0
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
         next_base = None if is_last else segments[number + 1].base_offset
         if clean or (next_base is not None and next_base <= recovery_point):
             _trust(log, segment, next_base)
             continue
-        good_from, good_size = check_segment(log, segment, recovery_point)
-        checked += good_size - good_from
-        torn = segment.size - good_size
-        # Compaction leaves gaps between segments; where nothing does, one means that a file lost its end.
+        valid_from, valid_size = check_segment(log, segment, recovery_point)
+        checked += valid_size - valid_from
+        torn = segment.size - valid_size
+        # Without compaction there are no gaps between segments: a gap means that a file lost its end.
         hole = next_base is not None and next_base != segment.next_offset and not log.config.leaves_gaps
         if torn or hole:
-            cut += torn + sum(later.size for later in segments[number + 1 :])
-            log.pool.truncate(str(segment.path), good_size)
-            segment.size = good_size
+            truncated += torn + sum(later.size for later in segments[number + 1 :])
+            log.pool.truncate(str(segment.path), valid_size)
+            segment.size = valid_size
             for later in segments[number + 1 :]:
                 for path in later.mark_deleted():
                     log.pool.files.remove(path)
             log.adopt(segments[: number + 1])
             log.drop_producer_snapshots(above=segment.next_offset)
             break
-    return Recovered(checked, cut)
+    return Recovered(checked, truncated)
 
 
 def _trust(log: Log, segment: Segment, next_base: int | None) -> None:
@@ -166,13 +166,13 @@ def _trust(log: Log, segment: Segment, next_base: int | None) -> None:
     if next_base is None or (len(segment.offsets) == 0 and segment.size > 2 * interval):
         start = segment.offsets.position_for(2**62 - 1)
         segment.rescan(start, interval)
-        segment.learn_first_timestamp()
+        segment.read_first_timestamp()
     if next_base is not None:
         segment.next_offset = next_base
 
 
 def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int, int]:
-    """Rebuild the indexes from the recovery point on; returns where checking began, and where the last good batch ends."""
+    """Rebuild the indexes above the recovery point; returns the position where the check began, and the end of the last valid batch."""
     interval = log.config.index_interval_bytes
     begin = segment.offsets.position_for(recovery_point) if recovery_point > segment.base_offset else 0
     expected = segment.base_offset
@@ -182,18 +182,18 @@ def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int,
     segment.times.truncate(expected)
     segment.aborted.truncate(expected)
     end = begin
-    segment.rescan(segment.size, interval)  # forget what the cut indexes said
+    segment.rescan(segment.size, interval)  # reset the state derived from the truncated indexes
     for position, header in segment.headers(begin):
-        # The checksum does not cover the base offset, so it is held against its neighbour.
+        # The checksum does not cover the base offset, so compare it with the end of the previous batch.
         gap = header.base_offset - expected
         if gap < 0 or (gap > 0 and not log.config.leaves_gaps) or header.last_offset_delta < 0:
             break
         if not checksum_matches(segment.read(position, header.size), header):
             break
-        segment.note(position, header, interval)
+        segment.index_batch(position, header, interval)
         expected = header.last_offset + 1
         end = position + header.size
     segment.offsets.write_tail()
     segment.times.write_tail()
-    segment.learn_first_timestamp()
+    segment.read_first_timestamp()
     return begin, end

@@ -16,7 +16,7 @@ from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
 SCAN_MIN: Final = 1024
-"""Bytes read at once when looking for one batch header; where batches are small and follow one another, it grows to `SCAN_MAX`."""
+"""Bytes read at once in search of one batch header; for many small batches in sequence it grows to `SCAN_MAX`."""
 SCAN_MAX: Final = 64 * 1024
 DELETED_SUFFIX: Final = ".deleted"
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
@@ -24,7 +24,7 @@ SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 
 class Placed(NamedTuple):
-    """A batch header and where its batch begins."""
+    """A batch header and the position of its batch."""
 
     position: int
     header: BatchHeader
@@ -39,16 +39,16 @@ class TimestampOffset(NamedTuple):
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """Kafka's name of a segment's file."""
+    """Kafka's name for a file of a segment."""
     return f"{base_offset:020d}{suffix}"
 
 
-class SegmentGone(Exception):
-    """The segment was deleted while it was being read."""
+class SegmentDeleted(Exception):
+    """The segment was deleted during a read."""
 
 
 class Segment:
-    """Batches from `base_offset` on."""
+    """The batches at `base_offset` and above, up to the next segment."""
 
     def __init__(self, pool: FilePool, directory: Path, base_offset: int, *, created_ms: MonotonicMs) -> None:
         self.base_offset = base_offset
@@ -67,21 +67,21 @@ class Segment:
         self.first_timestamp: int | None = None
         self._since_index = 0
         self._is_preallocated = False
-        self.is_gone = False
+        self.is_deleted = False
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
         path = self.directory / file_name(self.base_offset, suffix)
         return path, self.base_offset, _size_of(self._pool.files, path)
 
     def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
-        """Add one batch, whose offsets are set; returns its position."""
+        """Append one batch, whose offsets are set; returns its position."""
         position = self.size
         self._pool.write_at(self._file, [batch], position)
         self.size = position + len(batch)
-        self.note(position, header, index_interval)
+        self.index_batch(position, header, index_interval)
         return position
 
-    def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
+    def index_batch(self, position: int, header: BatchHeader, index_interval: int) -> None:
         """Index a batch that is in the file."""
         if self.first_timestamp is None:
             self.first_timestamp = header.max_timestamp
@@ -96,20 +96,18 @@ class Segment:
         self.next_offset = header.last_offset + 1
 
     def preallocate(self, size: int) -> None:
-        """Make the file as large as it may become, as Kafka does with `preallocate`; `seal` cuts what was not needed."""
+        """Grow the file to its maximum size, as Kafka does with `preallocate`; `seal` truncates the unused rest."""
         self._pool.truncate(self._file, size)
         self._is_preallocated = True
 
     def fits(self, last_offset: int) -> bool:
-        """Whether an offset fits into an index, relative to the base."""
+        """Whether an offset relative to the base fits into an index."""
         return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def facts(self) -> SegmentFacts:
-        """What retention needs to know."""
+        """The properties that retention needs."""
         timestamp = self.largest_timestamp
-        if (
-            timestamp < 0 and self.size
-        ):  # no record has a timestamp, so the file's age counts; an empty segment has no file yet
+        if timestamp < 0 and self.size:  # without record timestamps use the file's; an empty segment has no file yet
             timestamp = self._modified_ms()
         return SegmentFacts(self.base_offset, self.next_offset, self.size, timestamp)
 
@@ -120,7 +118,7 @@ class Segment:
             raise DiskFailure(self.path, error) from error
 
     def headers(self, position: int = 0, end: int | None = None) -> Iterator[Placed]:
-        """Headers of the whole batches from `position` on; stops silently at the first that is torn or no batch."""
+        """Headers of the complete batches from `position`, up to the first that is torn or not a batch."""
         end = self.size if end is None else end
         window = b""
         start, size = position, SCAN_MIN
@@ -144,9 +142,9 @@ class Segment:
         return None
 
     def read(self, position: int, size: int) -> bytes:
-        """Bytes of the file, never beyond what was appended."""
-        if self.is_gone:
-            raise SegmentGone(f"{self.path} was deleted")
+        """Read the file, never beyond the last append."""
+        if self.is_deleted:
+            raise SegmentDeleted(f"{self.path} was deleted")
         return self._pool.read_at(self._file, min(size, self.size - position), position)
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
@@ -176,7 +174,7 @@ class Segment:
         )
 
     def truncate(self, end_offset: int, index_interval: int) -> None:
-        """Cut the batches that hold `end_offset` or more."""
+        """Remove the batches that contain `end_offset` or higher offsets."""
         placed = self.locate(end_offset)
         if placed is None:
             return
@@ -188,15 +186,15 @@ class Segment:
         self.rescan(self.offsets.position_for(end_offset), index_interval)
 
     def rescan(self, position: int, index_interval: int) -> None:
-        """Learn next offset and largest timestamp again, from the indexes and the batches after `position`."""
+        """Recompute the next offset and largest timestamp from the indexes and the batches after `position`."""
         self.largest_timestamp, self.largest_timestamp_offset = self.times.last()
         self.next_offset = self.base_offset
         self._since_index = 0
         for placed in self.headers(position):
-            self.note(placed.position, placed.header, index_interval)
+            self.index_batch(placed.position, placed.header, index_interval)
 
     def seal(self) -> None:
-        """No more appends come: complete the time index and write what the indexes held back."""
+        """Complete the indexes after the last append."""
         if self.largest_timestamp >= 0:
             self.times.add(self.largest_timestamp, self.largest_timestamp_offset)
         self.offsets.write_tail()
@@ -214,24 +212,24 @@ class Segment:
             self.aborted.make_durable()
 
     def files(self) -> list[Path]:
-        """The files that exist."""
+        """The existing files of the segment."""
         paths = [self.directory / file_name(self.base_offset, suffix) for suffix in SUFFIXES]
         return [path for path in paths if self._pool.files.exists(path)]
 
-    def learn_first_timestamp(self) -> None:
-        """The first batch's time, from which the age of the segment counts."""
+    def read_first_timestamp(self) -> None:
+        """Read the timestamp of the first batch, which determines the age of the segment."""
         first = next(self.headers(), None)
         self.first_timestamp = first.header.max_timestamp if first else None
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for suffix in SUFFIXES:
             self._pool.close(str(self.directory / file_name(self.base_offset, suffix)))
 
     def mark_deleted(self) -> list[Path]:
-        """Rename the files, so that they are gone for every reader and for the next start; returns what to remove later."""
+        """Rename the files, so that readers and the next start ignore them; returns the files to remove later."""
         self.close()
-        self.is_gone = True
+        self.is_deleted = True
         marked = []
         for suffix in SUFFIXES:
             path = self.directory / file_name(self.base_offset, suffix)

@@ -1,4 +1,4 @@
-"""Where a fetch reads a log's records from: local segments, which respond at once, or a source that takes its time, such as a tier."""
+"""The sources from which a fetch reads records: local segments, or a slower source such as a remote tier."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -9,15 +9,15 @@ from isthmus_broker.edge.storage.segment import Placed
 
 
 class RangeReader(Protocol):
-    """A segment, or whatever has the bytes of one."""
+    """A segment, or another source of a segment's bytes."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position` on."""
+        """Read up to `size` bytes at `position`."""
         ...
 
 
 class Slice(NamedTuple):
-    """What a read found: a stretch of a segment that begins with the batch of the wanted offset."""
+    """The result of a read: a range of a segment that begins with the batch of the requested offset."""
 
     segment: RangeReader
     first: Placed | None
@@ -25,31 +25,31 @@ class Slice(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Where it begins in the segment."""
+        """The position in the segment."""
         return 0 if self.first is None else self.first.position
 
     def records(self) -> bytes:
-        """Its bytes, read now."""
+        """Read the bytes of the range."""
         return self.segment.read(self.position, self.size)
 
 
 class PendingRead(Protocol):
-    """Bytes that are being fetched. The fetch that watches is woken when they are there, and then reads again."""
+    """A read that is not complete yet. The fetch watches it, and reads again when woken."""
 
     def watch(self, wake: Callable[[], None], *, appends_too: bool) -> None:
-        """Call `wake` when the bytes are there, or cannot be had."""
+        """Call `wake` when the bytes are available, or the read has failed."""
         ...
 
     def unwatch(self, wake: Callable[[], None]) -> None:
-        """Stop calling it."""
+        """Stop calling `wake`."""
         ...
 
 
 class SegmentSource(ReplicaLog, Protocol):
-    """A log as a fetch reads it."""
+    """A log that a fetch can read."""
 
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice | PendingRead:
-        """Batches from the one that has `offset` on, ending before `upper`; at once, or later."""
+        """Read batches from the one that contains `offset`, ending before `upper`, now or later."""
         ...
 
     def aborted_between(self, first_offset: int, upper: int) -> Sequence[AbortedTransaction]:
