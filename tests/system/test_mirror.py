@@ -250,7 +250,7 @@ def test_a_mirror_to_itself_and_a_copy_that_is_no_copy_are_refused(tmp_path: Pat
         clusters = {"west": west.bootstrap, "east": east.bootstrap}
         identity = {**QUICK, "replication.policy.class": "IdentityReplicationPolicy"}
         with running_mirror(tmp_path / "same", clusters, identity) as mirror:
-            reason = "orders-0 is not copied: the copy has 10 offsets that no progress tells of"
+            reason = "orders-0 is not copied: the copy has 10 offsets without recorded progress"
             wait_until(lambda: reason in ready(mirror).get("reason", ""), "a refusal")
         assert extents(east.bootstrap, [TopicPartition("orders", 0)]) == [(0, 10)]
 

@@ -8,12 +8,12 @@ from typing import TypeVar
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import PartitionCopy, Placed, SourceRange, Stage
 from isthmus_mirror.core.progress import (
-    Ask,
     Behind,
     Copy,
     Jump,
     Jumps,
     Kind,
+    NeedsChecksum,
     Place,
     Settled,
     decode_key,
@@ -108,7 +108,7 @@ class Worker:
             life.exchange(
                 self,
                 lambda: life.target.committed,
-                lambda end: self.copy.found_end(end, MonotonicMs(life.world.now)),
+                lambda end: self.copy.check_end(end, MonotonicMs(life.world.now)),
                 lambda: None,
             )
         at = None if self._fetching else self.copy.fetch_at(MonotonicMs(now))
@@ -137,7 +137,7 @@ class Worker:
 
         def looked(end: int, jumps: Jumps) -> None:
             settled = settle(jumps, 0, end, seen)
-            if isinstance(settled, Ask):
+            if isinstance(settled, NeedsChecksum):
                 seen[settled.base] = life.target.crc_at(settled.base)
                 ended(end)
                 return

@@ -70,7 +70,7 @@ def test_small_batches_that_wait_go_as_one_to_a_broker_that_takes_one() -> None:
     sent = send(copy)
     assert [(out.base, out.count, out.first, out.next) for out in sent.batches] == [(20, 10, 120, 130)]
     copy.appended(sent, 20, -1, MonotonicMs(NOW))
-    assert (copy.map.end, copy.map.to_downstream(129), copy.held) == (30, 29, 0)
+    assert (copy.map.end, copy.map.to_downstream(129), copy.buffered_bytes) == (30, 29, 0)
 
 
 def test_a_gap_is_no_part_of_what_is_joined() -> None:

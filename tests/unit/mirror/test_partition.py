@@ -5,7 +5,18 @@ from isthmus_mirror.core.offset_map import Run
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import FetchResult, PartitionCopy, Placed, SourceRange, Stage, Tail
 from isthmus_mirror.core.producer_ids import mirror_producer_id
-from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Jump, Jumps, Kind, Mark, Settled, settle, still_needed
+from isthmus_mirror.core.progress import (
+    Ambiguous,
+    Behind,
+    Jump,
+    Jumps,
+    Kind,
+    Mark,
+    NeedsChecksum,
+    Settled,
+    settle,
+    still_needed,
+)
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch
@@ -115,7 +126,7 @@ def test_one_refused_stretch_puts_all_in_doubt() -> None:
     second = send(copy, chained=True)
     copy.append_refused(first, MonotonicMs(NOW))
     copy.followed(second, MonotonicMs(NOW))
-    assert (copy.stage, copy.map.end, copy.held) == (Stage.PLACE, 20, 0)
+    assert (copy.stage, copy.map.end, copy.buffered_bytes) == (Stage.PLACE, 20, 0)
 
 
 @pytest.mark.parametrize("tail", [Tail(OURS + 1, 19, 99), Tail(OURS, 18, 99)])
@@ -127,14 +138,14 @@ def test_an_append_that_came_elsewhere_ends_the_copy() -> None:
     copy = placed()
     fetched(copy, 120)
     copy.appended(send(copy), 21, -1, MonotonicMs(NOW))
-    assert copy.failure == "a batch for offset 20 of the copy came to 21: somebody else writes to it"
+    assert copy.failure == "a batch for offset 20 of the copy was appended at 21: another producer writes to it"
 
 
 def test_batches_that_came_from_the_target_never_go_back() -> None:
     copy = placed(end=0)
     copy.source_has(SourceRange(0, 0, 1), MonotonicMs(NOW))
     copy.fetched(0, FetchResult(batch(0, BACK), 1, NOW), MonotonicMs(NOW))
-    assert copy.failure == "the source's topic is itself a copy of the target's: it is not sent back"
+    assert copy.failure == "the source's topic is a copy of the target's; it is not copied back"
 
 
 def test_a_source_that_lost_what_was_copied_ends_the_copy() -> None:
@@ -171,7 +182,7 @@ LATER = Jump(Mark(20, 44), (Run(150, 20),))
 
 def test_a_proposed_jump_is_true_if_its_batch_is_there() -> None:
     jumps = kept((VOID, LATER, FIRST, SECOND))
-    assert isinstance(settle(jumps, 0, 20, {}), Ask)
+    assert isinstance(settle(jumps, 0, 20, {}), NeedsChecksum)
     assert settle(jumps, 0, 20, {0: 11, 10: 22}) == Settled((FIRST, SECOND), (FIRST, SECOND), (VOID,))
     assert settle(jumps, 0, 20, {0: 11, 10: None}) == Settled((FIRST,), (FIRST,), (VOID, SECOND))
 

@@ -34,7 +34,7 @@ def test_what_has_no_effect_is_named_with_its_line() -> None:
     assert warnings == (
         "line 5: 'tasks.max' is not supported and has no effect",
         "line 6: 'west->east.sync.topic.acls.enabled' is not supported and has no effect",
-        "line 7: 'topic' is not known and has no effect",
+        "line 7: 'topic' is unknown and has no effect",
     )
 
 
@@ -42,15 +42,15 @@ def test_what_has_no_effect_is_named_with_its_line() -> None:
     ("text", "reason"),
     [
         ("", "'clusters' is missing"),
-        ("clusters = west", "line 1: 'clusters' wants two names"),
-        ("clusters = west, e/st", "line 1: a topic's name cannot hold the alias 'e/st'"),
+        ("clusters = west", "line 1: 'clusters' must have two or more distinct names"),
+        ("clusters = west, e/st", "line 1: a topic's name cannot contain the alias 'e/st'"),
         ("clusters = west, east\nwest.bootstrap.servers=a:1", "'east.bootstrap.servers' is missing"),
         (CLUSTERS, "no flow is enabled; write for example 'west->east.enabled = true'"),
         (CLUSTERS + "west->east.enabled = yes", "line 4: 'west->east.enabled' must be true or false, not 'yes'"),
-        (ENABLED + "topics = [", "line 5: 'topics' has '[', which is no regular expression"),
-        (ENABLED + "offset.lag.max = many", "line 5: 'offset.lag.max' must be a whole number from 0 on, not 'many'"),
+        (ENABLED + "topics = [", "line 5: 'topics' has '[', which is not a regular expression"),
+        (ENABLED + "offset.lag.max = many", "line 5: 'offset.lag.max' must be an integer of at least 0, not 'many'"),
         (ENABLED + "replication.policy.class = Mine", "line 5: 'replication.policy.class' must be DefaultReplicationPolicy or"),
-        (ENABLED + "west.security.protocol = SSL", "line 5: 'west.security.protocol' is SSL, and only PLAINTEXT is possible"),
+        (ENABLED + "west.security.protocol = SSL", "line 5: 'west.security.protocol' is SSL; only PLAINTEXT is supported"),
         (
             ENABLED + "east->west.enabled = true\nreplication.policy.class = IdentityReplicationPolicy",
             "copy the same topics to each other under the same names",

@@ -1,7 +1,7 @@
-"""Several batches made into one, for brokers that take one at a time: a partition whose batches are small would otherwise fall behind.
+"""Merge small batches into one for brokers that accept one batch at a time, so that partitions with small batches do not fall behind.
 
-The records' keys, values and headers are copied as they are; only where a record stands and when it was made is told anew, relative to the
-first batch. Compressed batches are opened for it.
+Keys, values and headers are copied unchanged; offset and timestamp deltas are rewritten relative to the first batch. Compressed batches are
+decompressed for it.
 """
 
 import struct
@@ -21,7 +21,7 @@ _NO_LEADER_EPOCH: Final = -1
 
 
 class Joined(NamedTuple):
-    """A batch, and what its header says that its sender has to know."""
+    """A merged batch, with its checksum and greatest timestamp."""
 
     data: memoryview
     crc: int
@@ -29,14 +29,14 @@ class Joined(NamedTuple):
 
 
 def codec_of(batch: memoryview) -> int:
-    """How its records are compressed."""
+    """The compression of its records."""
     return batch[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
 
 
 def join(batches: Sequence[memoryview]) -> Joined:
-    """One batch of all the records; the batches are of one producer and one codec, and each goes on where the one before ends.
+    """Merge consecutive batches of one producer and one codec.
 
-    Raises CorruptBatch when records do not parse.
+    Raises CorruptBatch if records do not parse.
     """
     first = header_at(batches[0])
     body = bytearray()
@@ -65,7 +65,7 @@ def join(batches: Sequence[memoryview]) -> Joined:
 
 
 def _append_records(out: bytearray, batch: memoryview, header: BatchHeader, later: int, behind: int) -> None:
-    """The batch's records, told to be so much later, and so many offsets behind, as they are there."""
+    """Append the batch's records with `later` added to their timestamp deltas and `behind` to their offset deltas."""
     body = batch[HEADER_SIZE:]
     if header.compression:
         body = memoryview(decompress(header.compression, body))

@@ -1,9 +1,9 @@
-"""From batches of the source to batches that the target takes from a producer.
+"""Convert batches of the source to batches that the target accepts from a producer.
 
-Only the header is written anew: the offset it asks for, the producer, the sequence, and no sign of a transaction, for the target has none.
-Records stay as they are, compressed or not. A batch is opened only where the protocol leaves no other way: compaction has taken records
-out of its middle, the copy begins within it, its broker's clock gave it the time of its records, or they have none: such records get the
-time at which they were read, as from MirrorMaker, for by its time an answer of the target tells our batch from another's.
+Only the header is rewritten: the offset, the producer and the sequence, without transactional flags, since the target has no transaction.
+Records stay unchanged, compressed or not. A batch is decoded only if necessary: compaction removed records from its middle, the copy begins
+within it, it has log append time, or its records have no timestamp. Such records get the time at which they were read, as with MirrorMaker,
+since the target's responses identify a batch by its timestamp.
 """
 
 import struct
@@ -30,7 +30,7 @@ from isthmus_wire.records import (
 from isthmus_mirror.core.limits import SEGMENTS_MAX
 from isthmus_mirror.core.offset_map import Run
 
-_ABORT: Final = b"\0\0"  # the kind in a marker's key
+_ABORT: Final = b"\0\0"  # the type in a marker's key
 _FOREIGN_BITS: Final = TRANSACTIONAL_BIT | DELETE_HORIZON_BIT
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -40,18 +40,18 @@ _NO_LEADER_EPOCH: Final = -1
 
 
 class Piece(NamedTuple):
-    """Records of the source that are one batch of the copy; `runs` are the offsets that they had."""
+    """Records of the source that form one batch of the copy; `runs` are their source offsets."""
 
     batch: memoryview
     header: BatchHeader
     runs: tuple[Run, ...]
-    """With offsets of the copy that count from 0."""
+    """Their offsets in the copy count from 0."""
     next: int
-    """The source's offset behind its last record."""
+    """The source offset after its last record."""
 
 
 class Skipped(NamedTuple):
-    """Nothing more to copy up to this offset, behind a batch of this epoch."""
+    """Nothing more to copy up to this offset, which follows a batch of this epoch."""
 
     next: int
     epoch: int
@@ -66,13 +66,13 @@ class Unusable(NamedTuple):
 def pieces(
     data: memoryview, start: int, aborted: Sequence[tuple[int, int]], at_ms: int, *, read_committed: bool
 ) -> Iterator[Piece | Skipped | Unusable]:
-    """What a fetch from offset `start` on brought; a torn batch at its end is left out. Raises CorruptBatch."""
+    """The batches of a fetch from offset `start`; omits an incomplete batch at the end. Raises CorruptBatch."""
     coming = sorted(aborted, key=lambda one: one[1], reverse=True)
     hidden: set[int] = set()
     for position, header in batches(data):
         if header.magic != MAGIC:
             yield Unusable(
-                f"the batch at offset {header.base_offset} is of format {header.magic}, and only 2 can be copied"
+                f"the batch at offset {header.base_offset} has message format {header.magic}; only format 2 can be copied"
             )
             return
         if not checksum_matches(data, header, position):
@@ -106,7 +106,7 @@ def _kept(batch: memoryview, header: BatchHeader, start: int, at_ms: int) -> Ite
 
 
 def _parts(records: Sequence[KeptRecord]) -> Iterator[list[KeptRecord]]:
-    """Together what has no more gaps than one record of progress may tell."""
+    """Split records into parts with at most the gaps that one progress record can have."""
     part: list[KeptRecord] = []
     runs = 0
     for record in records:
@@ -121,7 +121,7 @@ def _parts(records: Sequence[KeptRecord]) -> Iterator[list[KeptRecord]]:
 
 
 def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord], at_ms: int) -> Piece:
-    """One batch of these records, without gaps."""
+    """Rebuild one batch of these records, without gaps."""
     untimed = max(record.timestamp for record in records) < 0
     closed = [
         record._replace(
@@ -146,9 +146,9 @@ def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord], at_ms: int) -> 
 
 
 def addressed(piece: Piece, producer_id: int, base: int) -> tuple[memoryview, int]:
-    """The batch as the target takes it for its offset `base`, and its checksum. It is written where it lies, if that can be written.
+    """The batch for the target's offset `base`, and its checksum. Modified in place if it is writable.
 
-    The sequence says where the batch belongs, so the target takes it nowhere else, whoever sends it.
+    The sequence is derived from the offset, so the target accepts the batch only there, from any sender.
     """
     header = piece.header
     batch = memoryview(bytearray(piece.batch)) if piece.batch.readonly else piece.batch
@@ -169,5 +169,5 @@ def addressed(piece: Piece, producer_id: int, base: int) -> tuple[memoryview, in
 
 
 def sequence_of(offset: int) -> int:
-    """The sequence of the record that has this offset in the copy."""
+    """The sequence of the record at this offset of the copy."""
     return offset & _SEQUENCE_MASK

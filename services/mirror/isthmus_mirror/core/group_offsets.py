@@ -1,4 +1,4 @@
-"""What a group's committed offset in the source is in the copy, and whether to write it there."""
+"""Translate a group's committed offsets, and decide which to commit in the target."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from isthmus_mirror.core.progress import Place
 
 
 class Translation(NamedTuple):
-    """A group's offset in the source, and what it is in the copy."""
+    """A group's offset in the source, and its translation."""
 
     upstream: int
     downstream: int
@@ -23,7 +23,7 @@ class Committed(NamedTuple):
 
 
 def translated(committed: Committed, offsets: OffsetMap) -> Translation:
-    """The copy's first record that the group has not read, exactly. A group ahead of the copy gets the copy's end, and skips nothing."""
+    """Translate an offset exactly to the copy's first record that the group has not read; the copy's end for a group ahead of it."""
     return Translation(committed.offset, offsets.to_downstream(committed.offset), committed.metadata or "")
 
 

@@ -1,52 +1,52 @@
-"""Every bound of a mirror, and what happens there."""
+"""Every bound of a mirror, and what happens when it is reached."""
 
 from typing import Final
 
 IN_FLIGHT_BYTES_MAX: Final = 48 * 1024 * 1024
-"""Bytes that were fetched and are not appended yet, of one flow. Fetches get equal parts of half of it: the other half is for what was
-fetched before. A fetch whose last answers are still held waits."""
+"""Bytes fetched and not yet appended, of one flow. Fetches share half of it equally; the other half is for earlier responses. A fetch waits
+while its last responses are in memory."""
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
-"""One answer of a source broker."""
+"""One fetch response."""
 FETCH_BYTES_LEAST: Final = 1024 * 1024
-"""With so many source brokers that the parts would be smaller than this, memory grows by twice this for each."""
+"""The least share of a fetch: with very many source brokers, memory grows by twice this for each."""
 PARTITION_BYTES: Final = 1024 * 1024
-"""What one partition may have in an answer."""
-HELD_BYTES_MAX: Final = 1024 * 1024
-"""A partition that holds so much is not fetched."""
+"""One partition's part of a response."""
+BUFFERED_BYTES_MAX: Final = 1024 * 1024
+"""A partition with this many fetched bytes in memory is not fetched."""
 FETCH_WAIT_MS: Final = 500
 SHORT_WAIT_MS: Final = 20
-"""How long a fetch waits when a partition is left out of it that may have room again at any moment."""
+"""Maximum wait of a fetch that omits a full partition, which may have room again at any moment."""
 APPEND_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Batches in one request to one broker of the target; what is beyond it goes with the next."""
+"""Batches in one request to one broker of the target; the rest goes with the next."""
 APPENDS_MAX: Final = 2
-"""Requests under way to one broker of the target, so that a slow one does not hold up the rest."""
+"""Requests in flight to one broker of the target, so that a slow one does not delay the rest."""
 APPEND_OVERDUE_MS: Final = 3_000
-"""An append that takes longer is a reason to ask who leads: the broker that was sent it may hang."""
+"""An append that takes longer triggers a metadata refresh: the leader may hang, and another may have taken over."""
 RESPONSE_SECONDS: Final = 5.0
-"""How long one broker of either cluster may take for a question, before another is asked or the question is asked anew."""
+"""Timeout of a request to one broker of either cluster, before a retry or another broker."""
 STRETCH_BYTES_MAX: Final = 256 * 1024
-"""What one partition may have in a request, where brokers take more than a batch."""
+"""One partition's part of a request, to brokers that accept several batches."""
 STRETCHES_MAX: Final = 2
-"""Requests under way with batches of one partition, to such brokers."""
+"""Requests in flight with batches of one partition, to such brokers."""
 APPEND_TIMEOUT_MS: Final = 15_000
-"""How long the target may wait for its in-sync replicas."""
+"""Timeout of the target's wait for its in-sync replicas."""
 
 JOIN_LEAST: Final = 4
-"""So many batches of a partition have to wait before they are joined to one, where brokers take one at a time."""
+"""The least number of waiting batches that are merged, for brokers that accept one batch at a time."""
 JOIN_BELOW_BYTES: Final = 64 * 1024
-"""Larger ones are sent as they are."""
+"""Larger batches are not merged."""
 JOINED_BYTES_MAX: Final = 512 * 1024
 JOINED_RECORDS_MAX: Final = 4096
-"""What is joined to one batch at most: some 20 ms of work."""
-LOOK_SECONDS: Final = 5.0
-"""How often the ends of copies are looked at to which there is nothing to append."""
+"""Bounds of a merged batch: some 20 ms of work."""
+END_CHECK_SECONDS: Final = 5.0
+"""The interval of log end checks of idle copies."""
 BACKOFF_FIRST_MS: Final = 50
 BACKOFF_MAX_MS: Final = 2_000
-"""A partition that fails pauses twice as long each time, up to this."""
+"""The backoff of a failed partition doubles up to this."""
 SEGMENTS_MAX: Final = 1_000
-"""Contiguous runs that one record of progress may tell; a batch with more gaps is written in parts."""
+"""Contiguous runs in one progress record; a batch with more gaps is split."""
 GROUPS_AT_ONCE: Final = 16
-"""Groups whose offsets are asked for at the same time."""
+"""Groups whose offsets are fetched concurrently."""
 
 assert 2 * FETCH_BYTES_MAX <= IN_FLIGHT_BYTES_MAX
-assert HELD_BYTES_MAX >= PARTITION_BYTES
+assert BUFFERED_BYTES_MAX >= PARTITION_BYTES

@@ -1,4 +1,4 @@
-"""What a topic of the source is called in the target, and which topics must not be copied, so that nothing ever goes in a circle."""
+"""Names of copies in the target, and the topics that must not be copied, so that flows never form a cycle."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,36 +23,36 @@ class Naming:
     """Whether internal topics use the separator too, or always a dot."""
 
     def remote(self, topic: str) -> str:
-        """What the copy is called. Heartbeats have their way in their name, whatever the policy."""
+        """The copy's name. Heartbeats carry their path in their name under either policy."""
         if self.identity and not self._is_heartbeats(topic):
             return topic
         return f"{self.source}{self.separator}{topic}"
 
     @property
     def offset_syncs_at_source(self) -> str:
-        """The name of the topic of offset syncs where it is in the source."""
+        """The offset syncs topic if it is in the source."""
         return self._internal("mm2-offset-syncs", self.target)
 
     @property
     def offset_syncs_at_target(self) -> str:
-        """The name of the topic of offset syncs where it is in the target."""
+        """The offset syncs topic if it is in the target."""
         return self._internal("mm2-offset-syncs", self.source)
 
     @property
     def checkpoints(self) -> str:
-        """The name of the topic of checkpoints, in the target."""
+        """The checkpoints topic in the target."""
         return self._internal(self.source, "checkpoints")
 
     @property
     def progress(self) -> str:
-        """The name of our own topic of jumps, in the target."""
+        """The topic of jumps in the target."""
         return f"{MIRROR_PROGRESS_PREFIX}{self.source}"
 
     def _internal(self, *words: str) -> str:
         return (self.separator if self.separated_internals else ".").join((*words, "internal"))
 
     def refuses(self, topic: str) -> str:
-        """Why a topic is never copied, whatever the filters say; empty when it may be."""
+        """Why a topic is never copied, regardless of filters; empty if it may be."""
         if self._is_internal(topic):
             return "it is internal"
         if self.identity and not self._is_heartbeats(topic):
@@ -65,14 +65,14 @@ class Naming:
         return ""
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Whether it holds heartbeats, of this source or of one further up."""
+        """Whether it has heartbeats of this source or of one upstream."""
         return self._is_heartbeats(topic)
 
     def _is_heartbeats(self, topic: str) -> bool:
         return topic == HEARTBEATS or topic.endswith(self.separator + HEARTBEATS)
 
     def _way(self, topic: str) -> Iterator[str]:
-        """The aliases that a name tells, if they are aliases: the nearest first."""
+        """The cluster aliases in a name, the nearest first."""
         yield from topic.split(self.separator)[:-1]
 
     def _is_internal(self, topic: str) -> bool:

@@ -1,8 +1,8 @@
-"""Batches of one partition on their way to the copy: which wait, which are under way, and which may go next.
+"""Outgoing batches of one partition: which wait, which are in flight, and which may be sent next.
 
-Towards an ordinary broker one batch at a time is under way: nothing is built on an answer before it is understood. Small ones that had
-to wait are joined to one. A broker that takes batches *behind* a batch (`isthmus_client.append_after`) gets several at once, and more
-before those are answered: each is taken only if the copy ends with the very batch that it was sent behind.
+To an ordinary broker one batch at a time is in flight, so that no batch depends on a response that is not understood yet. Small waiting
+batches are merged. A broker with AppendAfter (`isthmus_client.append_after`) gets several batches at once, and more before their responses:
+each is appended only if the copy ends with the very batch that the request expects.
 """
 
 from collections import deque
@@ -29,83 +29,83 @@ _NO_BYTES: Final = memoryview(b"")
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """One batch of the copy to be, for offsets `base` to `base + count`."""
+    """An outgoing batch for the copy's offsets `base` to `base + count`."""
 
     data: memoryview
     base: int
     count: int
     crc: int
     first: int
-    """The source's offset of its first record,"""
+    """The source offset of its first record."""
     next: int
-    """and the one behind its last."""
+    """The source offset after its last record."""
     max_timestamp: int
     jump: Jump | None
     is_recorded: bool
-    """Whether its jump is durable, or it needs none."""
+    """Whether its jump is durable or not needed."""
     size: int
 
     def release(self) -> None:
-        """Give the bytes back."""
+        """Release the bytes."""
         self.data = _NO_BYTES
 
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """Batches that are sent together, and the checksum of the copy's batch before them; -1 when it has none."""
+    """Batches that are sent together, and the checksum of the copy's batch before them; -1 if there is none."""
 
     batches: tuple[Outgoing, ...]
     after_crc: int
     is_chained: bool
-    """Whether the broker is asked to compare that checksum. If it is not, this is one batch."""
+    """Whether the broker compares that checksum. If not, this is one batch."""
     has_landed: bool = False
 
     @property
     def base(self) -> int:
-        """Where the copy ends before them."""
+        """The copy's log end offset before them."""
         return self.batches[0].base
 
     @property
     def size(self) -> int:
-        """Bytes of them all."""
+        """Bytes of all batches."""
         return sum(out.size for out in self.batches)
 
     @property
     def newest_timestamp(self) -> int:
-        """The greatest of the last batch."""
+        """The greatest timestamp of the last batch."""
         return self.batches[-1].max_timestamp
 
 
 class Outbox:
-    """First in, first out."""
+    """A queue of outgoing batches, first in, first out."""
 
     def __init__(self) -> None:
-        self.held = 0
+        self.buffered_bytes = 0
         """Bytes in it."""
         self.joins = True
-        """Whether batches may be joined."""
+        """Whether batches may be merged."""
         self._batches: deque[Outgoing] = deque()
         self._under_way: deque[Stretch] = deque()
-        self._sent = 0  # how many batches from the front are under way
-        self._unrecorded: deque[Outgoing] = deque()  # whose jumps are not durable, in order
+        self._sent = 0  # number of batches from the front that are in flight
+        self._unrecorded: deque[Outgoing] = deque()  # batches whose jumps are not durable, in order
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     @property
     def first(self) -> Outgoing | None:
-        """The next that the copy gets."""
+        """The first batch."""
         return self._batches[0] if self._batches else None
 
     @property
     def newest(self) -> Outgoing | None:
-        """The last that came."""
+        """The newest batch."""
         return self._batches[-1] if self._batches else None
 
     def put(self, out: Outgoing) -> None:
-        """One more, which goes on where the newest ends."""
+        """Add a batch that continues where the newest ends."""
         self._batches.append(out)
-        self.held += out.size
+        self.buffered_bytes += out.size
         if not out.is_recorded:
             self._unrecorded.append(out)
 
@@ -114,13 +114,13 @@ class Outbox:
         return [out.jump for out in self._unrecorded if out.jump is not None]
 
     def recorded(self, jumps: Iterable[Jump]) -> None:
-        """These are durable."""
+        """Record that these jumps are durable."""
         done = set(jumps)
         while self._unrecorded and self._unrecorded[0].jump in done:
             self._unrecorded.popleft().is_recorded = True
 
     def next(self, end_crc: int, *, chained: bool) -> Stretch | None:
-        """What to send now to a broker of that kind; under way until it is taken or everything is dropped."""
+        """The next request to a broker of that kind; in flight until it lands or everything is dropped."""
         most = STRETCHES_MAX if chained and all(stretch.is_chained for stretch in self._under_way) else 1
         if len(self._under_way) >= most or self._sent == len(self._batches):
             return None
@@ -136,20 +136,20 @@ class Outbox:
         return stretch
 
     def _join_front(self) -> None:
-        """Make one of the batches that wait at the front, if there are several and they are small; none is under way."""
+        """Merge the waiting batches at the front, if there are several small ones; none is in flight."""
         few = self._joinable()
         if len(few) < JOIN_LEAST:
             return
         try:
             joined = join([out.data for out in few])
-        except CorruptBatch:  # its source took what cannot be read; the copy has it as it is
+        except CorruptBatch:  # the source accepted unreadable records; the copy gets them unchanged
             self.joins = False
             return
         for out in few:
             self._batches.popleft()
-            self.held -= out.size
+            self.buffered_bytes -= out.size
             out.release()
-        self.held += len(joined.data)
+        self.buffered_bytes += len(joined.data)
         first, count = few[0], sum(out.count for out in few)
         self._batches.appendleft(
             Outgoing(
@@ -171,7 +171,7 @@ class Outbox:
         return few
 
     def _ready(self, most: int) -> tuple[Outgoing, ...]:
-        """Batches that wait and need nothing more, up to so many bytes, but at least one."""
+        """Waiting batches that are ready, up to this many bytes but at least one."""
         ready: list[Outgoing] = []
         size = 0
         for out in islice(self._batches, self._sent, None):
@@ -183,30 +183,30 @@ class Outbox:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether anything is under way."""
+        """Whether anything is in flight."""
         return bool(self._under_way)
 
     def is_under_way(self, sent: Stretch) -> bool:
-        """Whether this is about what was sent and not given up since."""
+        """Whether this request is in flight and not given up since."""
         return any(stretch is sent for stretch in self._under_way)
 
     def landed(self, sent: Stretch) -> Iterator[Outgoing]:
-        """The copy has these. What is let go by it, in order: a stretch is known to be in its place only when all before it are."""
+        """Record that a stretch was appended; yields released batches in order: a stretch counts when all before it have landed."""
         sent.has_landed = True
         while self._under_way and self._under_way[0].has_landed:
             stretch = self._under_way.popleft()
             self._sent -= len(stretch.batches)
             for out in stretch.batches:
                 assert self._batches.popleft() is out
-                self.held -= out.size
+                self.buffered_bytes -= out.size
                 out.release()
                 yield out
 
     def drop(self) -> None:
-        """All of it, under way or not."""
+        """Drop all batches, in flight or not."""
         for out in self._batches:
             out.release()
         self._batches.clear()
         self._under_way.clear()
         self._unrecorded.clear()
-        self._sent = self.held = 0
+        self._sent = self.buffered_bytes = 0

@@ -1,18 +1,18 @@
-"""One partition on its way from the source to its copy: what to ask, what to append, and what an answer means.
+"""The copy of one partition from source to target: what to look up, what to append, and how to handle responses.
 
-Why nothing is lost or doubled, whoever dies and however many mirrors believe the partition theirs:
+Nothing is lost or duplicated, even if processes die and several mirrors copy the same partition:
 
-- The copy is written under one producer id, with the copy's own offset as sequence. So the target takes a batch only where it belongs:
-  the sequence is a comparison with the end of the log, made by the log's leader.
-- A batch that does not continue the run of the batch before it is preceded, durably, by a jump (`core/progress.py`) that names it by its
-  checksum, and is true if that batch comes. So the copy's log and the jumps together say which offset of the source each record had, and
-  where to go on.
-- A broker that takes batches behind a batch is told the checksum of the one before, so what is under way is taken in this mirror's order
-  or not at all, and several stretches of a partition may be (`core/outbox.py`).
-- From other brokers an answer may mean that another mirror's batch of the same length is there (the target takes ours for a repeat). It is
-  recognised by its timestamp, and then the batch in the copy is looked at. Only one batch is under way, so that nothing is built on an
-  answer that was not understood.
-- Whatever is in doubt ends in asking anew: where does the copy end, what do the jumps say.
+- The copy is written under one producer id, with the copy's own offset as sequence. So the target appends a batch only at its offset: the
+  log's leader compares the sequence with the log end.
+- A batch that does not continue the run of the preceding batch is announced, durably, by a jump (`core/progress.py`) that identifies it by
+  its checksum, and is true if that batch is appended. So the copy's log and the jumps determine the source offset of each record, and where
+  to continue.
+- A request to a broker with AppendAfter carries the checksum of the preceding batch, so batches are appended in this mirror's order or not
+  at all, and several stretches of a partition may be in flight (`core/outbox.py`).
+- A response of another broker may mean that another mirror's batch of the same length is there (the target considers ours a duplicate). Its
+  timestamp reveals that, and then the mirror reads the batch from the copy. Only one batch is in flight, so that no batch depends on a
+  response that is not understood yet.
+- After any doubt the mirror looks up the copy's end and the jumps again.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.batches import Piece, Skipped, Unusable, addressed, pieces, sequence_of
-from isthmus_mirror.core.limits import APPEND_OVERDUE_MS, BACKOFF_FIRST_MS, BACKOFF_MAX_MS, HELD_BYTES_MAX
+from isthmus_mirror.core.limits import APPEND_OVERDUE_MS, BACKOFF_FIRST_MS, BACKOFF_MAX_MS, BUFFERED_BYTES_MAX
 from isthmus_mirror.core.offset_map import OffsetMap, Run
 from isthmus_mirror.core.outbox import Outbox, Outgoing, Stretch
 from isthmus_mirror.core.progress import Jump, Mark
@@ -39,18 +39,18 @@ class Stage(Enum):
     """What a copy needs next."""
 
     PLACE = auto()
-    """where the copy ends, and which jumps are true"""
+    """the copy's end, and which jumps are true"""
     LOOK_UP_SOURCE = auto()
-    """which offsets it has"""
+    """the source's range of offsets"""
     COPY = auto()
     CHECK = auto()
-    """which batch the target really has where one was sent"""
+    """which batch the target has at the offset of a sent one"""
     ENDED = auto()
-    """nothing: it failed, or is not this mirror's any more"""
+    """nothing: it failed, or belongs to another mirror"""
 
 
 class Tail(NamedTuple):
-    """The copy's last batch, as its header tells."""
+    """The header of the copy's last batch."""
 
     producer_id: int
     last_sequence: int
@@ -58,7 +58,7 @@ class Tail(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """What the target has: offsets from `start` to before `end`, the jumps that are true, and its last batch if any is left."""
+    """The state of the copy in the target: offsets from `start` to before `end`, the true jumps, and its last batch, if any is left."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Placed(NamedTuple):
 
 
 class SourceRange(NamedTuple):
-    """What the source has, and where a new copy shall begin."""
+    """The source's range of offsets, and the start of a new copy."""
 
     start: int
     begin: int
@@ -75,7 +75,7 @@ class SourceRange(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """One partition of a fetch's answer; `end` is where what may be copied ends now, `at_ms` the time of day."""
+    """One partition of a fetch response; `end` is the end of the records that may be copied, `at_ms` the wall time."""
 
     records: memoryview
     end: int
@@ -86,22 +86,22 @@ class FetchResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counters:
-    """What happened, for metrics."""
+    """Counters for metrics."""
 
     bytes: int = 0
     records: int = 0
     errors: int = 0
     gap_offsets: int = 0
-    """Offsets that the source's retention took before they were copied."""
+    """Offsets that the source's retention removed before they were copied."""
 
 
 @dataclass(slots=True, eq=False)
 class PartitionCopy:
-    """Feed it answers; ask it what to do."""
+    """The state machine of a copy: takes responses, returns the next requests."""
 
     producer_id: int
     target_producer_id: int = UNKNOWN
-    """Under which a mirror the other way would write: batches with it came from the target, and never go back."""
+    """The producer id of a flow in the other direction: batches with it came from the target and are not copied back."""
     read_committed: bool = False
     stage: Stage = Stage.PLACE
     failure: str = ""
@@ -110,13 +110,15 @@ class PartitionCopy:
     lag: LagTracker = field(default_factory=LagTracker)
     counters: Counters = field(default_factory=Counters)
     last: tuple[int, int, int] | None = None
-    """Offsets of the last record that was copied, at the source and in the copy, and its batch's greatest timestamp."""
+    """Offsets of the last copied record at the source and in the copy, and its batch's greatest timestamp."""
     _position: int = UNKNOWN
     _epoch: int = UNKNOWN  # of the source's batch before the position
-    _landed: list[Jump] = field(default_factory=list)  # whose batches came, and that are not certain for all mirrors
+    _landed: list[Jump] = field(
+        default_factory=list
+    )  # jumps whose batches were appended, and that are not yet recorded as certain
     _outbox: Outbox = field(default_factory=Outbox)
     _checking: Stretch | None = None
-    _waits_ms: int = 0  # since when it waits for an answer of the target, if it does
+    _waits_ms: int = 0  # since when a response of the target is pending, if one is
     _end_crc: int = _NO_BATCH  # of the copy's last batch
     _failures: int = 0
     _retry_ms: int = 0
@@ -124,67 +126,67 @@ class PartitionCopy:
     # -- what to do ----------------------------------------------------------------------------------------------------------
 
     def needs_lookup(self, stage: Stage, now_ms: MonotonicMs) -> bool:
-        """Whether it wants to know now what this stage needs."""
+        """Whether the lookup of this stage is due."""
         return self.stage is stage and now_ms >= self._retry_ms
 
     def fetch_at(self, now_ms: MonotonicMs) -> tuple[int, int] | None:
-        """The offset to fetch from now, and the epoch of the batch before it; None while it has enough or pauses."""
+        """The next fetch offset, and the epoch of the batch before it; None while the copy is full or backs off."""
         if self.stage is not Stage.COPY or self.is_full or now_ms < self._retry_ms:
             return None
         return self._position, self._epoch
 
     @property
     def is_full(self) -> bool:
-        """Whether it holds all that it may."""
-        return self._outbox.held >= HELD_BYTES_MAX
+        """Whether no more may be fetched before an append."""
+        return self._outbox.buffered_bytes >= BUFFERED_BYTES_MAX
 
     @property
-    def held(self) -> int:
-        """Bytes that were fetched and are not appended yet."""
-        return self._outbox.held
+    def buffered_bytes(self) -> int:
+        """Bytes fetched and not yet appended."""
+        return self._outbox.buffered_bytes
 
     @property
     def newest_timestamp(self) -> int:
-        """The greatest of the newest batch that it holds."""
+        """The greatest timestamp of the newest fetched batch."""
         newest = self._outbox.newest
         return _NO_TIME if newest is None else newest.max_timestamp
 
     @property
     def is_placed(self) -> bool:
-        """Whether it is known where the copy ends."""
+        """Whether the copy's end is known."""
         return self.stage in (Stage.COPY, Stage.CHECK, Stage.LOOK_UP_SOURCE)
 
     @property
     def reached(self) -> int:
-        """The source's offset before which the copy has all that can be copied."""
+        """The source offset up to which the copy has all records that can be copied."""
         if self._outbox.first is not None:
             return self._outbox.first.first
         return self._position if self._position != UNKNOWN else self.map.next_upstream
 
     @property
     def has_all(self) -> bool:
-        """Whether the copy has everything that the source was heard to have."""
+        """Whether the copy has all that the source has reported."""
         return self.stage is Stage.COPY and not self._outbox and self._position >= self.source_end >= 0
 
     def jumps_to_record(self) -> list[Jump]:
-        """Jumps that must be durable before their batches are sent; asked for until they are."""
+        """Jumps that must be durable before their batches are sent."""
         return self._outbox.jumps_to_record()
 
     def recorded(self, jumps: Iterable[Jump]) -> None:
-        """These are durable."""
+        """Record that these jumps are durable."""
         self._outbox.recorded(jumps)
 
     def jumps_to_confirm(self) -> list[Jump]:
-        """Jumps that are known to be true; asked for until all mirrors know."""
+        """Jumps that are true and not yet recorded as certain."""
         return list(self._landed)
 
     def confirmed(self, jumps: Iterable[Jump]) -> None:
-        """All mirrors know of these."""
+        """Record that these jumps are written as certain."""
         done = set(jumps)
         self._landed = [jump for jump in self._landed if jump not in done]
 
     def next_append(self, now_ms: MonotonicMs, *, chained: bool) -> Stretch | None:
-        """What to send now to a broker that takes batches behind a batch, or does not; under way until it is answered or lost."""
+        """The next request, to a broker with AppendAfter (`chained`) or without; in flight until its response or its loss."""
         if self.stage is not Stage.COPY or now_ms < self._retry_ms:
             return None
         if not self._outbox.is_waiting:
@@ -192,23 +194,23 @@ class PartitionCopy:
         return self._outbox.next(self._end_crc, chained=chained)
 
     def is_overdue(self, now_ms: MonotonicMs) -> bool:
-        """Whether an append should have been answered: who leads may hang, and another may lead."""
+        """Whether the response to an append is overdue: the leader may hang, and another may have taken over."""
         return self._outbox.is_waiting and now_ms > self._waits_ms + APPEND_OVERDUE_MS
 
     # -- the target ----------------------------------------------------------------------------------------------------------
 
     def placed(self, at: Placed) -> None:
-        """The target said where the copy is."""
+        """Handle the copy's state in the target."""
         if self.stage is not Stage.PLACE:
             return
         if not at.jumps and at.end > 0:
             self.fail(
-                f"the copy has {at.end} offsets that no progress tells of: delete it, or mirror under another name"
+                f"the copy has {at.end} offsets without recorded progress: delete it, or mirror under another name"
             )
             return
         if at.tail is not None and at.tail[:2] != (self.producer_id, sequence_of(at.end - 1)):
             self.fail(
-                "the copy's last batch is not this mirror's: the source topic was made anew, or somebody else writes to the copy"
+                "the copy's last batch is not this mirror's: the source topic was recreated, or another producer writes to the copy"
             )
             return
         self._drop()
@@ -223,41 +225,43 @@ class PartitionCopy:
         self._caught_up()
 
     def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: MonotonicMs) -> None:
-        """An ordinary broker took the batch, or has it already.
+        """Handle an ordinary broker's response: it appended the batch, or has it already.
 
-        A repeat is answered with the timestamp of the batch that is there, which may be another mirror's of the same length.
+        The response to a duplicate has the timestamp of the existing batch, which may be another mirror's of the same length.
         """
-        if not self._awaits(sent):
+        if not self._is_in_flight(sent):
             return
         if base_offset >= 0 and base_offset != sent.base:
-            self.fail(f"a batch for offset {sent.base} of the copy came to {base_offset}: somebody else writes to it")
+            self.fail(
+                f"a batch for offset {sent.base} of the copy was appended at {base_offset}: another producer writes to it"
+            )
         elif base_offset < 0 or append_time != _NO_TIME:
             self._checking, self.stage = sent, Stage.CHECK
         else:
-            self._took(sent)
+            self._record_appended(sent)
 
     @property
     def to_check(self) -> Stretch | None:
-        """The batch whose place in the copy is to be looked at."""
+        """The batch to compare with the copy."""
         return self._checking if self.stage is Stage.CHECK else None
 
     def checked(self, sent: Stretch, crc: int | None, now_ms: MonotonicMs) -> None:
-        """The checksum of the batch that begins where it was sent to; None when none does."""
+        """Handle the checksum of the copy's batch at the sent one's offset; None if no batch begins there."""
         if self.stage is not Stage.CHECK or self._checking is not sent:
             return
         self._checking, self.stage = None, Stage.COPY
         if crc == sent.batches[0].crc:
-            self._took(sent)
+            self._record_appended(sent)
         else:
             self._in_doubt(now_ms)
 
     def followed(self, sent: Stretch, now_ms: MonotonicMs) -> None:
-        """A broker that takes batches behind a batch took them."""
-        if self._awaits(sent):
+        """Handle a successful AppendAfter."""
+        if self._is_in_flight(sent):
             self._waits_ms = now_ms
-            self._took(sent)
+            self._record_appended(sent)
 
-    def _took(self, sent: Stretch) -> None:
+    def _record_appended(self, sent: Stretch) -> None:
         self._failures = 0
         for out in self._outbox.landed(sent):
             assert out.base == self.map.end
@@ -273,22 +277,22 @@ class PartitionCopy:
         self._caught_up()
 
     def append_refused(self, sent: Stretch, now_ms: MonotonicMs, *, is_too_large: bool = False) -> None:
-        """The target did not take it, or nobody knows whether it did."""
-        if self._awaits(sent):
+        """Handle an append that was refused, or whose result is unknown."""
+        if self._is_in_flight(sent):
             self._outbox.joins = self._outbox.joins and not is_too_large
             self._in_doubt(now_ms)
 
     def leader_moved(self, now_ms: MonotonicMs) -> None:
-        """Another leads at the target: what the one before answers to an append is not worth waiting for."""
+        """Handle a new leader at the target: the old one's response no longer matters."""
         if self.stage is Stage.COPY and self._outbox.is_waiting:
             self._in_doubt(now_ms)
 
-    def _awaits(self, sent: Stretch) -> bool:
-        """Whether an answer is about what is under way, and not about what was given up since."""
+    def _is_in_flight(self, sent: Stretch) -> bool:
+        """Whether a response is to a request in flight, and not to one given up since."""
         return self.stage is Stage.COPY and self._outbox.is_under_way(sent)
 
-    def found_end(self, end: int, now_ms: MonotonicMs) -> None:
-        """Where the copy ends, asked while there was nothing to append: a mirror that should be gone may have had requests under way."""
+    def check_end(self, end: int, now_ms: MonotonicMs) -> None:
+        """Handle the end of an idle copy: a former owner of the partition may have had requests in flight."""
         if self.stage is Stage.COPY and not self._outbox and end > self.map.end:
             self._in_doubt(now_ms)
 
@@ -299,58 +303,60 @@ class PartitionCopy:
 
     # -- the source ----------------------------------------------------------------------------------------------------------
 
-    def source_has(self, found: SourceRange, now_ms: MonotonicMs) -> None:
-        """The source said which offsets it has: for a new copy, or because a fetch was out of its range."""
+    def source_has(self, reported: SourceRange, now_ms: MonotonicMs) -> None:
+        """Handle the source's range of offsets, for a new copy or after a fetch out of range."""
         if self.stage is not Stage.LOOK_UP_SOURCE:
             return
         if self._position == UNKNOWN:
-            self._position = found.begin
-        elif found.start > self._position:
-            self.counters.gap_offsets += found.start - self._position
-            self._position, self._epoch = found.start, UNKNOWN
-        elif found.end < self._position:
+            self._position = reported.begin
+        elif reported.start > self._position:
+            self.counters.gap_offsets += reported.start - self._position
+            self._position, self._epoch = reported.start, UNKNOWN
+        elif reported.end < self._position:
             self.fail(
-                f"the source ends at offset {found.end}, and {self._position} was copied: it lost records, or is another topic"
+                f"the source ends at offset {reported.end}, but {self._position} was copied: it lost records, or is another topic"
             )
             return
         else:
             self._pause(now_ms)
         self.stage = Stage.COPY
 
-    def fetched(self, asked: int, result: FetchResult, now_ms: MonotonicMs) -> int:
-        """The source's answer; how many bytes of it are held."""
-        if self.stage is not Stage.COPY or asked != self._position or self.is_full:
+    def fetched(self, offset: int, result: FetchResult, now_ms: MonotonicMs) -> int:
+        """Handle a fetch response; returns the bytes that were buffered."""
+        if self.stage is not Stage.COPY or offset != self._position or self.is_full:
             return 0
         if result.diverging is not None:
             epoch, end = result.diverging
-            self.fail(f"the source's log of epoch {epoch} ends at offset {end}, but the copy has records up to {asked}")
+            self.fail(
+                f"the source's log of epoch {epoch} ends at offset {end}, but the copy has records up to {offset}"
+            )
             return 0
-        before = self._outbox.held
+        before = self._outbox.buffered_bytes
         try:
-            for found in pieces(
-                result.records, asked, result.aborted, result.at_ms, read_committed=self.read_committed
+            for piece in pieces(
+                result.records, offset, result.aborted, result.at_ms, read_committed=self.read_committed
             ):
-                if not self._take(found):
+                if not self._take(piece):
                     break
         except CorruptBatch:
             self._pause(now_ms)
         self.source_end = result.end
         self.source_unchanged(now_ms)
-        return self._outbox.held - before
+        return self._outbox.buffered_bytes - before
 
-    def _take(self, found: Piece | Skipped | Unusable) -> bool:
-        """Whether to go on with what comes behind it."""
-        if isinstance(found, Unusable):
-            self.fail(found.reason)
+    def _take(self, piece: Piece | Skipped | Unusable) -> bool:
+        """Handle one piece; returns whether to continue."""
+        if isinstance(piece, Unusable):
+            self.fail(piece.reason)
             return False
-        if isinstance(found, Skipped):
-            self._position, self._epoch = found.next, found.epoch
+        if isinstance(piece, Skipped):
+            self._position, self._epoch = piece.next, piece.epoch
             return True
-        if found.header.producer_id == self.target_producer_id != UNKNOWN:
-            self.fail("the source's topic is itself a copy of the target's: it is not sent back")
+        if piece.header.producer_id == self.target_producer_id != UNKNOWN:
+            self.fail("the source's topic is a copy of the target's; it is not copied back")
             return False
-        self._position, self._epoch = found.next, found.header.leader_epoch
-        self._enqueue(found)
+        self._position, self._epoch = piece.next, piece.header.leader_epoch
+        self._enqueue(piece)
         return True
 
     def _enqueue(self, piece: Piece) -> None:
@@ -362,7 +368,7 @@ class PartitionCopy:
         is_first = newest is None and not len(self.map)
         if is_first or len(piece.runs) > 1 or first != expected:
             jump = Jump(Mark(base, crc), tuple(Run(run.upstream, base + run.downstream) for run in piece.runs))
-        assert header.max_timestamp >= 0, "a repeat is known by its time"
+        assert header.max_timestamp >= 0, "a duplicate is recognised by its timestamp"
         self._outbox.put(
             Outgoing(
                 data, base, header.record_count, crc, first, piece.next, header.max_timestamp, jump, jump is None, len(data)
@@ -370,16 +376,16 @@ class PartitionCopy:
         )  # fmt: skip
 
     def source_unchanged(self, now_ms: MonotonicMs) -> None:
-        """The source reports that nothing has changed."""
+        """Record that the source reported no change."""
         self.lag.record_source_end(self.source_end, self.reached, now_ms)
         self._caught_up()
 
     def _caught_up(self) -> None:
         self.lag.record_progress(self.reached, has_all=self.has_all)
 
-    def fetch_refused(self, asked: int, code: ErrorCode, now_ms: MonotonicMs) -> None:
-        """The source did not answer with records."""
-        if self.stage is not Stage.COPY or asked != self._position:
+    def fetch_refused(self, offset: int, code: ErrorCode, now_ms: MonotonicMs) -> None:
+        """Handle a fetch error."""
+        if self.stage is not Stage.COPY or offset != self._position:
             return
         if code is ErrorCode.offset_out_of_range and not self._outbox:
             self.stage = Stage.LOOK_UP_SOURCE
@@ -387,18 +393,18 @@ class PartitionCopy:
             self._pause(now_ms)
 
     def lookup_failed(self, now_ms: MonotonicMs) -> None:
-        """What it asked for was not answered."""
+        """Back off after a failed lookup."""
         self._pause(now_ms)
 
     # -- pauses, ends, lag ---------------------------------------------------------------------------------------------------
 
     def fail(self, reason: str) -> None:
-        """Nothing is copied any more, whatever else is heard."""
+        """Fail permanently."""
         self._drop()
         self.stage, self.failure = Stage.ENDED, reason
 
     def stop(self) -> None:
-        """Somebody else copies now, or nobody does."""
+        """Stop: the partition is no longer assigned."""
         self._drop()
         self.stage = Stage.ENDED
 
@@ -412,5 +418,5 @@ class PartitionCopy:
         self._retry_ms = now_ms + min(BACKOFF_FIRST_MS << min(self._failures - 1, 16), BACKOFF_MAX_MS)
 
     def lag_ms(self, now_ms: MonotonicMs) -> int:
-        """How long ago the copy last had all that its source had; 0 while it has, UNKNOWN if it never had."""
+        """Time since the copy was last caught up; 0 while it is, UNKNOWN if it never was."""
         return self.lag.lag_ms(now_ms, has_all=self.has_all)

@@ -1,7 +1,7 @@
-"""The producer id under which a partition's copy is written: the same for every mirror that copies from the same topic of the same cluster.
+"""The producer id of a partition's copy: the same for every mirror that copies the same topic of the same cluster.
 
-So the target's own check of sequences stands between two mirrors that both believe a partition is theirs, and a batch tells where it came
-from. The id is drawn from 2^56 by a digest, above all that Kafka gives out.
+So the target's sequence check protects against two mirrors that copy the same partition, and the id identifies a batch's origin. The id is
+a digest of 56 bits, above all ids that Kafka allocates.
 """
 
 import hashlib
@@ -13,6 +13,6 @@ _BITS: Final = (1 << 56) - 1
 
 
 def mirror_producer_id(cluster_id: str, topic: str, topic_id: UUID | None) -> int:
-    """Of copies of this topic; clusters without topic ids have only its name."""
-    known = f"{cluster_id}/{topic}" if topic_id is None else f"{cluster_id}/{topic_id}"
-    return _OURS | (int.from_bytes(hashlib.sha256(known.encode()).digest()[:8], "big") & _BITS)
+    """The producer id for copies of this topic; by name in clusters without topic ids."""
+    identity = f"{cluster_id}/{topic}" if topic_id is None else f"{cluster_id}/{topic_id}"
+    return _OURS | (int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "big") & _BITS)

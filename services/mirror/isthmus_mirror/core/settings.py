@@ -1,7 +1,7 @@
 """`mm2.properties`: clusters, the flows between them, and their settings, named as MirrorMaker names them.
 
-A setting of a flow (`A->B.topics`) goes before the same one of all flows (`topics`). What a mirror does not do is told in `warnings`; what
-makes no sense is refused, with its line.
+A setting of a flow (`A->B.topics`) overrides the same setting of all flows (`topics`). Unsupported settings are listed in
+`warnings`; invalid ones are refused with their line.
 """
 
 import re
@@ -24,7 +24,7 @@ DEFAULT_CONFIGS_EXCLUDE: Final = (
     r"message\.timestamp\.before\.max\.ms, message\.timestamp\.after\.max\.ms, "
     r"message\.timestamp\.type, unclean\.leader\.election\.enable, min\.insync\.replicas"
 )
-"""What MirrorMaker excludes, and the bounds of timestamps: a copy's records are as old as they are."""
+"""MirrorMaker's exclusions, and the timestamp bounds, since a copy's records keep their timestamps."""
 _POLICIES: Final = {"DefaultReplicationPolicy": False, "IdentityReplicationPolicy": True}
 _POLICY_PACKAGE: Final = "org.apache.kafka.connect.mirror."
 _PLAINTEXT: Final = "PLAINTEXT"
@@ -38,12 +38,12 @@ _WITHOUT_EFFECT: Final = re.compile(
 
 
 class SettingsRefused(Exception):
-    """What is wrong with the file, and where."""
+    """The file is invalid; the message has the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
-    """From one cluster to another. Intervals of what is switched off are 0."""
+    """A flow from one cluster to another. The interval of a disabled feature is 0."""
 
     source: str
     target: str
@@ -55,7 +55,7 @@ class FlowSettings:
     groups_exclude: re.Pattern[str]
     configs_exclude: re.Pattern[str]
     replication_factor: int
-    """Of copies; -1 leaves it to the target's brokers."""
+    """The copies' replication factor; -1 means the target's default."""
     syncs_replication_factor: int
     checkpoints_replication_factor: int
     heartbeats_replication_factor: int
@@ -73,7 +73,7 @@ class FlowSettings:
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """The flow's name, as in the file."""
         return f"{self.source}->{self.target}"
 
     def takes_topic(self, topic: str) -> bool:
@@ -96,7 +96,7 @@ class MirrorSettings:
     bootstrap: Mapping[str, str]
     """By the cluster's alias."""
     flows: tuple[FlowSettings, ...]
-    """Between every two clusters: those that are not enabled carry heartbeats alone, as MirrorMaker's do."""
+    """The flows between every two clusters; disabled ones carry only heartbeats, as in MirrorMaker."""
     warnings: tuple[str, ...]
 
 
@@ -131,10 +131,10 @@ class _Reader:
             raise SettingsRefused("'clusters' is missing; write for example 'clusters = west, east'")
         aliases = [alias.strip() for alias in entry.value.split(",") if alias.strip()]
         if len(aliases) < 2 or len(set(aliases)) != len(aliases):
-            raise SettingsRefused(f"line {entry.line}: 'clusters' wants two names or more, each once")
+            raise SettingsRefused(f"line {entry.line}: 'clusters' must have two or more distinct names")
         for alias in aliases:
             if _ALIAS.fullmatch(alias) is None:
-                raise SettingsRefused(f"line {entry.line}: a topic's name cannot hold the alias '{alias}'")
+                raise SettingsRefused(f"line {entry.line}: a topic's name cannot contain the alias '{alias}'")
         return aliases
 
     def _bootstrap(self, alias: str) -> str:
@@ -188,7 +188,7 @@ class _Reader:
         return self._given.get(key)
 
     def first_of(self, keys: Iterable[str], default: V, parse: Callable[[str], V]) -> V:
-        """The first of these keys that is set; raises SettingsRefused for a value that makes no sense."""
+        """The first of these keys that is set; raises SettingsRefused for an invalid value."""
         entries = [(key, entry) for key in keys if (entry := self._entry(key)) is not None]
         if not entries:
             return default
@@ -202,7 +202,7 @@ class _Reader:
         return self.first_of([key], False, _flag)
 
     def _refuse_circles(self, flows: Iterable[FlowSettings]) -> None:
-        """Under identity naming two flows that copy the same names to each other would mix what they copy with what they have."""
+        """Refuse opposite flows of the same topics under identity naming: they would mix copies with originals."""
         enabled = {(flow.source, flow.target): flow for flow in flows if flow.enabled and flow.naming.identity}
         for (source, target), flow in enabled.items():
             back = enabled.get((target, source))
@@ -215,19 +215,19 @@ class _Reader:
     def _refuse_security(self) -> None:
         for key, entry in self._given.items():
             if key.endswith("security.protocol") and entry.value.upper() != _PLAINTEXT:
-                raise SettingsRefused(f"line {entry.line}: '{key}' is {entry.value}, and only PLAINTEXT is possible")
+                raise SettingsRefused(f"line {entry.line}: '{key}' is {entry.value}; only PLAINTEXT is supported")
 
     def _warnings(self, aliases: Iterable[str]) -> Iterable[str]:
         for key, entry in self._given.items():
             if key in self._used or key.endswith("security.protocol"):
                 continue
             known = _WITHOUT_EFFECT.fullmatch(key) is not None
-            what = "is not supported and has no effect" if known else "is not known and has no effect"
+            what = "is not supported and has no effect" if known else "is unknown and has no effect"
             yield f"line {entry.line}: '{key}' {what}"
 
 
 class _FlowReader:
-    """Settings of one flow: its own, or those of all."""
+    """Settings of one flow: its own, or else those of all flows."""
 
     def __init__(self, reader: _Reader, source: str, target: str) -> None:
         self._reader = reader
@@ -244,7 +244,7 @@ class _FlowReader:
         return self.value(key, default, lambda text: _number(text, least))
 
     def period(self, key: str, enabled: bool, seconds: int) -> int:
-        """Of what can be switched off; 0 when it is."""
+        """The interval of an optional feature; 0 if disabled."""
         interval = self.number(f"{key}.interval.seconds", seconds, -1)
         return max(interval, 0) if self.flag(f"{key}.enabled", enabled) else 0
 
@@ -266,18 +266,18 @@ def _flag(text: str) -> bool:
 
 def _number(text: str, least: int) -> int:
     if not re.fullmatch(r"-?[0-9]{1,10}", text) or not least <= int(text) <= _INTEGER_MAX:
-        raise ValueError(f"must be a whole number from {least} on, not '{text}'")
+        raise ValueError(f"must be an integer of at least {least}, not '{text}'")
     return int(text)
 
 
 def _patterns(text: str) -> re.Pattern[str]:
-    """A list of regular expressions, of which one must match the whole name."""
+    """A list of regular expressions; one must match the whole name."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in parts:
         try:
             re.compile(part)
         except re.error as error:
-            raise ValueError(f"has '{part}', which is no regular expression: {error}") from error
+            raise ValueError(f"has '{part}', which is not a regular expression: {error}") from error
     return re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)")
 
 

@@ -1,7 +1,7 @@
 """Copying a flow's partitions: fetches from the source's brokers on one side, appends to the target's on the other.
 
-Each source broker has one fetch under way over a session of its own, each target broker a few requests of appends. What is fetched,
-appended or asked is decided by each partition's copy (`core/partition.py`); here the answers find their way.
+Each source broker has one fetch in flight in a session of its own, each target broker a few appends. Each partition's copy
+(`core/partition.py`) decides what to fetch, append and look up; this module sends requests and passes on responses.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ from isthmus_mirror.core.limits import (
 )
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import FetchResult, PartitionCopy, Stage
-from isthmus_mirror.edge.lookups import Questions
+from isthmus_mirror.edge.lookups import Lookups
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.targets import Assignment, Target, is_same_source
 
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 1.0
-"""How often leaders are looked at when nothing asks for it before."""
+"""The interval of leader checks; changes trigger one earlier."""
 _PAUSE_SECONDS: Final = 0.05
-"""Between two looks that were asked for, and for partitions that pause."""
+"""The least time between two checks, and the wait for partitions that back off."""
 _IDLE_SECONDS: Final = 0.25
 _TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
-_NO_ANSWER: Final = ClientError("the broker left it out of its answer")
+_OMITTED: Final = ClientError("the broker omitted the partition from its response")
 
 
 class FlowCopier:
-    """Of one flow. `assign` says what to copy, `run` copies it."""
+    """The copies of one flow. `assign` sets the partitions, `run` copies them."""
 
     def __init__(
         self, name: str, source: Client, target: Client, log: ProgressLog, *, read_committed: bool, begin_at_end: bool
@@ -67,22 +67,22 @@ class FlowCopier:
         self._leads_target: Leaders = {}
         self._fetching: set[int] = set()
         self._appending: set[int] = set()
-        self._failing: set[int] = set()  # of the target's brokers; the first failure is worth a warning
-        self._questions = Questions(
-            name, source, target, log, self._answered, read_committed=read_committed, begin_at_end=begin_at_end
+        self._failing: set[int] = set()  # of the target's brokers; only the first failure is a warning
+        self._lookups = Lookups(
+            name, source, target, log, self._wake_all, read_committed=read_committed, begin_at_end=begin_at_end
         )
-        self._changed = Signal()  # leaders, or what a copy asks for
+        self._changed = Signal()  # leaders or pending lookups
         self._room = Signal()  # something can be fetched again
         self._work = Signal()  # something can be appended
         self._to_record = Signal()
 
-    def assign(self, wanted: Collection[Assignment]) -> None:
+    def assign(self, assignments: Collection[Assignment]) -> None:
         """Copy exactly these from now on."""
-        keep = {one.source: one for one in wanted}
+        keep = {one.source: one for one in assignments}
         if keep.keys() != self.targets.keys():
             logger.info("%s: this mirror copies %d partitions", self._name, len(keep))
         for partition, target in list(self.targets.items()):
-            if keep.get(partition) != target.wanted:
+            if keep.get(partition) != target.assignment:
                 target.copy.stop()
                 del self.targets[partition]
         for partition, one in keep.items():
@@ -92,42 +92,42 @@ class FlowCopier:
                 self._changed.ring()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._record_jumps())
-                group.create_task(self._questions.keep_looking(self.targets.values))
+                group.create_task(self._lookups.watch_ends(self.targets.values))
                 while True:
                     await self._find_leaders()
-                    self._tell_failures()
+                    self._log_failures()
                     self._start_loops(group)
-                    self._questions.start(group, self.targets.values(), self._leads_source, self._leads_target)
-                    needs_lookup = self._questions.are_open(self.targets.values())
+                    self._lookups.start(group, self.targets.values(), self._leads_source, self._leads_target)
+                    needs_lookup = self._lookups.are_pending(self.targets.values())
                     await self._changed.wait(_PAUSE_SECONDS if needs_lookup else _TICK_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self.assign(())
 
-    def _answered(self) -> None:
-        """A copy knows more than before."""
+    def _wake_all(self) -> None:
+        """Wake all loops: a lookup of a copy has completed."""
         for signal in (self._changed, self._room, self._work, self._to_record):
             signal.ring()
 
-    def _tell_failures(self) -> None:
+    def _log_failures(self) -> None:
         for target in self.targets.values():
-            if target.copy.failure and not target.failure_told:
-                target.failure_told = True
+            if target.copy.failure and not target.failure_logged:
+                target.failure_logged = True
                 logger.error(
-                    "%s: partition %s is not copied: %s", self._name, target.wanted.source, target.copy.failure
+                    "%s: partition %s is not copied: %s", self._name, target.assignment.source, target.copy.failure
                 )
 
-    # -- who leads -----------------------------------------------------------------------------------------------------------
+    # -- leaders ------------------------------------------------------------------------------------------------------------
 
     async def _find_leaders(self) -> None:
         now, led_before = monotonic_ms(), self._leads_target
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
-            self._target.invalidate(RequestTimedOut("an append is not answered"))
-        copies = {target.wanted.target: target.copy for target in self.targets.values()}
+            self._target.invalidate(RequestTimedOut("no response to an append"))
+        copies = {target.assignment.target: target.copy for target in self.targets.values()}
         self._leads_source, self._leads_target = await asyncio.gather(
             leaders_of(self._source, list(self.targets), self._leads_source, self._name),
             leaders_of(self._target, list(copies), self._leads_target, self._name),
@@ -147,20 +147,20 @@ class FlowCopier:
     # -- fetching ------------------------------------------------------------------------------------------------------------
 
     async def _fetch_loop(self, broker: int) -> None:
-        """While this broker leads anything."""
+        """Run while this broker is a leader of any partition."""
         session = FetchSession()
         failures = 0
         try:
             while targets := self._led_by(broker):
-                wanted = [
+                fetches = [
                     (target, at) for target in targets if (at := target.copy.fetch_at(monotonic_ms())) is not None
                 ]
                 limits = self._limits(targets)
-                if not wanted or sum(target.copy.held for target in targets) > limits.max_bytes:
+                if not fetches or sum(target.copy.buffered_bytes for target in targets) > limits.max_bytes:
                     await self._room.wait(_PAUSE_SECONDS)
                     continue
                 try:
-                    await self._fetch(broker, wanted, limits, session)
+                    await self._fetch(broker, fetches, limits, session)
                     failures = 0
                 except ClientError as error:
                     failures += 1
@@ -175,11 +175,11 @@ class FlowCopier:
         return [
             target
             for partition, target in self.targets.items()
-            if self._leads_source.get(partition) == broker and is_same_source(self._source, target.wanted)
+            if self._leads_source.get(partition) == broker and is_same_source(self._source, target.assignment)
         ]
 
     def _limits(self, targets: Sequence[Target]) -> FetchLimits:
-        """A fetch does not wait long while a partition is left out that may have room again at any moment."""
+        """Shorten the wait while the fetch omits a full partition, which may have room again at any moment."""
         soon = any(target.copy.is_full for target in targets)
         share = max(IN_FLIGHT_BYTES_MAX // (2 * max(len(self._fetching), 1)), FETCH_BYTES_LEAST)
         return FetchLimits(
@@ -189,47 +189,47 @@ class FlowCopier:
         )
 
     async def _fetch(
-        self, broker: int, wanted: Sequence[tuple[Target, tuple[int, int]]], limits: FetchLimits, session: FetchSession
+        self, broker: int, fetches: Sequence[tuple[Target, tuple[int, int]]], limits: FetchLimits, session: FetchSession
     ) -> None:
-        """One fetch, handed to whom it concerns."""
+        """Fetch once and pass the results to the copies."""
         at = {
-            target.wanted.source: FetchFrom(
-                offset, PARTITION_BYTES, _epoch(self._source, target.wanted.source), last_epoch
+            target.assignment.source: FetchFrom(
+                offset, PARTITION_BYTES, _epoch(self._source, target.assignment.source), last_epoch
             )
-            for target, (offset, last_epoch) in wanted
+            for target, (offset, last_epoch) in fetches
         }
-        answer = await fetch_from(self._source, broker, at, limits, session=session, lane=f"fetch for {self._name}")
+        response = await fetch_from(self._source, broker, at, limits, session=session, lane=f"fetch for {self._name}")
         now = monotonic_ms()
-        for target, (offset, _) in wanted:
-            # Looked at once more: ids are read from the metadata anew for every request.
-            if not is_same_source(self._source, target.wanted):
+        for target, (offset, _) in fetches:
+            # Checked again: the request used the topic ids of the metadata at that moment.
+            if not is_same_source(self._source, target.assignment):
                 continue
-            self._fetched(target, offset, answer.get(target.wanted.source), now)
-        if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in wanted):
+            self._fetched(target, offset, response.get(target.assignment.source), now)
+        if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in fetches):
             self._changed.ring()
         self._work.ring()
 
-    def _fetched(self, target: Target, offset: int, got: Fetched | Refused | None, now: MonotonicMs) -> None:
+    def _fetched(self, target: Target, offset: int, result: Fetched | Refused | None, now: MonotonicMs) -> None:
         copy = target.copy
-        if got is None:
+        if result is None:
             copy.source_unchanged(now)
             return
-        if isinstance(got, Refused):
-            copy.fetch_refused(offset, got.code, now)
+        if isinstance(result, Refused):
+            copy.fetch_refused(offset, result.code, now)
             self._changed.ring()
             return
-        end = got.last_stable_offset if self._read_committed else got.high_watermark
+        end = result.last_stable_offset if self._read_committed else result.high_watermark
         at = wall_ms()
-        result = FetchResult(memoryview(got.records), end, at, tuple(got.aborted), got.diverging_epoch)
-        taken = copy.fetched(offset, result, now)
-        if taken:
+        fetched = FetchResult(memoryview(result.records), end, at, tuple(result.aborted), result.diverging_epoch)
+        buffered = copy.fetched(offset, fetched, now)
+        if buffered:
             target.latency.fetched(copy.newest_timestamp, at)
             self._to_record.ring()
 
     # -- jumps ---------------------------------------------------------------------------------------------------------------
 
     async def _record_jumps(self) -> None:
-        """What must be durable before batches are sent, and what is certain since they came."""
+        """Write proposed jumps before their batches are sent, and certain ones after they were appended."""
         while True:
             proposed = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_record()]
             certain = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_confirm()]
@@ -237,28 +237,26 @@ class FlowCopier:
                 await self._to_record.wait(_TICK_SECONDS)
                 continue
             try:
-                await self._log.propose([(t.wanted.as_copy, jump) for t, jump in proposed])
+                await self._log.propose([(t.assignment.as_copy, jump) for t, jump in proposed])
                 for target, jump in proposed:
                     target.copy.recorded([jump])
                 self._work.ring()
-                await self._log.confirm([(t.wanted.as_copy, jump) for t, jump in certain])
+                await self._log.confirm([(t.assignment.as_copy, jump) for t, jump in certain])
                 for target, jump in certain:
                     target.copy.confirmed([jump])
             except ClientError as error:
-                logger.warning("%s: progress cannot be written: %s", self._name, error)
+                logger.warning("%s: cannot write progress: %s", self._name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
     async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
-        """While this broker leads anything."""
+        """Run while this broker is a leader of any partition."""
         under_way: set[asyncio.Task[None]] = set()
         try:
             while self._has_appends_for(broker) or under_way:
-                if len(under_way) < APPENDS_MAX and (
-                    wanted := self._appendable(broker, await self._is_chained(broker))
-                ):
-                    task = group.create_task(self._append(broker, wanted))
+                if len(under_way) < APPENDS_MAX and (batch := self._appendable(broker, await self._is_chained(broker))):
+                    task = group.create_task(self._append(broker, batch))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
                     continue
@@ -267,10 +265,10 @@ class FlowCopier:
             self._appending.discard(broker)
 
     def _has_appends_for(self, broker: int) -> bool:
-        return any(self._leads_target.get(target.wanted.target) == broker for target in self.targets.values())
+        return any(self._leads_target.get(target.assignment.target) == broker for target in self.targets.values())
 
     async def _is_chained(self, broker: int) -> bool | None:
-        """Whether it takes batches behind a batch; None when it cannot be asked now."""
+        """Whether the broker supports AppendAfter; None while it is unreachable."""
         try:
             return await supports_append_after(self._target, broker, lane=self._append_lane)
         except ClientError as error:
@@ -285,77 +283,81 @@ class FlowCopier:
         self._changed.ring()
 
     def _appendable(self, broker: int, chained: bool | None) -> list[tuple[Target, Stretch]]:
-        """What can be sent now; what would make the request too long waits for the next."""
+        """The appends that can be sent now, up to the size limit of a request."""
         now, size = monotonic_ms(), 0
-        wanted: list[tuple[Target, Stretch]] = []
+        batch: list[tuple[Target, Stretch]] = []
         for target in self.targets.values() if chained is not None else ():
-            if self._leads_target.get(target.wanted.target) != broker or not self._is_same_target(target.wanted):
+            if self._leads_target.get(target.assignment.target) != broker or not self._is_same_target(
+                target.assignment
+            ):
                 continue
             stretch = target.copy.next_append(now, chained=bool(chained))
             if stretch is None:
                 continue
-            wanted.append((target, stretch))
+            batch.append((target, stretch))
             size += stretch.size
             if size >= APPEND_BYTES_MAX:
                 break
-        return wanted
+        return batch
 
-    def _is_same_target(self, wanted: Assignment) -> bool:
-        known = self._target.view.topics.get(wanted.target.topic)
-        return known is not None and known.topic_id == wanted.target_id
+    def _is_same_target(self, assignment: Assignment) -> bool:
+        current = self._target.view.topics.get(assignment.target.topic)
+        return current is not None and current.topic_id == assignment.target_id
 
-    async def _append(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
+    async def _append(self, broker: int, batch: Sequence[tuple[Target, Stretch]]) -> None:
         try:
-            if wanted[0][1].is_chained:
-                await self._append_chained(broker, wanted)
+            if batch[0][1].is_chained:
+                await self._append_chained(broker, batch)
             else:
-                await self._append_singly(broker, wanted)
+                await self._append_singly(broker, batch)
         except ClientError as error:
             self._broker_fails(broker, error)
-            for target, sent in wanted:
+            for target, sent in batch:
                 target.copy.append_refused(sent, monotonic_ms())
         else:
             self._failing.discard(broker)
-        if any(target.copy.stage is not Stage.COPY for target, _ in wanted):
+        if any(target.copy.stage is not Stage.COPY for target, _ in batch):
             self._changed.ring()
-        if any(target.copy.jumps_to_confirm() for target, _ in wanted):
+        if any(target.copy.jumps_to_confirm() for target, _ in batch):
             self._to_record.ring()
         self._work.ring()
         self._room.ring()
 
-    async def _append_chained(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
-        following = {
-            target.wanted.target: BatchesAfter(sent.base, sent.after_crc, [out.data for out in sent.batches])
-            for target, sent in wanted
+    async def _append_chained(self, broker: int, batch: Sequence[tuple[Target, Stretch]]) -> None:
+        appends = {
+            target.assignment.target: BatchesAfter(sent.base, sent.after_crc, [out.data for out in sent.batches])
+            for target, sent in batch
         }
-        answers = await append_after(
-            self._target, broker, following, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane
+        responses = await append_after(
+            self._target, broker, appends, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane
         )
-        for target, sent in wanted:
-            refused = answers.get(target.wanted.target, _NO_ANSWER)
+        for target, sent in batch:
+            refused = responses.get(target.assignment.target, _OMITTED)
             if refused is not None:
                 self._refused(target, sent, refused)
                 continue
             target.copy.followed(sent, monotonic_ms())
             target.latency.appended(sent.newest_timestamp, wall_ms())
 
-    async def _append_singly(self, broker: int, wanted: Sequence[tuple[Target, Stretch]]) -> None:
-        batches = {target.wanted.target: sent.batches[0].data for target, sent in wanted}
-        answers = await produce_to(self._target, broker, batches, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane)
-        for target, sent in wanted:
-            answer = answers.get(target.wanted.target, _NO_ANSWER)
-            if not isinstance(answer, Appended):
-                self._refused(target, sent, answer)
+    async def _append_singly(self, broker: int, batch: Sequence[tuple[Target, Stretch]]) -> None:
+        batches = {target.assignment.target: sent.batches[0].data for target, sent in batch}
+        responses = await produce_to(
+            self._target, broker, batches, timeout_ms=APPEND_TIMEOUT_MS, lane=self._append_lane
+        )
+        for target, sent in batch:
+            response = responses.get(target.assignment.target, _OMITTED)
+            if not isinstance(response, Appended):
+                self._refused(target, sent, response)
                 continue
-            target.copy.appended(sent, answer.base_offset, answer.log_append_time, monotonic_ms())
+            target.copy.appended(sent, response.base_offset, response.log_append_time, monotonic_ms())
             target.latency.appended(sent.newest_timestamp, wall_ms())
 
     def _refused(self, target: Target, sent: Stretch, why: ClientError) -> None:
-        logger.debug("%s: append at %d of %s: %s", self._name, sent.base, target.wanted.target, why)
+        logger.debug("%s: append at %d of %s: %s", self._name, sent.base, target.assignment.target, why)
         is_too_large = isinstance(why, Refused) and why.code in _TOO_LARGE
         target.copy.append_refused(sent, monotonic_ms(), is_too_large=is_too_large)
 
 
 def _epoch(client: Client, partition: TopicPartition) -> int:
-    known = client.view.leader(partition)
-    return -1 if known is None else known.leader_epoch
+    current = client.view.leader(partition)
+    return -1 if current is None else current.leader_epoch

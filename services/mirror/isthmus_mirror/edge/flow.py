@@ -1,6 +1,6 @@
-"""One flow at work: its share of the partitions, and what is done once for all of them by the mirror that owns the flow.
+"""One running flow: its share of the partitions, and the work that its owner does once for all of them.
 
-Two mirrors that both believe they own it do the same twice, which changes nothing.
+For a moment two mirrors may both be the owner; work done twice does no harm.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from isthmus_mirror.edge.group_sync import GroupSync
 from isthmus_mirror.edge.mirror_maker_topics import Heartbeats, OffsetSyncs
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.samples import lag_samples
-from isthmus_mirror.edge.topic_sync import copied_topics, keep_configs, make_copies, sync_configs, wanted_partitions
+from isthmus_mirror.edge.topic_sync import assigned_partitions, copied_topics, keep_configs, make_copies, sync_configs
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +33,16 @@ PROTOCOL_TYPE: Final = "isthmus-mirror"
 OPERATION_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 5.0
-"""How often it is seen whether copies that are known have changed: made, grown, made anew."""
+"""The interval of checks for created, grown and recreated copies."""
 _SYNC_SECONDS: Final = 1.0
 _FLUSH_EVERY: Final = 60
-"""Offset syncs of partitions at rest are told every so many rounds."""
+"""Rounds between two writes of offset syncs of idle partitions."""
 _LAG_SECONDS: Final = 5.0
 _LEAVE_SECONDS: Final = 2.0
 
 
 class FlowRunner:
-    """`run` it; it works until it is cancelled."""
+    """A flow; `run` works until it is cancelled."""
 
     def __init__(self, settings: FlowSettings, source: str, target: str) -> None:
         self.settings = settings
@@ -68,30 +68,30 @@ class FlowRunner:
         self._share: Share | None = None
         self._share_changed = Signal()
         self._topics: dict[str, Topic] = {}
-        self._problem = "it has not reached both clusters yet"
+        self._problem = "not connected to both clusters yet"
 
     def not_ready(self) -> str:
-        """Why it cannot copy now; empty when it can."""
+        """Why it cannot copy now; empty if it can."""
         failed = [target for target in self.copier.targets.values() if target.copy.failure]
         if not self.settings.enabled:
             return ""
         if self._problem:
             return f"{self.settings.name}: {self._problem}"
         if self._share is None:
-            return f"{self.settings.name}: it has no share of the work yet"
+            return f"{self.settings.name}: no share of the work assigned yet"
         if not failed:
             return ""
         first = failed[0]
-        others = f", nor {len(failed) - 1} others" if len(failed) > 1 else ""
-        return f"{self.settings.name}: {first.wanted.source} is not copied: {first.copy.failure}{others}"
+        others = f"; {len(failed) - 1} more partitions failed" if len(failed) > 1 else ""
+        return f"{self.settings.name}: {first.assignment.source} is not copied: {first.copy.failure}{others}"
 
     @property
     def owns(self) -> bool:
-        """Whether this mirror does what is done once for the flow."""
+        """Whether this mirror owns the flow."""
         return self._share is not None and self._share.number == 0
 
     async def run(self) -> None:
-        """Until cancelled. A flow that is not enabled has a heartbeat alone."""
+        """Run until cancelled. A disabled flow only writes heartbeats."""
         settings = self.settings
         try:
             async with asyncio.TaskGroup() as group:
@@ -124,14 +124,12 @@ class FlowRunner:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._member.leave()
         except (ClientError, TimeoutError) as error:
-            logger.info(
-                "%s: the group of mirrors will notice by itself that this one is gone: %s", self.settings.name, error
-            )
+            logger.info("%s: cannot leave the group of mirrors; it will time out: %s", self.settings.name, error)
         for client in (self.source, self.target, self._samples):
             client.close()
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """What fails because a cluster cannot be asked is done the next time; the log tells when that begins."""
+        """Repeat; the next interval retries after a failure, and only the first of several is a warning."""
         failing = False
         while True:
             try:
@@ -145,32 +143,34 @@ class FlowRunner:
     # -- clusters and shares -------------------------------------------------------------------------------------------------
 
     async def _await_clusters(self) -> None:
-        """Both ends are there, and are two clusters."""
-        told = ""
+        """Wait until both clusters respond, and check that they are different."""
+        logged = ""
         while self._problem:
             try:
                 ours, theirs = (await self.source.refresh()).cluster_id, (await self.target.refresh()).cluster_id
                 same = ours == theirs and ours is not None
-                self._problem = f"both ends are the cluster {ours}: a cluster is not mirrored to itself" if same else ""
+                self._problem = (
+                    f"source and target are the same cluster {ours}; a cluster cannot be mirrored to itself"
+                    if same
+                    else ""
+                )
             except ClientError as error:
                 self._problem = str(error)
             if self._problem:
-                if self._problem != told:
+                if self._problem != logged:
                     logger.error("%s: %s", self.settings.name, self._problem)
-                told = self._problem
+                logged = self._problem
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _share_work(self) -> None:
-        """While the group divides anew, a mirror goes on with what it had: work done twice does no harm."""
+        """Join the group. During a rebalance a mirror continues with its old share: work done twice does no harm."""
         failures = 0
         while True:
             try:
                 self._share = await self._member.join()
             except ClientError as error:
                 failures += 1
-                logger.warning(
-                    "%s: the target does not say which share is this mirror's: %s", self.settings.name, error
-                )
+                logger.warning("%s: cannot join the group of mirrors in the target: %s", self.settings.name, error)
                 await asyncio.sleep(self.target.pause(failures))
                 continue
             failures = 0
@@ -181,10 +181,10 @@ class FlowRunner:
     # -- topics --------------------------------------------------------------------------------------------------------------
 
     async def _follow_topics(self) -> None:
-        """With refreshing switched off, topics are looked at once."""
+        """Refresh the topics periodically, or once if refreshing is disabled."""
         while True:
             try:
-                await self._look_at_topics()
+                await self._refresh_topics()
                 seconds = float(self.settings.refresh_topics_seconds)
             except ClientError as error:
                 logger.warning("%s: topics: %s", self.settings.name, error)
@@ -193,7 +193,7 @@ class FlowRunner:
                 return
             await asyncio.sleep(seconds)
 
-    async def _look_at_topics(self) -> None:
+    async def _refresh_topics(self) -> None:
         self._topics = await copied_topics(self.source, self.settings)
         if self.owns or self._share is None:
             await make_copies(self.source, self.target, self.settings, self._topics)
@@ -204,8 +204,10 @@ class FlowRunner:
         while True:
             if self._share is not None:
                 try:
-                    wanted = await wanted_partitions(self.source, self.target, self.settings, self._topics, self._share)
-                    self.copier.assign(wanted)
+                    assigned = await assigned_partitions(
+                        self.source, self.target, self.settings, self._topics, self._share
+                    )
+                    self.copier.assign(assigned)
                 except ClientError as error:
                     logger.warning("%s: copies: %s", self.settings.name, error)
             await self._share_changed.wait(_WATCH_SECONDS)
@@ -214,7 +216,7 @@ class FlowRunner:
         if self.owns and self._topics:
             await sync_configs(self.source, self.target, self.settings, self._topics)
 
-    # -- what is told --------------------------------------------------------------------------------------------------------
+    # -- records and lag ----------------------------------------------------------------------------------------------------
 
     async def _emit_syncs(self) -> None:
         rounds = 0
@@ -227,7 +229,7 @@ class FlowRunner:
         await self._every(_SYNC_SECONDS, emit)
 
     async def _write_lag(self) -> None:
-        """Samples have a client of their own: they are records, and must not wait behind appends."""
+        """Write samples of lag, with a client of their own so that they do not wait behind appends."""
         topic = SampleTopic(self._samples, LAG_TOPIC)
         while True:
             await asyncio.sleep(_LAG_SECONDS)

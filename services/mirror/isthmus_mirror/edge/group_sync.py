@@ -40,38 +40,40 @@ class GroupSync:
         self._target = target
         self._copier = copier
         self._producer = Producer(target)
-        self._made = False
+        self._topic_exists = False
 
     async def translations(self) -> Translations:
         """Translate every group's committed offsets; raises ClientError."""
-        wanted = [
+        group_ids = [
             listed.group_id
             for listed in await groups.list_groups(self._source)
             if listed.type.lower() in _HAVE_OFFSETS and self._settings.takes_group(listed.group_id)
         ]
-        places = asyncio.Semaphore(GROUPS_AT_ONCE)
+        slots = asyncio.Semaphore(GROUPS_AT_ONCE)
 
         async def translate(group: str) -> dict[Place, Translation]:
-            async with places:
+            async with slots:
                 return self._translated(await group_offsets.fetch(self._source, group))
 
-        found = await asyncio.gather(*(translate(group) for group in wanted))
-        return {group: one for group, one in zip(wanted, found, strict=True) if one}
+        translations = await asyncio.gather(*(translate(group) for group in group_ids))
+        return {group: one for group, one in zip(group_ids, translations, strict=True) if one}
 
     def _translated(self, committed: Mapping[TopicPartition, TargetOffset]) -> dict[Place, Translation]:
-        found: dict[Place, Translation] = {}
+        translations: dict[Place, Translation] = {}
         for partition, at in committed.items():
             target = self._copier.targets.get(partition)
             if target is not None and target.copy.is_placed:
-                found[Place(*target.wanted.target)] = translated(Committed(at.offset, at.metadata), target.copy.map)
-        return found
+                translations[Place(*target.assignment.target)] = translated(
+                    Committed(at.offset, at.metadata), target.copy.map
+                )
+        return translations
 
     async def emit(self) -> None:
         """Write the checkpoints that changed; raises ClientError."""
         topic = self._settings.naming.checkpoints
-        if not self._made:
+        if not self._topic_exists:
             await make_compacted(self._target, topic, self._settings.checkpoints_replication_factor)
-            self._made = True
+            self._topic_exists = True
         for group, translations in (await self.translations()).items():
             for place, translation in translations.items():
                 if self.emitted.get((group, place)) == translation:

@@ -1,4 +1,4 @@
-"""What copies have to know before they can go on: where they end and what is true of them, what the source has, which batch really came."""
+"""Lookups of copies: their ends and true jumps, the source's offsets, and which batch was appended."""
 
 import asyncio
 import logging
@@ -10,20 +10,20 @@ from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError
 from isthmus_copying.edge.leaders import Leaders
 
-from isthmus_mirror.core.limits import LOOK_SECONDS
+from isthmus_mirror.core.limits import END_CHECK_SECONDS
 from isthmus_mirror.core.partition import Placed, SourceRange, Stage, Tail
-from isthmus_mirror.core.progress import Ambiguous, Ask, Behind, Kind, settle, still_needed
+from isthmus_mirror.core.progress import Ambiguous, Behind, Kind, NeedsChecksum, settle, still_needed
 from isthmus_mirror.edge.destination_reads import batch_at, crc_at, extents
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.targets import Target, is_same_source
 
 logger = logging.getLogger(__name__)
 
-_LOOKS_AT_ONCE: Final = 16
+_READS_AT_ONCE: Final = 16
 
 
-class Questions:
-    """Of one flow; `answered` is called when a copy knows more than before."""
+class Lookups:
+    """The lookups of one flow; `answered` is called after each completed lookup."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Questions:
         source: Client,
         target: Client,
         log: ProgressLog,
-        answered: Callable[[], None],
+        completed: Callable[[], None],
         *,
         read_committed: bool,
         begin_at_end: bool,
@@ -40,85 +40,89 @@ class Questions:
         self._source = source
         self._target = target
         self._log = log
-        self._answered = answered
+        self._completed = completed
         self._read_committed = read_committed
         self._begin_at_end = begin_at_end
-        self._looks = asyncio.Semaphore(_LOOKS_AT_ONCE)
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
 
-    def are_open(self, targets: Iterable[Target]) -> bool:
-        """Whether any copy waits for an answer."""
-        asking = (Stage.PLACE, Stage.LOOK_UP_SOURCE, Stage.CHECK)
-        return any(target.copy.stage in asking for target in targets)
+    def are_pending(self, targets: Iterable[Target]) -> bool:
+        """Whether any copy needs a lookup."""
+        claimed = (Stage.PLACE, Stage.LOOK_UP_SOURCE, Stage.CHECK)
+        return any(target.copy.stage in claimed for target in targets)
 
     def start(
         self, group: asyncio.TaskGroup, targets: Collection[Target], leads_source: Leaders, leads_target: Leaders
     ) -> None:
-        """Each for the partitions of one leader that have it now, so that one without an answer holds up nobody else."""
-        for asking in _claim(targets, Stage.PLACE, lambda one: leads_target.get(one.wanted.target)):
-            group.create_task(self._place(asking))
-        for asking in _claim(targets, Stage.LOOK_UP_SOURCE, lambda one: leads_source.get(one.wanted.source)):
-            group.create_task(self._look_up_source(asking))
-        for asking in _claim(targets, Stage.CHECK, lambda one: one.wanted.target):
-            group.create_task(self._check(*asking))
+        """Start one lookup per leader, so that an unresponsive leader does not delay the others."""
+        for claimed in _claim(targets, Stage.PLACE, lambda one: leads_target.get(one.assignment.target)):
+            group.create_task(self._place(claimed))
+        for claimed in _claim(targets, Stage.LOOK_UP_SOURCE, lambda one: leads_source.get(one.assignment.source)):
+            group.create_task(self._look_up_source(claimed))
+        for claimed in _claim(targets, Stage.CHECK, lambda one: one.assignment.target):
+            group.create_task(self._check(*claimed))
 
-    async def keep_looking(self, targets: Callable[[], Collection[Target]]) -> None:
-        """Whether copies that have everything are still as this mirror left them; until cancelled."""
+    async def watch_ends(self, targets: Callable[[], Collection[Target]]) -> None:
+        """Check periodically that the ends of caught-up copies are unchanged; runs until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            idle = {target.wanted.target: target for target in targets() if target.copy.has_all}
+            await asyncio.sleep(END_CHECK_SECONDS)
+            idle = {target.assignment.target: target for target in targets() if target.copy.has_all}
             try:
-                found = await extents(self._target, list(idle)) if idle else {}
+                ranges = await extents(self._target, list(idle)) if idle else {}
             except ClientError as error:
-                logger.debug("%s: the target does not say where copies end: %s", self._name, error)
+                logger.debug("%s: cannot look up the ends of copies in the target: %s", self._name, error)
                 continue
-            for partition, (_, end) in found.items():
-                idle[partition].copy.found_end(end, monotonic_ms())
-            self._answered()
+            for partition, (_, end) in ranges.items():
+                idle[partition].copy.check_end(end, monotonic_ms())
+            self._completed()
 
     async def _place(self, targets: Sequence[Target]) -> None:
-        """The ends first and the jumps after them: what is in a copy had its jump before."""
+        """Look up the ends first and the jumps after them: each batch in a copy had its jump before."""
         try:
-            found = await extents(self._target, [target.wanted.target for target in targets])
+            ranges = await extents(self._target, [target.assignment.target for target in targets])
             await self._log.read_to_end()
         except ClientError as error:
-            logger.warning("%s: the target does not say where copies end: %s", self._name, error)
+            logger.warning("%s: cannot look up the ends of copies in the target: %s", self._name, error)
             _failed(targets)
             return
-        await asyncio.gather(*(self._settle(target, found.get(target.wanted.target)) for target in targets))
-        self._answered()
+        await asyncio.gather(*(self._settle(target, ranges.get(target.assignment.target)) for target in targets))
+        self._completed()
 
     async def _settle(self, target: Target, extent: tuple[int, int] | None) -> None:
         try:
-            async with self._looks:
+            async with self._reads:
                 if extent is None:
                     target.copy.lookup_failed(monotonic_ms())
                 else:
                     await self._settle_within(target, *extent)
         except ClientError as error:
-            logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
+            logger.debug("%s: reading %s: %s", self._name, target.assignment.target, error)
             target.copy.lookup_failed(monotonic_ms())
         finally:
             target.is_looking_up = False
 
     async def _settle_within(self, target: Target, start: int, end: int) -> None:
-        partition, copy = target.wanted.target, target.wanted.as_copy
-        seen: dict[int, int | None] = {}
-        while isinstance(settled := settle(self._log.jumps(copy), start, end, seen), Ask):
-            seen[settled.base] = await crc_at(self._target, partition, settled.base)
-            # What became certain meanwhile may have been compacted since, and look like another batch.
+        partition, copy = target.assignment.target, target.assignment.as_copy
+        checksums: dict[int, int | None] = {}
+        while isinstance(settled := settle(self._log.jumps(copy), start, end, checksums), NeedsChecksum):
+            checksums[settled.base] = await crc_at(self._target, partition, settled.base)
+            # Jumps that became certain meanwhile may be of batches that were compacted since.
             await self._log.read_to_end()
         if isinstance(settled, Ambiguous):
             marks = ", ".join(str(jump.mark.base) for jump in settled.jumps)
-            target.copy.fail(f"retention took what would tell which progress is true (offsets {marks} of the copy)")
+            target.copy.fail(
+                f"retention removed the batches that would verify the progress (offsets {marks} of the copy)"
+            )
             return
         if isinstance(settled, Behind):
-            told = "%s: %s ends at %d, and progress tells of a record at %d: it is asked again, or has lost records"
-            logger.warning(told, self._name, partition, end, settled.base)
+            logger.warning(
+                "%s: %s ends at offset %d, but progress is recorded at %d: retrying; it may have lost records",
+                self._name, partition, end, settled.base,
+            )  # fmt: skip
             target.copy.lookup_failed(monotonic_ms())
             return
         tail = await self._tail(target, start, end)
         if tail is None and end > start:
-            target.copy.lookup_failed(monotonic_ms())  # it has grown since
+            target.copy.lookup_failed(monotonic_ms())  # it has grown meanwhile
             return
         await self._log.confirm([(copy, jump) for jump in settled.proven])
         await self._log.delete([(copy, jump) for jump in settled.void], Kind.PROPOSED)
@@ -128,25 +132,25 @@ class Questions:
         target.copy.placed(Placed(start, end, needed, tail))
 
     async def _tail(self, target: Target, start: int, end: int) -> Tail | None:
-        """The copy's last batch, if it has one that ends there."""
-        last = await batch_at(self._target, target.wanted.target, end - 1) if end > start else None
+        """The copy's last batch, if it ends at `end`."""
+        last = await batch_at(self._target, target.assignment.target, end - 1) if end > start else None
         if last is None or last.last_offset != end - 1:
             return None
         return Tail(last.producer_id, last.last_sequence, last.crc)
 
     async def _look_up_source(self, targets: Sequence[Target]) -> None:
         try:
-            partitions = [target.wanted.source for target in targets]
-            found = await extents(self._source, partitions, read_committed=self._read_committed)
+            partitions = [target.assignment.source for target in targets]
+            ranges = await extents(self._source, partitions, read_committed=self._read_committed)
         except ClientError as error:
-            logger.warning("%s: the source does not say what it has: %s", self._name, error)
+            logger.warning("%s: cannot look up the offsets of the source: %s", self._name, error)
             _failed(targets)
             return
         now = monotonic_ms()
         for target in targets:
             target.is_looking_up = False
-            extent = found.get(target.wanted.source)
-            if extent is None or not is_same_source(self._source, target.wanted):
+            extent = ranges.get(target.assignment.source)
+            if extent is None or not is_same_source(self._source, target.assignment):
                 target.copy.lookup_failed(now)
                 continue
             lost = target.copy.counters.gap_offsets
@@ -155,27 +159,27 @@ class Questions:
             lost = target.copy.counters.gap_offsets - lost
             if lost:
                 logger.warning(
-                    "%s: partition %s goes on at offset %d: the source's retention took %d offsets before they were copied",
-                    self._name, target.wanted.source, extent[0], lost,
+                    "%s: partition %s continues at offset %d: the source's retention removed %d offsets before they were copied",
+                    self._name, target.assignment.source, extent[0], lost,
                 )  # fmt: skip
-        self._answered()
+        self._completed()
 
     async def _check(self, target: Target) -> None:
         sent = target.copy.to_check
         try:
             if sent is not None:
-                crc = await crc_at(self._target, target.wanted.target, sent.base)
+                crc = await crc_at(self._target, target.assignment.target, sent.base)
                 target.copy.checked(sent, crc, monotonic_ms())
         except ClientError as error:
-            logger.debug("%s: looking at %s: %s", self._name, target.wanted.target, error)
+            logger.debug("%s: reading %s: %s", self._name, target.assignment.target, error)
             target.copy.lookup_failed(monotonic_ms())
         finally:
             target.is_looking_up = False
-            self._answered()
+            self._completed()
 
 
 def _claim(targets: Iterable[Target], stage: Stage, key: Callable[[Target], object]) -> Iterable[list[Target]]:
-    """Those that have a question now, together by their key."""
+    """The partitions that need a lookup now, grouped by key."""
     now = monotonic_ms()
     claimed: dict[object, list[Target]] = {}
     for target in targets:

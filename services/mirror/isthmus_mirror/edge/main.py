@@ -18,7 +18,7 @@ _RESTART_SECONDS: Final = 5.0
 
 
 class Mirror:
-    """All flows of a file whose target is one of `clusters`; all without them. A flow that fails is logged and restarts."""
+    """The flows of a file whose target is one of `clusters`, or all. A flow that fails is logged and restarts."""
 
     def __init__(self, settings: MirrorSettings, clusters: Collection[str]) -> None:
         self.runners: dict[str, FlowRunner] = {}
@@ -26,11 +26,11 @@ class Mirror:
         self._flows = [flow for flow in settings.flows if not clusters or flow.target in clusters]
 
     def not_ready(self) -> str:
-        """Why it cannot copy now; empty when it can."""
+        """Why it cannot copy now; empty if it can."""
         return "; ".join(filter(None, (runner.not_ready() for runner in self.runners.values())))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             for flow in self._flows:
                 group.create_task(self._run(flow))
@@ -49,7 +49,7 @@ class Mirror:
 async def run_mirror(
     settings: MirrorSettings, clusters: Collection[str], http: Address | None, stopping: asyncio.Event
 ) -> None:
-    """Run the flows until `stopping` is set. Raises OSError when the HTTP address is taken."""
+    """Run the flows until `stopping` is set. Raises OSError if the HTTP address is in use."""
     for warning in settings.warnings:
         logger.warning("%s", warning)
     mirror = Mirror(settings, clusters)

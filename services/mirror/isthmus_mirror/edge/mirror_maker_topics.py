@@ -1,4 +1,4 @@
-"""The records of MirrorMaker that a flow writes beside checkpoints: heartbeats and offset syncs."""
+"""MirrorMaker's records besides checkpoints: heartbeats and offset syncs."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from isthmus_mirror.edge.targets import Target
 
 
 class Heartbeats:
-    """The heartbeats of one flow, into its target: other flows copy them on, which shows that they are alive."""
+    """The heartbeats of one flow, written to its target; other flows copy them, which shows that they work."""
 
     def __init__(self, settings: FlowSettings, target: Client) -> None:
         self._settings = settings
@@ -24,7 +24,7 @@ class Heartbeats:
         self._topic_exists = False
 
     async def beat(self) -> None:
-        """Raises ClientError."""
+        """Write one heartbeat; raises ClientError."""
         if not self._topic_exists:
             await make_compacted(self._target, HEARTBEATS, self._settings.heartbeats_replication_factor)
             self._topic_exists = True
@@ -51,8 +51,8 @@ class OffsetSyncs:
             if target.copy.last is None:
                 continue
             upstream, downstream, _ = target.copy.last
-            if self._is_due(target.wanted.place, upstream, downstream, everything=everything):
-                await self._send(target.wanted.place, upstream, downstream)
+            if self._is_due(target.assignment.place, upstream, downstream, everything=everything):
+                await self._send(target.assignment.place, upstream, downstream)
 
     def _is_due(self, place: Place, upstream: int, downstream: int, *, everything: bool) -> bool:
         last = self._written.get(place)

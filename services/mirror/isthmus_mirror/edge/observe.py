@@ -1,4 +1,4 @@
-"""What a mirror tells of its work as metrics: our own, and MirrorMaker's under the names that its Grafana board asks for."""
+"""The metrics of a mirror: its own, and MirrorMaker's under the names of its Grafana dashboard."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
@@ -21,13 +21,13 @@ Rows = list[tuple[FlowRunner, Target]]
 
 
 class MirrorCollector(Collector):
-    """Every flow and partition of this process; those it no longer has are not told any more."""
+    """The metrics of this process's current flows and partitions."""
 
     def __init__(self, runners: Callable[[], Collection[FlowRunner]]) -> None:
         self._runners = runners
 
     def collect(self) -> Iterator[Metric]:
-        """For Prometheus."""
+        """The metrics for Prometheus."""
         runners = [runner for runner in self._runners() if runner.settings.enabled]
         up = GaugeMetricFamily("isthmus_mirror_up", "1 while the flow can copy", labels=("flow",))
         for runner in runners:
@@ -40,20 +40,18 @@ class MirrorCollector(Collector):
 
 
 def _lags(rows: Rows) -> Iterator[Metric]:
-    records = GaugeMetricFamily(
-        "isthmus_mirror_lag_records", "Offsets of the source that the copy does not have yet", labels=_BY_PARTITION
-    )
+    records = GaugeMetricFamily("isthmus_mirror_lag_records", "Offsets that are not copied yet", labels=_BY_PARTITION)
     seconds = GaugeMetricFamily(
-        "isthmus_mirror_lag_seconds", "How long ago the copy had all that its source had", labels=_BY_PARTITION
+        "isthmus_mirror_lag_seconds", "Time since the copy was last caught up with its source", labels=_BY_PARTITION
     )
-    failed = GaugeMetricFamily("isthmus_mirror_failed", "1 for a partition that is not copied", labels=_BY_PARTITION)
+    failed = GaugeMetricFamily("isthmus_mirror_failed", "1 if copying the partition failed", labels=_BY_PARTITION)
     runs = GaugeMetricFamily("isthmus_mirror_map_runs", "Contiguous runs of the offset map", labels=_BY_PARTITION)
     now = monotonic_ms()
     for runner, target in rows:
         labels, copy = _labels(runner, target), target.copy
-        lacking = lag_records(copy.source_end, copy.reached) if copy.is_placed else None
-        if lacking is not None:
-            records.add_metric(labels, lacking)
+        lag = lag_records(copy.source_end, copy.reached) if copy.is_placed else None
+        if lag is not None:
+            records.add_metric(labels, lag)
         if copy.lag_ms(now) >= 0:
             seconds.add_metric(labels, copy.lag_ms(now) / 1000)
         failed.add_metric(labels, float(bool(copy.failure)))
@@ -62,18 +60,20 @@ def _lags(rows: Rows) -> Iterator[Metric]:
 
 
 def _counters(rows: Rows) -> Iterator[Metric]:
-    told = {
-        "bytes": CounterMetricFamily("isthmus_mirror_bytes", "Bytes of batches that were copied", labels=_BY_PARTITION),
-        "records": CounterMetricFamily("isthmus_mirror_records", "Records that were copied", labels=_BY_PARTITION),
+    families = {
+        "bytes": CounterMetricFamily("isthmus_mirror_bytes", "Bytes of copied batches", labels=_BY_PARTITION),
+        "records": CounterMetricFamily("isthmus_mirror_records", "Copied records", labels=_BY_PARTITION),
         "errors": CounterMetricFamily("isthmus_mirror_errors", "Refused or lost requests", labels=_BY_PARTITION),
         "gap_offsets": CounterMetricFamily(
-            "isthmus_mirror_gap_offsets", "Offsets that the source's retention took before", labels=_BY_PARTITION
+            "isthmus_mirror_gap_offsets",
+            "Offsets that the source's retention removed before they were copied",
+            labels=_BY_PARTITION,
         ),
     }
     for runner, target in rows:
-        for name, family in told.items():
+        for name, family in families.items():
             family.add_metric(_labels(runner, target), getattr(target.copy.counters, name))
-    yield from told.values()
+    yield from families.values()
 
 
 def _mirror_maker(rows: Rows) -> Iterator[Metric]:
@@ -99,12 +99,12 @@ def _spreads(name: str, rows: Rows, of: Callable[[Target], Spread]) -> Iterable[
 def _gauge(name: str, rows: Rows, value: Callable[[Target], float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"{_PREFIX}_{name}", f"MirrorMaker's {name.replace('_', '-')}", labels=_THEIRS)
     for runner, target in rows:
-        remote = target.wanted.target
+        remote = target.assignment.target
         labels = (runner.settings.source, runner.settings.target, remote.topic, str(remote.partition))
         family.add_metric(labels, value(target))
     return family
 
 
 def _labels(runner: FlowRunner, target: Target) -> tuple[str, str, str]:
-    remote = target.wanted.target
+    remote = target.assignment.target
     return runner.settings.name, remote.topic, str(remote.partition)

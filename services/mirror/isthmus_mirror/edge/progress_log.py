@@ -1,4 +1,4 @@
-"""The topic of jumps in the target: one partition, compacted, followed by every mirror of the flow."""
+"""The topic of jumps in the target: one compacted partition that every mirror of the flow reads."""
 
 import asyncio
 from collections.abc import Collection
@@ -23,15 +23,15 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 async def make_compacted(client: Client, name: str, replication_factor: int) -> None:
-    """A topic of one partition that keeps the last record of each key; nothing is done when it is there. Raises ClientError."""
-    wanted = topics.NewTopic(name, 1, replication_factor, configs={"cleanup.policy": "compact"})
-    refused = (await topics.create(client, [wanted]))[name]
+    """Create a compacted topic of one partition unless it exists. Raises ClientError."""
+    topic = topics.NewTopic(name, 1, replication_factor, configs={"cleanup.policy": "compact"})
+    refused = (await topics.create(client, [topic]))[name]
     if refused is not None and refused.code is not ErrorCode.topic_already_exists:
         raise refused
 
 
 class ProgressLog:
-    """Of one flow."""
+    """The jumps of one flow."""
 
     def __init__(self, client: Client, name: str, replication_factor: int) -> None:
         self._jumps: dict[Copy, Jumps] = {}
@@ -41,26 +41,26 @@ class ProgressLog:
         self._producer = Producer(client, linger_seconds=0.001)
         self._position = 0
         self._reading = asyncio.Lock()
-        self._made = False
+        self._topic_exists = False
 
     async def read_to_end(self) -> None:
-        """Everything that was durable when this was called; raises ClientError."""
-        if not self._made:
+        """Read all jumps that are durable at the time of the call; raises ClientError."""
+        if not self._topic_exists:
             await make_compacted(self._client, self._partition.topic, self._replication_factor)
-            self._made = True
+            self._topic_exists = True
         async with self._reading:
             end = results(await list_offsets(self._client, {self._partition: At.LATEST}))[self._partition].offset
             while self._position < end:
                 await self._read()
 
     async def _read(self) -> None:
-        answers = await fetch_batches(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
-        answer = answers[self._partition]
-        if isinstance(answer, ClientError):
+        responses = await fetch_batches(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
+        response = responses[self._partition]
+        if isinstance(response, ClientError):
             await asyncio.sleep(_PAUSE_SECONDS)
-            raise answer
+            raise response
         try:
-            for record, following in visible_records(answer.records, self._position, (), read_committed=False):
+            for record, following in visible_records(response.records, self._position, (), read_committed=False):
                 if record is not None:
                     self._replay(record.key, record.value)
                 self._position = following
@@ -68,34 +68,34 @@ class ProgressLog:
             raise ClientError(f"the records of {self._partition.topic} cannot be read: {error}") from error
 
     def _replay(self, key: bytes | None, value: bytes | None) -> None:
-        known = decode_key(key)
-        if known is None:
+        key_parts = decode_key(key)
+        if key_parts is None:
             return
-        copy, mark, kind = known
+        copy, mark, kind = key_parts
         if runs := decode_runs(value):
             self.jumps(copy).keep(Jump(mark, runs), kind)
         else:
             self.jumps(copy).forget(mark, kind)
 
     def jumps(self, copy: Copy) -> Jumps:
-        """What was read or written of one up to now."""
+        """The jumps of one copy that were read or written until now."""
         return self._jumps.setdefault(copy, Jumps())
 
     async def propose(self, jumps: Collection[tuple[Copy, Jump]]) -> None:
-        """Returns when they are durable; raises ClientError."""
+        """Write proposed jumps; returns when they are durable. Raises ClientError."""
         await self._write([(copy, jump, Kind.PROPOSED, True) for copy, jump in jumps])
 
     async def confirm(self, jumps: Collection[tuple[Copy, Jump]]) -> None:
-        """They are certain from now on. Returns when that is durable; raises ClientError."""
+        """Write jumps as certain; returns when they are durable. Raises ClientError."""
         certain = [(copy, jump, Kind.CERTAIN, True) for copy, jump in jumps]
         await self._write([*certain, *((copy, jump, Kind.PROPOSED, False) for copy, jump in jumps)])
 
     async def delete(self, jumps: Collection[tuple[Copy, Jump]], kind: Kind) -> None:
-        """Forget what nobody needs any more; raises ClientError."""
+        """Delete jumps that are no longer needed; raises ClientError."""
         await self._write([(copy, jump, kind, False) for copy, jump in jumps])
 
     async def _write(self, changes: Collection[tuple[Copy, Jump, Kind, bool]]) -> None:
-        """In this order; the last of each says whether the jump is kept."""
+        """Write changes in this order; the last item of each says whether the jump is kept."""
         name = self._partition.topic
         sent = [
             await self._producer.send(

@@ -11,10 +11,10 @@ from isthmus_mirror.edge.copier import FlowCopier
 
 
 def lag_samples(settings: FlowSettings, source: Client, target: Client, copier: FlowCopier) -> Iterator[LagSample]:
-    """One for each partition of which both ends are known."""
+    """One sample for each partition whose both end offsets are known."""
     now, at = monotonic_ms(), wall_ms()
     for partition, one in copier.targets.items():
-        copy, remote = one.copy, one.wanted.target
+        copy, remote = one.copy, one.assignment.target
         if copy.source_end < 0 or not copy.is_placed:
             continue
         yield LagSample(

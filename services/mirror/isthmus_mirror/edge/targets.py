@@ -1,4 +1,4 @@
-"""What a mirror is to copy, partition by partition."""
+"""The partitions that a mirror copies."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from isthmus_mirror.edge.latency import Latency
 
 
 class Assignment(NamedTuple):
-    """A partition that this mirror is to copy. It is another task when either topic is made anew."""
+    """A partition assigned to this mirror. A recreated topic on either side is another assignment."""
 
     source: TopicPartition
     source_id: UUID | None
@@ -24,27 +24,27 @@ class Assignment(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Of the source."""
+        """The source partition."""
         return Place(*self.source)
 
     @property
     def as_copy(self) -> Copy:
-        """As progress names it."""
+        """The copy, as progress records identify it."""
         return Copy(self.place, self.target_id)
 
 
 @dataclass(slots=True, eq=False)
 class Target:
-    """A partition that is copied."""
+    """An assigned partition and its copy."""
 
-    wanted: Assignment
+    assignment: Assignment
     copy: PartitionCopy
     is_looking_up: bool = False
     latency: Latency = field(default_factory=Latency)
-    failure_told: bool = False
+    failure_logged: bool = False
 
 
-def is_same_source(source: Client, wanted: Assignment) -> bool:
-    """A topic made anew under the name has other records at the same offsets. Sources without ids cannot tell."""
-    known = source.view.topics.get(wanted.source.topic)
-    return known is None or known.topic_id == wanted.source_id
+def is_same_source(source: Client, assignment: Assignment) -> bool:
+    """Whether the source topic is still the assigned one: a recreated topic has other records at the same offsets."""
+    current = source.view.topics.get(assignment.source.topic)
+    return current is None or current.topic_id == assignment.source_id

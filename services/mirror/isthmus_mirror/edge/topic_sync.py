@@ -1,4 +1,4 @@
-"""Topics of a flow: which are copied, copies that are made and grow with their sources, and configs that follow."""
+"""Topics of a flow: choose those to copy, create and grow copies, and sync configs."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -20,60 +20,60 @@ logger = logging.getLogger(__name__)
 
 
 async def copied_topics(source: Client, settings: FlowSettings) -> dict[str, Topic]:
-    """The source's topics that the flow takes, by name; raises ClientError."""
-    found = await topics.list_topics(source)
-    return {name: topic for name, topic in found.items() if not topic.is_internal and settings.takes_topic(name)}
+    """The source's topics that the flow copies, by name; raises ClientError."""
+    listed = await topics.list_topics(source)
+    return {name: topic for name, topic in listed.items() if not topic.is_internal and settings.takes_topic(name)}
 
 
-async def make_copies(source: Client, target: Client, settings: FlowSettings, wanted: Mapping[str, Topic]) -> None:
-    """Copies that are not there yet, and partitions that their sources have got; raises ClientError when a side cannot be asked."""
+async def make_copies(source: Client, target: Client, settings: FlowSettings, copied: Mapping[str, Topic]) -> None:
+    """Create missing copies and add partitions that their sources have; raises ClientError if a cluster is unreachable."""
     there = await topics.list_topics(target)
-    remote = {name: settings.naming.remote(name) for name in wanted}
-    missing = [name for name in wanted if remote[name] not in there]
+    remote = {name: settings.naming.remote(name) for name in copied}
+    missing = [name for name in copied if remote[name] not in there]
     theirs = await _set_on_topics(source, missing)
     made = [
         topics.NewTopic(
             remote[name],
-            len(wanted[name].partitions),
+            len(copied[name].partitions),
             settings.replication_factor,
             configs=creation_configs(theirs.get(name, {}), settings.configs_exclude),
         )
         for name in missing
     ]
     if made:
-        _tell(settings, await topics.create(target, made))
+        _log_refusals(settings, await topics.create(target, made))
     grown = {
         remote[name]: len(topic.partitions)
-        for name, topic in wanted.items()
+        for name, topic in copied.items()
         if remote[name] in there and len(there[remote[name]].partitions) < len(topic.partitions)
     }
     if grown:
         logger.info("%s: copies grow with their sources: %s", settings.name, grown)
-        _tell(settings, await topics.create_partitions(target, grown))
+        _log_refusals(settings, await topics.create_partitions(target, grown))
 
 
-def _tell(settings: FlowSettings, answers: Mapping[str, ClientError | None]) -> None:
-    for refused in answers.values():
+def _log_refusals(settings: FlowSettings, results: Mapping[str, ClientError | None]) -> None:
+    for refused in results.values():
         exists = getattr(refused, "code", None) is ErrorCode.topic_already_exists
         if refused is not None and not exists:
             logger.warning("%s: %s", settings.name, refused)
 
 
-async def wanted_partitions(
-    source: Client, target: Client, settings: FlowSettings, wanted: Mapping[str, Topic], share: Share
+async def assigned_partitions(
+    source: Client, target: Client, settings: FlowSettings, copied: Mapping[str, Topic], share: Share
 ) -> list[Assignment]:
-    """The partitions that a mirror with this share copies: those that are on both sides."""
-    names = [settings.naming.remote(name) for name in wanted]
+    """The partitions on both sides that belong to this share."""
+    names = [settings.naming.remote(name) for name in copied]
     view = await target.refresh(names)
     ours, theirs = source.view.cluster_id or "", view.cluster_id or ""
-    found: list[Assignment] = []
-    for name, topic in wanted.items():
+    assignments: list[Assignment] = []
+    for name, topic in copied.items():
         copy = view.topics.get(settings.naming.remote(name))
         if copy is None:
             continue
         producer_id = mirror_producer_id(ours, name, topic.topic_id)
         back = mirror_producer_id(theirs, copy.name, copy.topic_id)
-        found += (
+        assignments += (
             Assignment(
                 TopicPartition(name, index),
                 topic.topic_id,
@@ -85,17 +85,17 @@ async def wanted_partitions(
             for index in topic.partitions
             if index in copy.partitions and share.holds_partition(copy.name, index)
         )
-    return found
+    return assignments
 
 
-async def sync_configs(source: Client, target: Client, settings: FlowSettings, wanted: Iterable[str]) -> None:
-    """What is set on a source, and not excluded, is set on its copy; raises ClientError when a side cannot be asked."""
-    await _change_configs(source, target, settings, list(wanted), only_kept=False)
+async def sync_configs(source: Client, target: Client, settings: FlowSettings, copied: Iterable[str]) -> None:
+    """Copy the configs of sources that are not excluded; raises ClientError if a cluster is unreachable."""
+    await _change_configs(source, target, settings, list(copied), only_kept=False)
 
 
-async def keep_configs(source: Client, target: Client, settings: FlowSettings, wanted: Iterable[str]) -> None:
-    """The configs without which a copy would not have its source's batches."""
-    await _change_configs(source, target, settings, list(wanted), only_kept=True)
+async def keep_configs(source: Client, target: Client, settings: FlowSettings, copied: Iterable[str]) -> None:
+    """Restore the configs that keep a copy's batches unchanged."""
+    await _change_configs(source, target, settings, list(copied), only_kept=True)
 
 
 async def _change_configs(
@@ -108,10 +108,10 @@ async def _change_configs(
     for name, copy in remote.items():
         if copy not in ours or not (only_kept or name in theirs):
             continue
-        known = {key: value for key, value in ours[copy].items() if not only_kept or key in KEPT}
-        wanted = config_changes(theirs.get(name, {}), known, settings.configs_exclude)
-        if wanted:
-            changes[Resource(ResourceType.TOPIC, copy)] = [_change(key, value) for key, value in wanted.items()]
+        current = {key: value for key, value in ours[copy].items() if not only_kept or key in KEPT}
+        updates = config_changes(theirs.get(name, {}), current, settings.configs_exclude)
+        if updates:
+            changes[Resource(ResourceType.TOPIC, copy)] = [_change(key, value) for key, value in updates.items()]
     refused = await configs.alter(target, changes) if changes else {}
     for refusal in refused.values():
         if refusal is not None:
@@ -119,15 +119,17 @@ async def _change_configs(
 
 
 async def _set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What somebody has set, by topic; a topic that cannot be told is left out."""
+    """The configs that are set on topics; omits topics that cannot be described."""
     if not names:
         return {}
-    found = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
-    return {resource.name: _values(told) for resource, told in found.items() if not isinstance(told, ClientError)}
+    described = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
+    return {
+        resource.name: _values(values) for resource, values in described.items() if not isinstance(values, ClientError)
+    }
 
 
-def _values(told: Collection[Config]) -> dict[str, str]:
-    return {config.name: config.value for config in told if config.is_set and config.value is not None}
+def _values(topic_configs: Collection[Config]) -> dict[str, str]:
+    return {config.name: config.value for config in topic_configs if config.is_set and config.value is not None}
 
 
 def _change(name: str, value: str | None) -> Change:
