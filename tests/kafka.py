@@ -171,7 +171,7 @@ class KafkaNode(Process):
             assert self._process.poll() is None, f"Apache Kafka did not start:\n{self.log_path.read_text()[-4000:]}"
             pause.wait(0.05)
         self.kill()
-        raise TimeoutError(f"Apache Kafka does not answer on port {self.port}")
+        raise TimeoutError(f"Apache Kafka does not respond on port {self.port}")
 
 
 @contextmanager

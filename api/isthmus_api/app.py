@@ -1,4 +1,4 @@
-"""The web application: every route behind the door, audited where it changes something, measured, and refused in one shape."""
+"""The web application: authentication, audit of changes, metrics, and one format of errors around every route."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _HEADERS: Final = {
 
 
 class Measures:
-    """What the control plane tells of itself."""
+    """The metrics of the control plane."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("operation", "status")
-        self.requests = Counter("isthmus_api_requests", "Requests answered.", labels, registry=registry)
+        self.requests = Counter("isthmus_api_requests", "Requests served.", labels, registry=registry)
         self.seconds = Histogram(
-            "isthmus_api_request_seconds", "Time to answer a request.", ("operation",), registry=registry
+            "isthmus_api_request_seconds", "Time to serve a request.", ("operation",), registry=registry
         )
         self._listeners = Gauge("isthmus_api_event_readers", "Readers of events.", registry=registry)
-        self._series = Gauge("isthmus_api_lag_series", "Copies whose lag is remembered.", registry=registry)
+        self._series = Gauge("isthmus_api_lag_series", "Copies whose lag is kept.", registry=registry)
 
     def follow(self, parts: Parts) -> None:
-        """Gauges are read when they are asked for."""
+        """Gauges, read when metrics are scraped."""
         self._listeners.set_function(lambda: parts.hub.listeners)
         self._series.set_function(lambda: len(parts.lag.ring))
 
@@ -58,7 +58,7 @@ class Measures:
 def application(
     parts: Parts, routes: list[Route], console: Path | None, registry: CollectorRegistry, not_ready: Callable[[], str]
 ) -> web.Application:
-    """All of it, ready to be served."""
+    """Build the application."""
     measures = Measures(registry)
     measures.follow(parts)
     app = web.Application(client_max_size=BODY_MAX, middlewares=[_answer_problems, _metrics_are_private(parts)])
@@ -94,22 +94,22 @@ async def _enter(route: Route, parts: Parts, request: web.Request) -> web.Stream
         check_origin(request)
     actor = ANYBODY if route.public else await parts.door.actor(request)
     call = Call(parts, request, actor)
-    # Anybody may try to sign in, and must not be able to fill the audit: that route writes its own entries.
-    return await (_audited(route, call) if route.changes and not route.public else _answer(route, call))
+    # Signing in needs no authentication and must not fill the audit log: that route writes its own entries.
+    return await (_audited(route, call) if route.changes and not route.public else _respond(route, call))
 
 
-async def _answer(route: Route, call: Call) -> web.StreamResponse:
+async def _respond(route: Route, call: Call) -> web.StreamResponse:
     arguments = await arguments_of(route, call.request)
     return response_of(route, await route.handler(call, **arguments))
 
 
 async def _audited(route: Route, call: Call) -> web.StreamResponse:
-    """What was begun is written down first: when the process ends meanwhile, the entry says so by having no status."""
+    """Write the audit entry before the change: if the process ends meanwhile, the entry has no status."""
     audit, remote, target = call.parts.audit, remote_of(call.request), call.request.rel_url.raw_path_qs
     entry = await audit.begin(call.parts.now_ms(), call.actor, remote, route.name, target)
     status, message = 500, "an unexpected error"
     try:
-        response = await _answer(route, call)
+        response = await _respond(route, call)
         status, message = response.status, ""
         return response
     except Problem as problem:
@@ -142,8 +142,8 @@ async def _answer_problems(request: web.Request, handler: Handler) -> web.Stream
         headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
         return _problem(refusal.status, f"HTTP {refusal.status} {refusal.reason}", refusal.status, headers)
     except (SQLAlchemyError, OSError) as error:
-        logger.warning("%s %s: the store cannot be used: %s", request.method, request.path, error)
-        return _problem(503, "The store cannot be used at the moment.", 503, {})
+        logger.warning("%s %s: the store is unavailable: %s", request.method, request.path, error)
+        return _problem(503, "The store is unavailable.", 503, {})
     except Exception:
         logger.exception("%s %s failed", request.method, request.path)
         return _problem(500, "Internal Server Error", 500, {})
@@ -157,14 +157,14 @@ def _headers_of(problem: Problem, request: web.Request) -> dict[str, str]:
     if isinstance(problem, TooManyFailures):
         return {"Retry-After": str(problem.seconds)}
     if isinstance(problem, Unauthenticated):
-        # A browser that is told of basic authentication asks with a window of its own; the console has a page for it.
+        # Browsers show their own dialog for basic authentication; the console has a page instead.
         scheme = "Session" if "Sec-Fetch-Mode" in request.headers else "Basic"
         return {"WWW-Authenticate": f'{scheme} realm="isthmus"'}
     return {}
 
 
 def _metrics_are_private(parts: Parts) -> Middleware:
-    """Metrics name topics and clusters: who is not on this machine needs the key."""
+    """Metrics name topics and clusters: they need the key unless the request comes from this machine."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""The console's built files. Any path that is not a file's is answered with the page itself: the console has addresses of its own."""
+"""The console's built files. Any other path gets the page itself: the console routes in the browser."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _PACKAGED: Final = Path(__file__).parent / "console"
 _BUILT: Final = Path(__file__).parents[2] / "web" / "dist"
 _API: Final = frozenset({"api", "kafka", "health", "metrics", "openapi.json"})
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
-# The builder puts a digest of what is in a file into the names of the files in this folder.
+# The build puts a digest of the content into the names of the files in this folder.
 _HASHED: Final = "assets"
 _NOT_BUILT: Final = "The console is not built here. The API is described at /openapi.json.\n"
 
 
-def console_directory(wanted: Path | None) -> Path | None:
-    """Where the console's files are, if they are anywhere: where the operator says, in the package, or in a checkout."""
-    candidates = (wanted,) if wanted is not None else (_PACKAGED, _BUILT)
-    return next((found.resolve() for found in candidates if (found / "index.html").is_file()), None)
+def console_directory(configured: Path | None) -> Path | None:
+    """The directory of the console's files, if there is one: the operator's, the package's, or a checkout's."""
+    candidates = (configured,) if configured is not None else (_PACKAGED, _BUILT)
+    return next((folder.resolve() for folder in candidates if (folder / "index.html").is_file()), None)
 
 
 def console_handler(directory: Path | None) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """For every GET that no route takes."""
+    """Serve every GET without a route."""
 
     async def serve(request: web.Request) -> web.StreamResponse:
         parts = request.match_info["path"].split("/")
@@ -40,7 +40,7 @@ def console_handler(directory: Path | None) -> Callable[[web.Request], Awaitable
 
 
 def _file(directory: Path, path: str) -> Path | None:
-    """A file within the directory, and nowhere else."""
+    """A file within the directory; None for any other path."""
     if "\0" in path:
         return None
     file = (directory / path).resolve()

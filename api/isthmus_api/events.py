@@ -1,4 +1,4 @@
-"""Events for whoever watches: topology, lag, progress of tasks. A reader that is too slow loses events and is told how many."""
+"""Events for subscribers: topology, lag, progress of tasks. A subscriber that is too slow loses events and receives their number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isthmus_api.problems import Problem
 
 
 class EventKind(StrEnum):
-    """What an event tells of."""
+    """The subject of an event."""
 
     TOPOLOGY = "topology"
     LAG = "lag"
@@ -32,21 +32,21 @@ class Event:
 
 
 class Subscription:
-    """One reader."""
+    """One subscriber."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Event] = asyncio.Queue(SUBSCRIBER_QUEUE)
         self._lost = 0
 
     def offer(self, event: Event) -> None:
-        """When the queue is full the event is lost to this reader."""
+        """Queue an event; when the queue is full it is lost to this subscriber."""
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
             self._lost += 1
 
     async def next(self) -> Event:
-        """What it has not read; the news that events were lost comes once it has read what was before them."""
+        """The next event; the number of lost events follows the last one before them."""
         if self._lost and self._queue.empty():
             lost, self._lost = self._lost, 0
             return Event(0, EventKind.LOST, {"events": lost})
@@ -54,7 +54,7 @@ class Subscription:
 
 
 class Hub:
-    """Everybody who listens."""
+    """All subscribers."""
 
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
@@ -62,11 +62,11 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """How many there are."""
+        """The number of subscribers."""
         return len(self._subscriptions)
 
     def publish(self, kind: EventKind, data: Any) -> None:
-        """Tell all of them."""
+        """Send an event to all subscribers."""
         self._number += 1
         event = Event(self._number, kind, data)
         for subscription in self._subscriptions:
@@ -74,9 +74,9 @@ class Hub:
 
     @contextmanager
     def subscription(self) -> Iterator[Subscription]:
-        """Listen within the block; raises Problem when too many do."""
+        """Subscribe within the block; raises Problem when there are too many subscribers."""
         if len(self._subscriptions) >= SUBSCRIBERS_MAX:
-            raise Problem(503, f"{SUBSCRIBERS_MAX} readers of events are connected, and no more are served.")
+            raise Problem(503, f"{SUBSCRIBERS_MAX} subscribers to events are connected, the maximum.")
         subscription = Subscription()
         self._subscriptions.add(subscription)
         try:

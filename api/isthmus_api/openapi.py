@@ -18,16 +18,16 @@ _PLACES: Final = ("path", "query")
 
 
 class ErrorDocument(BaseModel):
-    """Why a request was refused: a code whose first three digits are the status, and a sentence."""
+    """Why a request was refused: a code whose first three digits are the status, and a message."""
 
     error_code: int
     message: str
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
-    """What clients, the console's types and tests are made from."""
+    """The document from which clients, the console's types and tests are generated."""
     refs, definitions = _schemas(routes)
-    # Models of paths and queries are told as parameters, one by one.
+    # Fields of path and query models become parameters.
     plain = {model: definitions.pop(refs[model, "validation"]["$ref"].rsplit("/", 1)[1]) for model in _plain(routes)}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -37,7 +37,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
         "info": {
             "title": "Isthmus",
             "version": version,
-            "description": "The control plane: /kafka/v3 in the shapes of Confluent's REST v3, /api/v1 for what that does not know.",
+            "description": "The control plane: /kafka/v3 in the shapes of Confluent's REST v3, /api/v1 for everything else.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -59,14 +59,14 @@ def _plain(routes: Iterable[Route]) -> set[type[BaseModel]]:
 
 
 def _schemas(routes: Iterable[Route]) -> tuple[dict[tuple[type[BaseModel], Mode], Any], dict[str, Any]]:
-    wanted: list[tuple[type[BaseModel], Mode]] = [(ErrorDocument, "serialization")]
+    models: list[tuple[type[BaseModel], Mode]] = [(ErrorDocument, "serialization")]
     for route in routes:
-        wanted.extend((route.models[place], "validation") for place in _PLACES if place in route.models)
+        models.extend((route.models[place], "validation") for place in _PLACES if place in route.models)
         if "body" in route.models:
-            wanted.append((route.models["body"], "validation"))
-        if route.answer is not None:
-            wanted.append((route.answer, "serialization"))
-    refs, schema = models_json_schema(list(dict.fromkeys(wanted)), by_alias=True, ref_template=_REF)
+            models.append((route.models["body"], "validation"))
+        if route.response is not None:
+            models.append((route.response, "serialization"))
+    refs, schema = models_json_schema(list(dict.fromkeys(models)), by_alias=True, ref_template=_REF)
     return {(model, mode): ref for (model, mode), ref in refs.items() if issubclass(model, BaseModel)}, schema.get(
         "$defs", {}
     )
@@ -106,12 +106,12 @@ def _parameters(route: Route, plain: dict[type[BaseModel], Any]) -> list[dict[st
 def _responses(route: Route, refs: dict[tuple[type[BaseModel], Mode], Any]) -> dict[str, Any]:
     error = {JSON: {"schema": refs[ErrorDocument, "serialization"]}}
     good: dict[str, Any] = {"description": route.summary}
-    if route.answer is not None:
-        good["content"] = {route.content_type: {"schema": refs[route.answer, "serialization"]}}
+    if route.response is not None:
+        good["content"] = {route.content_type: {"schema": refs[route.response, "serialization"]}}
     elif route.content_type != JSON:
         good["content"] = {route.content_type: {"schema": {"type": "string"}}}
     return {
         str(route.status): good,
         "4XX": {"description": "The request is refused", "content": error},
-        "5XX": {"description": "A cluster or the control plane cannot answer", "content": error},
+        "5XX": {"description": "A cluster or the control plane is unavailable", "content": error},
     }

@@ -1,7 +1,7 @@
-"""What a request is refused with: a status, and the error document of Confluent's REST v3, `{"error_code": 40403, "message": "..."}`.
+"""Errors of requests: a status, and the error document of Confluent's REST v3, `{"error_code": 40403, "message": "..."}`.
 
-The first three digits of a code are the status; codes of five digits say more. Handlers raise Problem, and what the client of a cluster
-raises becomes one here.
+The first three digits of a code are the status; codes of five digits say more. Handlers raise Problem; errors of a
+cluster's client are converted to one.
 """
 
 from typing import Final
@@ -16,11 +16,11 @@ BAD_REQUEST: Final = 40002
 UNSUPPORTED_VERSION: Final = 40035
 KAFKA_FAILED: Final = 50002
 KAFKA_RETRIABLE: Final = 50003
-CLUSTER_AWAY: Final = 50302
+CLUSTER_UNREACHABLE: Final = 50302
 
 
 class Problem(Exception):
-    """The request cannot be answered otherwise."""
+    """The error response of a request."""
 
     def __init__(self, status: int, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -54,12 +54,12 @@ _PASSING: Final = frozenset(
 
 
 def problem_of(error: ClientError, cluster: str) -> Problem:
-    """What a cluster's refusal or silence means to whoever sent the request."""
+    """The Problem for an error of a cluster's client."""
     if isinstance(error, Refused):
         return Problem(*_refusal(error))
     if isinstance(error, NotSupported):
         return Problem(400, f"Cluster {cluster} cannot do this: {error}", UNSUPPORTED_VERSION)
-    return Problem(503, f"Cluster {cluster} does not answer: {error}", CLUSTER_AWAY)
+    return Problem(503, f"Cluster {cluster} is unreachable: {error}", CLUSTER_UNREACHABLE)
 
 
 def _refusal(refused: Refused) -> tuple[int, str, int | None]:

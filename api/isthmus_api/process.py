@@ -1,4 +1,4 @@
-"""One process of the control plane: its parts, what it does by itself, and the listener."""
+"""One process of the control plane: its parts, background work, and the listener."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from isthmus_api.registry import Route
 from isthmus_api.request_context import Parts
 from isthmus_api.routes import all_routes
 from isthmus_api.security.admin_key import AdminKey, admin_key
-from isthmus_api.security.authentication import Door
+from isthmus_api.security.authentication import Authenticator
 from isthmus_api.store.access import Access
 from isthmus_api.store.audit import Audit
 from isthmus_api.store.database import default_url, open_database
@@ -46,7 +46,7 @@ _RESTART_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where to listen, and where to keep what must be remembered."""
+    """Where to listen, and where to keep state."""
 
     listen: Address
     directory: Path
@@ -56,7 +56,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that serves."""
+    """A running process."""
 
     address: Address
     made_key: str | None
@@ -64,7 +64,7 @@ class Running:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
-    """Serve within the block. Raises StoreRefused, SQLAlchemyError or OSError when it cannot begin."""
+    """Serve within the block. Raises StoreRefused, SQLAlchemyError or OSError when it cannot start."""
     settings.directory.mkdir(parents=True, exist_ok=True)
     engine = await open_database(settings.store or default_url(settings.directory))
     try:
@@ -78,7 +78,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         finally:
             parts.clusters.close()
     finally:
-        # A connection that was cut off in the middle of a question may never close.
+        # A partitioned connection may never close.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_SECONDS):
                 await engine.dispose()
@@ -93,7 +93,7 @@ def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
         audit=Audit(engine),
         work=work,
         clusters=clusters,
-        door=Door(Access(engine), key.digest, wall_ms),
+        door=Authenticator(Access(engine), key.digest, wall_ms),
         hub=hub,
         lag=lag,
         watch=Watch(inventory, clusters, probes, lag.ring, hub, wall_ms),
@@ -105,7 +105,7 @@ def _parts(engine: AsyncEngine, key: AdminKey, routes: list[Route]) -> Parts:
 
 @asynccontextmanager
 async def _working(parts: Parts, troubles: dict[str, str]) -> AsyncIterator[None]:
-    """What goes on beside the requests; `troubles` tells what ails it."""
+    """Run the background work; `troubles` lists what is wrong with it."""
     loops = {"lag feed": parts.lag.run, "watch": parts.watch.run, "tasks": parts.runner.run}
     working = [asyncio.create_task(_again(name, loop, troubles), name=name) for name, loop in loops.items()]
     try:
@@ -117,7 +117,7 @@ async def _working(parts: Parts, troubles: dict[str, str]) -> AsyncIterator[None
 
 
 async def _again(name: str, loop: Callable[[], Coroutine[Any, Any, None]], troubles: dict[str, str]) -> None:
-    """A store that is away for a moment, or a mistake of ours, must not end a loop for good."""
+    """Restart the loop after an error: an unavailable store, or a bug, must not end it for good."""
     while True:
         turn = asyncio.create_task(loop())
         try:
@@ -126,16 +126,14 @@ async def _again(name: str, loop: Callable[[], Coroutine[Any, Any, None]], troub
                 troubles.pop(name, None)
             await turn
         except (SQLAlchemyError, OSError) as error:
-            logger.warning("the %s stopped, and begins again: the store cannot be used: %s", name, error)
-            troubles[name] = f"the {name}: the store cannot be used"
+            logger.warning("%s stopped and restarts: the store is unavailable: %s", name, error)
+            troubles[name] = f"{name}: the store is unavailable"
         except Exception as error:
-            logger.exception("the %s stopped, and begins again", name)
-            troubles[name] = f"the {name}: {error}"
+            logger.exception("%s stopped and restarts", name)
+            troubles[name] = f"{name}: {error}"
         finally:
             turn.cancel()
-            await asyncio.wait(
-                {turn}, timeout=_SHUTDOWN_SECONDS
-            )  # what it asked the store is wound up before that closes
+            await asyncio.wait({turn}, timeout=_SHUTDOWN_SECONDS)  # its requests to the store end before that closes
         await asyncio.sleep(_RESTART_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Routes, declared once: a handler's signature says what a request must look like, and validation and the OpenAPI document follow from it.
+"""Routes, declared once: validation and the OpenAPI document follow from a handler's signature.
 
     routes = Routes("Topics", "/kafka/v3/clusters/{cluster_id}")
 
@@ -6,8 +6,8 @@
     async def get_topic(call: Call, path: TopicPath) -> TopicData:
         ...
 
-The arguments `path`, `query` and `body`, where a handler has them, are pydantic models, and so is what it returns; None is answered by 204.
-Whoever returns a response of aiohttp instead says with `answer` what is in it. Every route that is not `public` needs the admin key or a
+The arguments `path`, `query` and `body`, where a handler has them, are pydantic models, and so is what it returns; None becomes a 204.
+A handler that returns a response of aiohttp names its model with `response`. Every route that is not `public` needs the admin key or a
 session, and every route that changes something is audited.
 """
 
@@ -40,14 +40,14 @@ class Route:
     summary: str
     handler: Callable[..., Awaitable[Any]]
     models: dict[str, Model]
-    answer: Model | None
+    response: Model | None
     status: int
     public: bool
     content_type: str
 
     @property
     def changes(self) -> bool:
-        """Whether it is more than a question."""
+        """Whether it changes anything."""
         return self.method != "GET"
 
 
@@ -60,23 +60,23 @@ class Routes:
         self._prefix = prefix
 
     def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """A question."""
+        """Declare a GET."""
         return self._declare("GET", path, **options)
 
     def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Something new, or an action."""
+        """Declare a POST."""
         return self._declare("POST", path, **options)
 
     def put(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """A value that replaces another."""
+        """Declare a PUT."""
         return self._declare("PUT", path, **options)
 
     def patch(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Some values of a thing."""
+        """Declare a PATCH."""
         return self._declare("PATCH", path, **options)
 
     def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Away with it."""
+        """Declare a DELETE."""
         return self._declare("DELETE", path, **options)
 
     def _declare(
@@ -85,14 +85,14 @@ class Routes:
         path: str,
         *,
         status: int | None = None,
-        answer: Model | None = None,
+        response: Model | None = None,
         public: bool = False,
         content_type: str = JSON,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler)
             returned = hints["return"]
-            model = answer or (returned if inspect.isclass(returned) and issubclass(returned, BaseModel) else None)
+            model = response or (returned if inspect.isclass(returned) and issubclass(returned, BaseModel) else None)
             models: dict[str, Model] = {name: hints[name] for name in _ARGUMENTS if name in hints}
             nothing = model is None and content_type == JSON
             self.declared.append(
@@ -104,7 +104,7 @@ class Routes:
                     summary=inspect.cleandoc(handler.__doc__ or "").split("\n")[0].rstrip("."),
                     handler=handler,
                     models=models,
-                    answer=model,
+                    response=model,
                     status=status or (204 if nothing else 200),
                     public=public,
                     content_type=content_type,
@@ -116,7 +116,7 @@ class Routes:
 
 
 def in_order(groups: Iterable[Routes]) -> list[Route]:
-    """All routes so that the word "-" is tried before the name of a thing: it stands for all of them."""
+    """All routes, with the literal "-" (all items) before the name of one item."""
     routes = [route for group in groups for route in group.declared]
     names = [route.name for route in routes]
     assert len(set(names)) == len(names), f"two routes with one name: {sorted(names)}"
@@ -124,7 +124,7 @@ def in_order(groups: Iterable[Routes]) -> list[Route]:
 
 
 async def arguments_of(route: Route, request: web.Request) -> dict[str, BaseModel]:
-    """What the handler is called with; raises Problem for a request that does not fit."""
+    """The handler's arguments; raises Problem for an invalid request."""
     given: dict[str, BaseModel] = {}
     for name, model in route.models.items():
         try:
@@ -134,7 +134,7 @@ async def arguments_of(route: Route, request: web.Request) -> dict[str, BaseMode
     return given
 
 
-# A path that cannot be the path of anything is a path of nothing, as in REST v3.
+# An invalid path is not found, as in REST v3.
 _STATUS_OF_INVALID: Final = {"path": 404, "query": 400, "body": 422}
 
 
@@ -152,7 +152,7 @@ async def _argument(name: str, model: Model, request: web.Request) -> BaseModel:
 
 
 def _explained(name: str, error: ValidationError) -> str:
-    """Every fault in one line: where it is and what is wrong."""
+    """All errors in one line, with their locations."""
     faults = []
     for fault in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join([name, *(str(part) for part in fault["loc"])])
@@ -160,11 +160,11 @@ def _explained(name: str, error: ValidationError) -> str:
     return "; ".join(faults)
 
 
-def response_of(route: Route, answer: object) -> web.StreamResponse:
-    """The answer as it is sent."""
-    if isinstance(answer, web.StreamResponse):
-        return answer
-    if answer is None:
+def response_of(route: Route, result: object) -> web.StreamResponse:
+    """The HTTP response for a handler's result."""
+    if isinstance(result, web.StreamResponse):
+        return result
+    if result is None:
         return web.Response(status=route.status)
-    assert isinstance(answer, BaseModel)
-    return web.Response(status=route.status, body=answer.model_dump_json(by_alias=True), content_type=JSON)
+    assert isinstance(result, BaseModel)
+    return web.Response(status=route.status, body=result.model_dump_json(by_alias=True), content_type=JSON)

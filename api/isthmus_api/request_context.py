@@ -1,4 +1,4 @@
-"""What a handler is given besides the request's arguments: the parts of the running control plane, and who asks."""
+"""What a handler gets besides the request's arguments: the parts of the running control plane, and the request's user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isthmus_api.clusters.clients import Clusters
 from isthmus_api.clusters.lag_feed import LagFeed
 from isthmus_api.clusters.watcher import Watch
 from isthmus_api.events import Hub
-from isthmus_api.security.authentication import Door
+from isthmus_api.security.authentication import Authenticator
 from isthmus_api.store.audit import Audit
 from isthmus_api.store.inventory import Inventory
 from isthmus_api.store.work import Work
@@ -31,7 +31,7 @@ class Parts:
     audit: Audit
     work: Work
     clusters: Clusters
-    door: Door
+    door: Authenticator
     hub: Hub
     lag: LagFeed
     watch: Watch
@@ -49,11 +49,11 @@ class Call:
     actor: str
 
     def url(self, *path: object) -> str:
-        """The address, as this client sees it, of something under /kafka/v3."""
+        """The URL, as this client sees it, of a resource under /kafka/v3."""
         parts = "/".join(quote(str(part), safe="-:") for part in path)
         return f"{self.request.scheme}://{self.request.host}{KAFKA_V3}/{parts}"
 
     @property
     def self_url(self) -> str:
-        """The address of this request, without its query."""
+        """The URL of this request, without its query."""
         return f"{self.request.scheme}://{self.request.host}{self.request.rel_url.raw_path}"

@@ -56,15 +56,15 @@ def _mirror(api: Api, source: Node, destination: Node, link: str, topics: dict[s
     target_id = api.register("destination", destination.bootstrap)
     there, here = f"/kafka/v3/clusters/{source_id}", f"/kafka/v3/clusters/{target_id}"
     for topic, records in topics.items():
-        assert api.ask("POST", f"{there}/topics", {"topic_name": topic, "partitions_count": 1}).status == 201
+        assert api.request("POST", f"{there}/topics", {"topic_name": topic, "partitions_count": 1}).status == 201
         _produce(source.bootstrap, topic, records)
     body = {"source_cluster_id": source_id, "configs": [{"name": "bootstrap.servers", "value": source.bootstrap}]}
-    assert api.ask("POST", f"{here}/links?link_name={link}&validate_only=true", body).status == 204
+    assert api.request("POST", f"{here}/links?link_name={link}&validate_only=true", body).status == 204
     assert api.get(f"{here}/links")["data"] == []
-    created = api.ask("POST", f"{here}/links?link_name={link}", body)
+    created = api.request("POST", f"{here}/links?link_name={link}", body)
     assert created.status == 204, created
     for topic in topics:
-        made = api.ask("POST", f"{here}/links/{link}/mirrors", {"source_topic_name": topic})
+        made = api.request("POST", f"{here}/links/{link}/mirrors", {"source_topic_name": topic})
         assert made.status == 204, made
     return here, f"{here}/links/{link}"
 
@@ -92,7 +92,7 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
         assert (told["kind"], told["link_name"], told["link_error"]) == ("KafkaLinkData", "from-source", "NO_ERROR")
         assert sorted(told["topic_names"]) == sorted(topics)
         assert {task["task_name"] for task in told["tasks"]} >= {"ConsumerOffsetSync", "TopicConfigsSync"}
-        again = api.ask("POST", f"{here}/links?link_name=from-source", {"configs": []})
+        again = api.request("POST", f"{here}/links?link_name=from-source", {"configs": []})
         assert again.status == 400
 
         copied = {topic: [(0, records)] for topic, records in topics.items()}
@@ -101,23 +101,23 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
         active = api.get(f"{here}/links/-/mirrors?mirror_status=ACTIVE")
         assert _without_ages(active) == _without_ages(listed)
         assert api.get(f"{here}/links/-/mirrors?mirror_status=STOPPED")["data"] == []
-        refused = api.ask("GET", f"{here}/links/-/mirrors?mirror_status=SLEEPING")
+        refused = api.request("GET", f"{here}/links/-/mirrors?mirror_status=SLEEPING")
         assert (refused.status, refused.body["error_code"]) == (400, 400)
 
         configs = {one["name"]: one for one in api.get(f"{link}/configs")["data"]}
         assert configs["bootstrap.servers"]["value"] == source.bootstrap
         change = {"data": [{"name": "consumer.offset.sync.ms", "value": "2000"}]}
-        assert api.ask("PUT", f"{link}/configs:alter", change).status == 204
+        assert api.request("PUT", f"{link}/configs:alter", change).status == 204
         changed = api.get(f"{link}/configs/consumer.offset.sync.ms")
         assert (changed["value"], changed["source"]) == ("2000", "DYNAMIC_CLUSTER_LINK_CONFIG")
-        assert api.ask("DELETE", f"{link}/configs/consumer.offset.sync.ms").status == 204
+        assert api.request("DELETE", f"{link}/configs/consumer.offset.sync.ms").status == 204
         assert api.get(f"{link}/configs/consumer.offset.sync.ms")["source"] == "DEFAULT_CONFIG"
 
-        paused = api.ask("POST", f"{link}/mirrors:pause", {"mirror_topic_name_pattern": "pay.*"}).body["data"]
+        paused = api.request("POST", f"{link}/mirrors:pause", {"mirror_topic_name_pattern": "pay.*"}).body["data"]
         assert [(one["mirror_topic_name"], one["error_code"]) for one in paused] == [("payments", None)]
         api.await_that(f"{link}/mirrors/payments", lambda one: one["mirror_status"] == "PAUSED")
         names = {"mirror_topic_names": ["payments", "absent"]}
-        resumed = api.ask("POST", f"{link}/mirrors:resume", names).body["data"]
+        resumed = api.request("POST", f"{link}/mirrors:resume", names).body["data"]
         assert [(one["mirror_topic_name"], one["error_code"]) for one in resumed] == [
             ("payments", None),
             ("absent", 404),
@@ -125,10 +125,10 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
         api.await_that(f"{link}/mirrors/payments", lambda one: one["mirror_status"] == "ACTIVE")
 
         asked = {"mirror_topic_names": ["orders"]}
-        checked = api.ask("POST", f"{link}/mirrors:failover?validate_only=true", asked)
+        checked = api.request("POST", f"{link}/mirrors:failover?validate_only=true", asked)
         assert (checked.status, checked.body["data"][0]["error_code"]) == (200, None)
         assert api.get(f"{link}/mirrors/orders")["mirror_status"] == "ACTIVE"
-        assert api.ask("POST", f"{link}/mirrors:failover", asked).body["data"][0]["error_code"] is None
+        assert api.request("POST", f"{link}/mirrors:failover", asked).body["data"][0]["error_code"] is None
         api.await_that(f"{link}/mirrors/orders", lambda one: one["mirror_status"] == "STOPPED")
         _produce(destination.bootstrap, "orders", 1)
 
@@ -139,7 +139,7 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
             "action": "promote",
             "topics": ["payments", "returns"],
         }
-        begun = api.ask("POST", "/api/v1/tasks", task)
+        begun = api.request("POST", "/api/v1/tasks", task)
         assert (begun.status, begun.body["total"]) == (202, 2)
         ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
         assert (ended["state"], ended["done"], ended["failed"]) == ("DONE", 2, 0)
@@ -148,8 +148,8 @@ def test_links_and_mirror_topics_from_creation_to_failover(pair: tuple[Node, Nod
         flows = api.await_that("/api/v1/topology", lambda one: any(flow["kind"] == "link" for flow in one["flows"]))
         (flow,) = [one for one in flows["flows"] if one["kind"] == "link"]
         assert (flow["name"], flow["source_region"], flow["target_region"]) == ("from-source", "eu-west", "us-east")
-        assert api.ask("DELETE", link).status == 204
-        gone = api.ask("GET", link)
+        assert api.request("DELETE", link).status == 204
+        gone = api.request("GET", link)
         assert (gone.status, gone.body["message"]) == (404, "Link from-source cannot be found.")
 
 
@@ -168,7 +168,9 @@ def _kill_half_way(directory: Path, node: Node, options: list[str]) -> None:
         cluster_id = api.register("node", node.bootstrap)
         names = [f"made-{number:03}" for number in range(200)]
         topics = [{"topic_name": name, "partitions_count": 1, "replication_factor": 1} for name in names]
-        begun = api.ask("POST", "/api/v1/tasks", {"kind": "create-topics", "cluster_id": cluster_id, "topics": topics})
+        begun = api.request(
+            "POST", "/api/v1/tasks", {"kind": "create-topics", "cluster_id": cluster_id, "topics": topics}
+        )
         assert begun.status == 202
         path = f"/api/v1/tasks/{begun.body['task_id']}"
         half = api.await_that(path, lambda one: one["done"] > 0)
@@ -190,25 +192,25 @@ def _kill_half_way(directory: Path, node: Node, options: list[str]) -> None:
 def test_a_task_says_what_failed_and_can_be_ended(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node, running_api(tmp_path / "api") as api:
         cluster_id = api.register("node", node.bootstrap)
-        assert api.ask("POST", f"/kafka/v3/clusters/{cluster_id}/topics", {"topic_name": "a"}).status == 201
+        assert api.request("POST", f"/kafka/v3/clusters/{cluster_id}/topics", {"topic_name": "a"}).status == 201
         topics = [{"topic_name": "a", "partitions_count": 9}, {"topic_name": "b/c"}, {"topic_name": "d"}]
         settings = {"kind": "create-topics", "cluster_id": cluster_id, "topics": topics}
-        begun = api.ask("POST", "/api/v1/tasks", settings).body["task_id"]
+        begun = api.request("POST", "/api/v1/tasks", settings).body["task_id"]
         ended = api.await_that(f"/api/v1/tasks/{begun}", lambda one: one["state"] != "OPEN")
         assert (ended["state"], ended["done"], ended["failed"]) == ("FAILED", 1, 2)
         assert ended["message"] == "2 of 3 items failed"
         items = api.get(f"/api/v1/tasks/{begun}/items")["items"]
         assert [one["state"] for one in items] == ["FAILED", "FAILED", "DONE"]
-        assert items[0]["message"] == "it is there already with 1 partitions"
-        over = api.ask("POST", f"/api/v1/tasks/{begun}:cancel")
+        assert items[0]["message"] == "it exists with 1 partitions"
+        over = api.request("POST", f"/api/v1/tasks/{begun}:cancel")
         assert (over.status, over.body["message"]) == (409, f"Task {begun} is finished already.")
 
         node.kill()
-        waiting = api.ask("POST", "/api/v1/tasks", {**settings, "topics": [{"topic_name": "e"}]}).body["task_id"]
-        api.await_that(f"/api/v1/tasks/{waiting}", lambda one: "does not answer" in one["message"])
-        cancelled = api.ask("POST", f"/api/v1/tasks/{waiting}:cancel")
+        waiting = api.request("POST", "/api/v1/tasks", {**settings, "topics": [{"topic_name": "e"}]}).body["task_id"]
+        api.await_that(f"/api/v1/tasks/{waiting}", lambda one: "is unreachable" in one["message"])
+        cancelled = api.request("POST", f"/api/v1/tasks/{waiting}:cancel")
         assert (cancelled.status, cancelled.body["state"]) == (200, "CANCELLED")
-        unknown = api.ask("POST", "/api/v1/tasks", {"kind": "no-such-kind"})
+        unknown = api.request("POST", "/api/v1/tasks", {"kind": "no-such-kind"})
         assert (unknown.status, unknown.body["error_code"]) == (422, 422)
 
 
@@ -218,23 +220,23 @@ def test_a_cluster_that_is_away_is_told_of_quickly_and_comes_back(tmp_path: Path
         api.await_that("/api/v1/topology", lambda one: one["clusters"][0]["state"] == "UP")
         node.kill()
         started = time.monotonic()
-        answer = api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics")
+        answer = api.request("GET", f"/kafka/v3/clusters/{cluster_id}/topics")
         assert time.monotonic() - started < QUICKLY_SECONDS
         assert (answer.status, answer.body["error_code"]) == (503, 50302)
-        assert answer.body["message"].startswith("Cluster node does not answer: ")
-        away = api.await_that("/api/v1/topology", lambda one: one["clusters"][0]["state"] == "AWAY")
+        assert answer.body["message"].startswith("Cluster node is unreachable: ")
+        away = api.await_that("/api/v1/topology", lambda one: one["clusters"][0]["state"] == "UNREACHABLE")
         assert [broker["broker_id"] for broker in away["clusters"][0]["brokers"]] == [1]
         assert [one["name"] for one in api.get("/api/v1/clusters")["clusters"]] == ["node"]
         (listed,) = api.get("/kafka/v3/clusters")["data"]
         assert listed["controller"] is None
         assert api.send("GET", "/health/ready").body == {"status": "ready"}
-        nobody = api.ask("POST", "/api/v1/clusters", {"name": "nobody", "bootstrap_servers": node.bootstrap})
+        nobody = api.request("POST", "/api/v1/clusters", {"name": "nobody", "bootstrap_servers": node.bootstrap})
         assert (nobody.status, nobody.body["error_code"]) == (503, 50302)
         node.start()
         api.await_that("/api/v1/topology", lambda one: one["clusters"][0]["state"] == "UP")
-        assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 200
-        assert api.ask("DELETE", f"/api/v1/clusters/{cluster_id}").status == 204
-        assert api.ask("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 404
+        assert api.request("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 200
+        assert api.request("DELETE", f"/api/v1/clusters/{cluster_id}").status == 204
+        assert api.request("GET", f"/kafka/v3/clusters/{cluster_id}/topics").status == 404
 
 
 def _observed(api: Api, path: str) -> None:
@@ -244,7 +246,9 @@ def _observed(api: Api, path: str) -> None:
         "observers": [{"count": 1, "constraints": {"rack": "us"}}],
     }
     placement = {"name": "isthmus.placement.constraints", "value": json.dumps(shares)}
-    made = api.ask("POST", f"{path}/topics", {"topic_name": "watched", "partitions_count": 1, "configs": [placement]})
+    made = api.request(
+        "POST", f"{path}/topics", {"topic_name": "watched", "partitions_count": 1, "configs": [placement]}
+    )
     assert made.status == 201, made
 
 
@@ -255,7 +259,7 @@ def test_a_stretched_cluster_with_observers_and_partitions_that_move(tmp_path: P
         path = f"/kafka/v3/clusters/{cluster_id}"
         assert api.get(f"/api/v1/clusters/{cluster_id}")["regions"] == ["eu", "us"]
         place = {"title": "Frankfurt", "latitude": 50.1, "longitude": 8.7}
-        assert api.ask("PUT", "/api/v1/regions/eu", place).status == 200
+        assert api.request("PUT", "/api/v1/regions/eu", place).status == 200
         _observed(api, path)
         status = api.await_that(
             f"{path}/topics/watched/partitions/0/replica-status",
@@ -287,12 +291,12 @@ def test_a_stretched_cluster_with_observers_and_partitions_that_move(tmp_path: P
 
         placed = [{"partition_id": 0, "broker_ids": [1]}, {"partition_id": 1, "broker_ids": [1]}]
         wanted = {"topic_name": "moving", "replicas_assignments": placed}
-        assert api.ask("POST", f"{path}/topics", wanted).status == 201
+        assert api.request("POST", f"{path}/topics", wanted).status == 201
         _produce(cluster.bootstrap, "moving", 50)
         moves = [{"topic_name": "moving", "partition_id": index, "broker_ids": [2, 3]} for index in (0, 1)]
         absent = {"topic_name": "moving", "partition_id": 9, "broker_ids": [1]}
         task = {"kind": "reassign-partitions", "cluster_id": cluster_id, "partitions": [*moves, absent]}
-        task_id = api.ask("POST", "/api/v1/tasks", task).body["task_id"]
+        task_id = api.request("POST", "/api/v1/tasks", task).body["task_id"]
         ended = api.await_that(f"/api/v1/tasks/{task_id}", lambda told: told["state"] != "OPEN")
         assert (ended["state"], ended["done"], ended["failed"]) == ("FAILED", 2, 1)
         for index in (0, 1):
@@ -307,7 +311,7 @@ def test_another_cluster_at_the_same_address_is_not_taken_for_the_first(tmp_path
             settings = {"listeners": first.settings["listeners"]}
         with running_node(tmp_path / "second", settings) as second:
             wanted = {"topic_name": "astray", "partitions_count": 1}
-            answer = api.ask("POST", f"/kafka/v3/clusters/{cluster_id}/topics", wanted)
+            answer = api.request("POST", f"/kafka/v3/clusters/{cluster_id}/topics", wanted)
             assert (answer.status, answer.body["error_code"]) == (503, 50302)
             assert answer.body["message"].startswith("Another cluster (")
             other_id = api.register("second", second.settings["listeners"].split(",")[0].removeprefix("PLAINTEXT://"))
@@ -333,8 +337,8 @@ def test_a_store_that_goes_away_is_told_of(tmp_path: Path) -> None:
             api.stop()
             raise
     try:
-        answer = api.ask("GET", "/api/v1/regions")
-        assert (answer.status, answer.body["message"]) == (503, "The store cannot be used at the moment.")
+        answer = api.request("GET", "/api/v1/regions")
+        assert (answer.status, answer.body["message"]) == (503, "The store is unavailable.")
         _await_unready(api)
         assert api.send("GET", "/health/live").status == 200
         assert api.key == first_key

@@ -230,7 +230,7 @@ def test_a_plan_is_shown_and_carried_out_by_rest(cluster: Cluster, tmp_path: Pat
     fill(cluster.bootstrap, "t", 8)
     with running_api(tmp_path / "api") as api:
         cluster_id = api.register("c", cluster.bootstrap)
-        wanted = api.ask("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {})
+        wanted = api.request("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {})
         assert wanted.status == 200, wanted
         plan = wanted.body
         before, after = ({load["broker_id"]: load["replicas"] for load in plan[when]} for when in ("before", "after"))
@@ -242,12 +242,12 @@ def test_a_plan_is_shown_and_carried_out_by_rest(cluster: Cluster, tmp_path: Pat
             "partitions": plan["targets"],
             "bytes_per_second": 5_000_000,
         }
-        begun = api.ask("POST", "/api/v1/tasks", task)
+        begun = api.request("POST", "/api/v1/tasks", task)
         assert begun.status == 202, begun
         path = f"/api/v1/tasks/{begun.body['task_id']}"
         ended = api.await_that(path, lambda one: one["state"] != "OPEN")
         assert (ended["state"], ended["done"]) == ("DONE", 1), ended
-        missing = api.ask("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {"leaving": [77]})
+        missing = api.request("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {"leaving": [77]})
         assert (missing.status, missing.body["message"]) == (404, "There is no broker 77.")
     for target in plan["targets"]:
         assert hosts(cluster.bootstrap, target["topic_name"])[target["partition_id"]] == tuple(target["broker_ids"])

@@ -104,7 +104,7 @@ class Story:
             "partitions_count": partitions,
             "configs": [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()],
         }
-        made = self.api.ask("POST", f"{where}/topics", body)
+        made = self.api.request("POST", f"{where}/topics", body)
         assert made.status == 201, made
 
     def write(self, bootstrap: str, topic: str, values: Sequence[str]) -> None:
@@ -139,8 +139,10 @@ class Story:
             "consumer.offset.group.filters": '{"groupFilters":[{"name":"*","patternType":"LITERAL","filterType":"INCLUDE"}]}',
         }
         body = {"configs": [{"name": name, "value": value} for name, value in settings.items()]}
-        assert self.api.ask("POST", f"{self.here}/links?link_name={LINK}", body).status == 204
-        assert self.api.ask("POST", f"{self.here}/links/{LINK}/mirrors", {"source_topic_name": "orders"}).status == 204
+        assert self.api.request("POST", f"{self.here}/links?link_name={LINK}", body).status == 204
+        assert (
+            self.api.request("POST", f"{self.here}/links/{LINK}/mirrors", {"source_topic_name": "orders"}).status == 204
+        )
         return f"{self.here}/links/{LINK}/mirrors/orders"
 
     def copied(self, mirror: dict[str, Any]) -> int:
@@ -206,12 +208,12 @@ def _a_broker_is_added_and_gets_its_share(story: Story) -> None:
     story.cluster.nodes[ADDED].start()
     plans = f"/api/v1/clusters/{story.cluster_id}/balancer/plans"
     wait_until(
-        lambda: _share(plan := api.ask("POST", plans, {}).body) is not None and not plan["lacking"],
+        lambda: _share(plan := api.request("POST", plans, {}).body) is not None and not plan["lacking"],
         "samples of all brokers",
     )
-    plan = api.ask("POST", plans, {}).body
+    plan = api.request("POST", plans, {}).body
     task = {"kind": "execute-plan", "cluster_id": story.cluster_id, "partitions": plan["targets"]}
-    begun = api.ask("POST", "/api/v1/tasks", task)
+    begun = api.request("POST", "/api/v1/tasks", task)
     ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
     assert (ended["state"], ended["failed"]) == ("DONE", 0)
     promised = {load["broker_id"]: load["replicas"] for load in plan["after"]}
@@ -236,7 +238,7 @@ def _the_source_dies_and_the_copy_is_taken_over(story: Story, mirror: str, first
     """The group goes on where it was."""
     story.source.kill()
     asked = {"mirror_topic_names": ["orders"]}
-    answer = story.api.ask("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked)
+    answer = story.api.request("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked)
     assert answer.body["data"][0]["error_code"] is None
     story.api.await_that(mirror, lambda one: one["mirror_status"] == "STOPPED")
     story.write(story.bootstrap, "orders", ["after the failover"])

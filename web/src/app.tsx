@@ -1,4 +1,4 @@
-// Who is signed in sees the console; everybody else the page to sign in.
+// The console for signed-in users; the sign-in page for others.
 import { lazy, Suspense, useEffect } from "react";
 import { Route, Switch } from "wouter";
 import { api } from "./api/client";
@@ -17,7 +17,7 @@ const LinkPage = lazy(() => import("./pages/link"));
 const Tasks = lazy(() => import("./pages/tasks"));
 const Audit = lazy(() => import("./pages/audit"));
 
-/** While the control plane does not answer. */
+/** Shown while the control plane is unreachable. */
 const RETRY_MS = 3_000;
 
 export function App() {

@@ -56,7 +56,7 @@ function Freshness({ feed }: { feed: Feed }) {
       {feed.state === "live" && <Pill tone="good">live</Pill>}
       {feed.state === "connecting" && <Pill tone="busy">connecting</Pill>}
       {feed.state === "stale" && (
-        <Pill tone="bad">stale{feed.heardMs > 0 && ` for ${duration(now - feed.heardMs)}`}, connecting again</Pill>
+        <Pill tone="bad">stale{feed.receivedMs > 0 && ` for ${duration(now - feed.receivedMs)}`}, reconnecting</Pill>
       )}
     </span>
   );

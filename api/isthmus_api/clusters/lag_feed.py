@@ -29,7 +29,7 @@ _POLL_SECONDS = 1.0
 
 
 class LagFeed:
-    """One reader for each cluster; a cluster that is away, or has no samples, is asked again."""
+    """One reader for each cluster; reading is retried while a cluster is unreachable or has no samples."""
 
     def __init__(self, inventory: Inventory, clusters: Clusters, now_ms: WallClock) -> None:
         self.ring = Ring()
@@ -38,21 +38,21 @@ class LagFeed:
         self._now_ms = now_ms
 
     async def run(self) -> None:
-        """For ever; readers come and go with the clusters."""
+        """Read until cancelled; readers start and stop with the registered clusters."""
         readers: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
-                wanted = {cluster.cluster_id for cluster in await self._inventory.clusters()}
-                for cluster_id in readers.keys() - wanted:
+                registered = {cluster.cluster_id for cluster in await self._inventory.clusters()}
+                for cluster_id in readers.keys() - registered:
                     readers.pop(cluster_id).cancel()
-                for cluster_id in wanted - readers.keys():
-                    readers[cluster_id] = asyncio.create_task(self._read_on(cluster_id))
+                for cluster_id in registered - readers.keys():
+                    readers[cluster_id] = asyncio.create_task(self._read_repeatedly(cluster_id))
                 await asyncio.sleep(RETRY_SECONDS)
         finally:
             for reader in readers.values():
                 reader.cancel()
 
-    async def _read_on(self, cluster_id: str) -> None:
+    async def _read_repeatedly(self, cluster_id: str) -> None:
         while True:
             try:
                 await self._read(cluster_id)
@@ -65,11 +65,11 @@ class LagFeed:
         topic = (await topic_admin.describe(client, [LAG_TOPIC]))[LAG_TOPIC]
         partitions = [TopicPartition(LAG_TOPIC, index) for index in topic.partitions]
         since = dict.fromkeys(partitions, self._now_ms() - LAG_WINDOW_MS)
-        found = results(await list_offsets(client, since))
-        starts = {tp: at.offset if at.offset >= 0 else int(At.LATEST) for tp, at in found.items()}
+        offsets = results(await list_offsets(client, since))
+        starts = {tp: at.offset if at.offset >= 0 else int(At.LATEST) for tp, at in offsets.items()}
         async with Consumer(client) as consumer:
             await consumer.assign(starts)
             while True:
                 for consumed in await consumer.poll(_POLL_SECONDS):
-                    with suppress(ValueError):  # records of other programs, and of later versions
+                    with suppress(ValueError):  # records of other programs or later versions
                         self.ring.add(LagSample.parse(consumed.record.value))

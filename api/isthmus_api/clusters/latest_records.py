@@ -13,9 +13,9 @@ _POLL_SECONDS = 1.0
 
 
 async def read_tail(client: Client, topic: str, most: int) -> list[ConsumedRecord]:
-    """What lies within the last `most` offsets of each partition, up to where the log ended when this was asked."""
-    found = (await topic_admin.describe(client, [topic]))[topic]
-    partitions = [TopicPartition(topic, index) for index in found.partitions]
+    """The records within the last `most` offsets of each partition, up to the current log end offset."""
+    described = (await topic_admin.describe(client, [topic]))[topic]
+    partitions = [TopicPartition(topic, index) for index in described.partitions]
     firsts = results(await list_offsets(client, dict.fromkeys(partitions, At.EARLIEST)))
     ends = results(await list_offsets(client, dict.fromkeys(partitions, At.LATEST)))
     starts = {

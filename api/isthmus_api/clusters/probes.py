@@ -1,6 +1,6 @@
-"""Asks every broker, over a connection of its own, whether it is there, so that a cut is known in seconds whatever else hangs in it.
+"""Probes every broker over a dedicated connection, so that a partition is noticed within seconds whatever else is delayed.
 
-The question is the smallest that there is, and its answer is not even read: an empty ApiVersions, which no broker refuses.
+The probe is an empty ApiVersions request, the smallest one, which no broker refuses; its response is not decoded.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import WireError
 
-from isthmus_api.core.reachability import Reach
-from isthmus_api.limits import PROBE_ANSWER_SECONDS, PROBES_MAX
+from isthmus_api.core.reachability import Reachability
+from isthmus_api.limits import PROBE_TIMEOUT_SECONDS, PROBES_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -26,42 +26,40 @@ _CLIENT_ID: Final = "isthmus-api-probe"
 
 
 class Probes:
-    """`watch` says which addresses a cluster has, `away` which of them do not answer. `on_change` hears of each that goes or comes back."""
+    """`watch` sets the endpoints of a cluster, `unreachable` lists those that do not respond; `on_change` is called for each change."""
 
     def __init__(self, now_ms: WallClock) -> None:
         self.on_change: list[Callable[[Endpoint], None]] = []
         self._now_ms = now_ms
-        self._wanted: dict[str, frozenset[Endpoint]] = {}
+        self._watched: dict[str, frozenset[Endpoint]] = {}
         self._probers: dict[Endpoint, asyncio.Task[None]] = {}
-        self._reach: dict[Endpoint, Reach] = {}
+        self._states: dict[Endpoint, Reachability] = {}
 
-    def is_away(self, address: Endpoint) -> bool:
-        """Whether it is known not to answer."""
-        reach = self._reach.get(address)
-        return reach is not None and reach.is_away
+    def is_unreachable(self, address: Endpoint) -> bool:
+        """Whether it is known to be unreachable."""
+        reachability = self._states.get(address)
+        return reachability is not None and reachability.is_unreachable
 
     @property
-    def away(self) -> Mapping[Endpoint, Reach]:
-        """Every address that does not answer."""
-        return {address: reach for address, reach in self._reach.items() if reach.is_away}
+    def unreachable(self) -> Mapping[Endpoint, Reachability]:
+        """Every endpoint that does not respond."""
+        return {address: one for address, one in self._states.items() if one.is_unreachable}
 
     def watch(self, cluster_id: str, addresses: Collection[Endpoint]) -> None:
-        """From now on these, and no others of this cluster; none when the cluster is not registered any more."""
+        """Probe these endpoints for a cluster, and no others; none when the cluster is no longer registered."""
         for address in [address for address, prober in self._probers.items() if prober.done()]:
-            self._probers.pop(
-                address
-            ).result()  # a prober does not end: whatever ended it ends its caller's loop as well
-        self._wanted[cluster_id] = frozenset(addresses)
-        wanted = {address for of_one in self._wanted.values() for address in of_one}
-        for address in self._probers.keys() - wanted:
+            self._probers.pop(address).result()  # only an error ends a prober; it ends the caller's loop too
+        self._watched[cluster_id] = frozenset(addresses)
+        watched = {address for of_one in self._watched.values() for address in of_one}
+        for address in self._probers.keys() - watched:
             self._probers.pop(address).cancel()
-            self._reach.pop(address, None)
-        for address in sorted(wanted - self._probers.keys())[: PROBES_MAX - len(self._probers)]:
-            self._reach[address] = Reach(self._now_ms())
+            self._states.pop(address, None)
+        for address in sorted(watched - self._probers.keys())[: PROBES_MAX - len(self._probers)]:
+            self._states[address] = Reachability(self._now_ms())
             self._probers[address] = asyncio.create_task(self._probe(address))
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         for prober in self._probers.values():
             prober.cancel()
 
@@ -70,9 +68,9 @@ class Probes:
         connection: Connection | None = None
         try:
             while True:
-                asked = loop.time()
+                started = loop.time()
                 try:
-                    async with asyncio.timeout(PROBE_ANSWER_SECONDS):
+                    async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
                         if connection is None:
                             connection = Connection(address, _CLIENT_ID)
                             await connection.connect()
@@ -81,22 +79,22 @@ class Probes:
                     if connection is not None:
                         connection.close()
                     connection = None
-                    why = str(error) or f"no answer within {PROBE_ANSWER_SECONDS:g} s"
-                    self._learn(address, self._reach[address].missed(why, loop.time() - asked))
+                    why = str(error) or f"no response within {PROBE_TIMEOUT_SECONDS:g} s"
+                    self._learn(address, self._states[address].missed(why, loop.time() - started))
                 else:
-                    self._learn(address, self._reach[address].answered(self._now_ms()))
-                await asyncio.sleep(self._reach[address].pause)
+                    self._learn(address, self._states[address].responded(self._now_ms()))
+                await asyncio.sleep(self._states[address].pause)
         finally:
             if connection is not None:
                 connection.close()
 
-    def _learn(self, address: Endpoint, reach: Reach) -> None:
-        before, self._reach[address] = self._reach[address], reach
-        if before.is_away == reach.is_away:
+    def _learn(self, address: Endpoint, reachability: Reachability) -> None:
+        before, self._states[address] = self._states[address], reachability
+        if before.is_unreachable == reachability.is_unreachable:
             return
-        if reach.is_away:
-            logger.warning("%s does not answer: %s", address, reach.why)
+        if reachability.is_unreachable:
+            logger.warning("%s is unreachable: %s", address, reachability.why)
         else:
-            logger.info("%s answers again", address)
-        for hear in self.on_change:
-            hear(address)
+            logger.info("%s is reachable again", address)
+        for notify in self.on_change:
+            notify(address)

@@ -1,4 +1,4 @@
-"""What was seen of a cluster when it was last looked at, and who told it when."""
+"""Snapshots of clusters: what the latest poll found, which broker reported it, and when."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from isthmus_client.metadata import Topic, TopicPartition
 
 
 class ClusterState(StrEnum):
-    """Whether a cluster answers."""
+    """Whether a cluster is reachable."""
 
     UP = "UP"
-    AWAY = "AWAY"
+    UNREACHABLE = "UNREACHABLE"
     UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicasSeen:
-    """A partition's replicas in its leader's words."""
+class ReplicasReport:
+    """A partition's replicas, as its leader reports them."""
 
     at_ms: int
-    teller: int
+    reporter: int
     status: PartitionStatus
 
 
 @dataclass(frozen=True, slots=True)
-class NewsSeen:
-    """When the leader of a mirrored partition had last heard of its source; one that never did has waited since it was first asked."""
+class SourceReport:
+    """When the leader of a mirrored partition last received the source's position; before the first one, when it was first polled."""
 
     at_ms: int
-    teller: int
-    heard_ms: int
+    reporter: int
+    last_update_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSeen:
+class LinkReport:
     """A link as its destination describes it, with the partitions that it copies."""
 
     name: str
@@ -46,18 +46,18 @@ class LinkSeen:
     state: str
     message: str
     topics: int
-    news: Mapping[TopicPartition, NewsSeen] = field(default_factory=dict)
+    sources: Mapping[TopicPartition, SourceReport] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSeen:
-    """What a cluster told when it last answered; without `described` it never did. `failed` looks since then found nothing."""
+class ClusterSnapshot:
+    """What the latest successful poll found; without `described` there was none. `failed` polls since then found nothing."""
 
     state: ClusterState = ClusterState.UNKNOWN
     message: str = ""
-    seen_ms: int | None = None
+    updated_ms: int | None = None
     described: Cluster | None = None
     topics: Mapping[str, Topic] | None = None
-    replicas: Mapping[TopicPartition, ReplicasSeen] | None = None
-    links: Sequence[LinkSeen] = ()
+    replicas: Mapping[TopicPartition, ReplicasReport] | None = None
+    links: Sequence[LinkReport] = ()
     failed: int = 0

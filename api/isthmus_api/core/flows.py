@@ -20,10 +20,10 @@ from isthmus_model.lag_samples import CopyKind
 from isthmus_model.regions import region_of
 from isthmus_wire.extensions.links import LinkState
 
-from isthmus_api.core.cluster_state import ClusterSeen, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.core.cluster_state import ClusterSnapshot, LinkReport, ReplicasReport, SourceReport
+from isthmus_api.core.inventory import RegisteredCluster
 from isthmus_api.core.lag_series import Copy, Latest
 from isthmus_api.models import Shape
-from isthmus_api.store.inventory import RegisteredCluster
 
 
 class FlowState(StrEnum):
@@ -41,7 +41,7 @@ class FlowState(StrEnum):
 class Flow(Shape):
     """Records that go from one region to another: by a link, a mirror flow, or to observers.
 
-    `lag_ms` and `lag_records` are null when the lag is unknown; `heard_ms` is the time of the newest information.
+    `lag_ms` and `lag_records` are null when the lag is unknown; `last_update_ms` is the time of the newest information.
     """
 
     flow_id: str
@@ -56,7 +56,7 @@ class Flow(Shape):
     copies: int
     lag_ms: int | None
     lag_records: int | None
-    heard_ms: int | None
+    last_update_ms: int | None
 
 
 class _CopyState(NamedTuple):
@@ -64,7 +64,7 @@ class _CopyState(NamedTuple):
 
     is_stale: bool
     is_in_sync: bool
-    heard_ms: int
+    last_update_ms: int
     lag_ms: int | None
     lag_records: int | None
 
@@ -80,34 +80,34 @@ class _CopyState(NamedTuple):
 def flows(
     now_ms: WallMs,
     clusters: Sequence[RegisteredCluster],
-    seen: Mapping[str, ClusterSeen],
+    snapshots: Mapping[str, ClusterSnapshot],
     latest: Iterable[Latest],
-    away: Collection[Endpoint],
+    unreachable: Collection[Endpoint],
 ) -> list[Flow]:
     """All flows, by their ids."""
     registered = {cluster.cluster_id: cluster for cluster in clusters}
-    polled = {cluster_id: one for cluster_id, one in seen.items() if cluster_id in registered}
-    unreachable = {cluster_id: _unreachable(one, away) for cluster_id, one in polled.items()}
-    on_map = [*_observers(polled, unreachable), *_samples(now_ms, latest, polled, unreachable)]
-    on_map += _without_samples(on_map, registered, polled, unreachable)
+    polled = {cluster_id: one for cluster_id, one in snapshots.items() if cluster_id in registered}
+    lost = {cluster_id: _unreachable_brokers(one, unreachable) for cluster_id, one in polled.items()}
+    on_map = [*_observers(polled, lost), *_samples(now_ms, latest, polled, lost)]
+    on_map += _without_samples(on_map, registered, polled, lost)
     return sorted((_with_link(flow, polled) for flow in on_map), key=lambda flow: flow.flow_id)
 
 
-def _unreachable(seen: ClusterSeen, away: Collection[Endpoint]) -> set[int]:
-    """Brokers that do not answer: what they reported is stale."""
-    if seen.described is None:
+def _unreachable_brokers(snapshot: ClusterSnapshot, unreachable: Collection[Endpoint]) -> set[int]:
+    """Unreachable brokers: their reports are stale."""
+    if snapshot.described is None:
         return set()
-    return {broker.node_id for broker in seen.described.brokers if broker.endpoint in away}
+    return {broker.node_id for broker in snapshot.described.brokers if broker.endpoint in unreachable}
 
 
-def _observers(polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]) -> Iterator[Flow]:
+def _observers(polled: Mapping[str, ClusterSnapshot], unreachable: Mapping[str, set[int]]) -> Iterator[Flow]:
     """Observers, as their leaders report them: sooner than by samples."""
-    for cluster_id, seen in polled.items():
-        if seen.described is None:
+    for cluster_id, snapshot in polled.items():
+        if snapshot.described is None:
             continue
-        regions = {broker.node_id: region_of(broker.rack) for broker in seen.described.brokers}
+        regions = {broker.node_id: region_of(broker.rack) for broker in snapshot.described.brokers}
         copies: dict[tuple[str, str], list[_CopyState]] = {}
-        for report in (seen.replicas or {}).values():
+        for report in (snapshot.replicas or {}).values():
             leader = next((one for one in report.status.replicas if one.is_leader), None)
             if leader is None:
                 continue
@@ -120,23 +120,23 @@ def _observers(polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[
 
 
 def _observer(
-    report: ReplicasSeen, leader: ReplicaStatus, observer: ReplicaStatus, unreachable: Collection[int]
+    report: ReplicasReport, leader: ReplicaStatus, observer: ReplicaStatus, unreachable: Collection[int]
 ) -> _CopyState:
     age_ms = number_or_none(observer.fetch_lag_ms)
     lacking = lag_records(leader.log_end, observer.log_end)
-    # A leader counts a replica as in sync for half a minute after it last had everything.
+    # A leader keeps a replica in the ISR for half a minute after it was last caught up.
     lag_ms = 0 if lacking == 0 else number_or_none(observer.caught_up_lag_ms)
     return _CopyState(
-        is_stale=is_stale(age_ms) or report.teller in unreachable,
+        is_stale=is_stale(age_ms) or report.reporter in unreachable,
         is_in_sync=observer.is_caught_up,
-        heard_ms=report.at_ms - (age_ms or 0),
+        last_update_ms=report.at_ms - (age_ms or 0),
         lag_ms=lag_ms,
         lag_records=lacking,
     )
 
 
 def _samples(
-    now_ms: WallMs, latest: Iterable[Latest], polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]
+    now_ms: WallMs, latest: Iterable[Latest], polled: Mapping[str, ClusterSnapshot], unreachable: Mapping[str, set[int]]
 ) -> Iterator[Flow]:
     """Links and mirror flows, by the regions that they join."""
     newest: dict[Copy, Latest] = {}
@@ -157,7 +157,7 @@ def _samples(
 
 
 def _sampled(
-    now_ms: WallMs, latest: Latest, polled: Mapping[str, ClusterSeen], unreachable: Mapping[str, set[int]]
+    now_ms: WallMs, latest: Latest, polled: Mapping[str, ClusterSnapshot], unreachable: Mapping[str, set[int]]
 ) -> _CopyState | None:
     """None when its link no longer copies the partition."""
     copy, point, pace_ms = latest
@@ -166,41 +166,41 @@ def _sampled(
     if copy.kind is not CopyKind.LINK or target is None or target.described is None:
         return _CopyState(sample_is_stale, True, point.at_ms, point.lag_ms, point.lag_records)
     link = _links(target).get(copy.link)
-    news = None if link is None else link.news.get(TopicPartition(copy.topic, copy.partition))
+    news = None if link is None else link.sources.get(TopicPartition(copy.topic, copy.partition))
     if news is None:
         return None
-    # The destination hears of the source, but nobody has sampled the lag lately: it is unknown.
+    # The destination receives the source's position, but there is no recent sample: the lag is unknown.
     lag_ms, records = (None, None) if sample_is_stale else (point.lag_ms, point.lag_records)
-    return _CopyState(_is_stale(news, unreachable[copy.target_cluster]), True, news.heard_ms, lag_ms, records)
+    return _CopyState(_is_stale(news, unreachable[copy.target_cluster]), True, news.last_update_ms, lag_ms, records)
 
 
-def _is_stale(news: NewsSeen, unreachable: Collection[int]) -> bool:
-    """By the age of the source's position when it was reported: a late poll makes nothing stale."""
-    return is_stale(news.at_ms - news.heard_ms) or news.teller in unreachable
+def _is_stale(news: SourceReport, unreachable: Collection[int]) -> bool:
+    """By the age of the source's position when it was reported: a late poll does not make it stale."""
+    return is_stale(news.at_ms - news.last_update_ms) or news.reporter in unreachable
 
 
 def _without_samples(
     sampled: Iterable[Flow],
     registered: Mapping[str, RegisteredCluster],
-    polled: Mapping[str, ClusterSeen],
+    polled: Mapping[str, ClusterSnapshot],
     unreachable: Mapping[str, set[int]],
 ) -> Iterator[Flow]:
     """A link without samples is a flow between the first regions of its clusters, and its lag is unknown."""
     flowing = {(flow.target_cluster, flow.name) for flow in sampled if flow.kind is CopyKind.LINK}
     regions = {cluster_id: (cluster.regions or ("",))[0] for cluster_id, cluster in registered.items()}
-    for target, seen in polled.items():
-        for link in seen.links:
+    for target, snapshot in polled.items():
+        for link in snapshot.links:
             if (target, link.name) not in flowing:
                 source = regions.get(link.source_cluster, "")
                 states = [
-                    _CopyState(_is_stale(news, unreachable[target]), True, news.heard_ms, None, None)
-                    for news in link.news.values()
+                    _CopyState(_is_stale(news, unreachable[target]), True, news.last_update_ms, None, None)
+                    for news in link.sources.values()
                 ]
                 flow = _between(CopyKind.LINK, link.name, link.source_cluster, target, source, regions[target])
                 yield _flow(flow, states)
 
 
-def _with_link(flow: Flow, polled: Mapping[str, ClusterSeen]) -> Flow:
+def _with_link(flow: Flow, polled: Mapping[str, ClusterSnapshot]) -> Flow:
     """The state and message of a link that is not active replace the flow's."""
     target = polled.get(flow.target_cluster)
     if flow.kind is not CopyKind.LINK or target is None:
@@ -211,8 +211,8 @@ def _with_link(flow: Flow, polled: Mapping[str, ClusterSeen]) -> Flow:
     return flow.model_copy(update={"state": link.state, "message": link.message})
 
 
-def _links(seen: ClusterSeen) -> dict[str, LinkSeen]:
-    return {link.name: link for link in seen.links}
+def _links(snapshot: ClusterSnapshot) -> dict[str, LinkReport]:
+    return {link.name: link for link in snapshot.links}
 
 
 def _between(kind: CopyKind, name: str, source: str, target: str, source_region: str, target_region: str) -> Copy:
@@ -236,7 +236,7 @@ def _flow(copy: Copy, states: Sequence[_CopyState]) -> Flow:
         copies=len(states),
         lag_ms=max((one.lag_ms for one in states if one.lag_ms is not None), default=None),
         lag_records=_sum([one.lag_records for one in states if one.lag_records is not None]),
-        heard_ms=max((one.heard_ms for one in states), default=None),
+        last_update_ms=max((one.last_update_ms for one in states), default=None),
     )
 
 

@@ -1,4 +1,4 @@
-"""Every resource, a file each: `v3` in the shapes of Confluent's REST v3, `v1` our own."""
+"""A file for each resource: `v3` in the shapes of Confluent's REST v3, `v1` Isthmus' own."""
 
 from isthmus_api.registry import Route, in_order
 from isthmus_api.routes.v1 import (
@@ -29,7 +29,7 @@ from isthmus_api.routes.v3 import (
 
 
 def all_routes() -> list[Route]:
-    """In the order in which they are tried."""
+    """In the order of matching."""
     ours = (session, inventory, topology, replicas, lag, mirror_flows, balancer, tasks, audit, events)
     v3 = (
         clusters,

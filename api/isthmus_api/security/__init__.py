@@ -1,1 +1,1 @@
-"""Who may come in: the admin key, sessions, and what keeps others out."""
+"""Authentication: the admin key, sessions, limits of attempts."""

@@ -1,4 +1,4 @@
-"""The admin key: made at the first start, kept in a file that only its owner reads, known to the database by its digest."""
+"""The admin key: created at the first start, kept in a file with mode 0600, and as a digest in the database."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _BYTES: Final = 32
 
 
 def digest_of(secret: str) -> str:
-    """Secrets are random and long, so one round of SHA-256 hides them well enough."""
+    """Digest a secret. Secrets are random and long, so one round of SHA-256 is enough."""
     return sha256(secret.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class AdminKey:
-    """What is known of it; `made` is the key itself, when this start has made it."""
+    """The digest; `made` is the key itself if this start created it."""
 
     digest: str
     made: str | None
 
 
 async def admin_key(access: Access, directory: Path) -> AdminKey:
-    """The key of the database. Without one, that of the file becomes it; without either, a new one, written to the file."""
-    known = await access.known_admin_digest()
+    """The key in the database; else that of the file; else a new one, written to the file."""
+    known = await access.admin_digest_or_none()
     if known is not None:
         return AdminKey(known, None)
     path = directory / FILE

@@ -1,4 +1,4 @@
-"""How often wrong keys came from each address. Pure."""
+"""Failed attempts by address."""
 
 from collections import OrderedDict, deque
 
@@ -8,13 +8,13 @@ from isthmus_api.limits import FAILING_ADDRESSES_MAX, FAILURES_MAX, FAILURES_SEC
 
 
 class Attempts:
-    """After `FAILURES_MAX` failures within `FAILURES_SECONDS` an address waits until the oldest of them is over."""
+    """After `FAILURES_MAX` failures within `FAILURES_SECONDS` an address must wait until the oldest of them expires."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, deque[int]] = OrderedDict()
 
     def wait_seconds(self, address: str, now_ms: WallMs) -> int:
-        """How long this address has to wait; 0 when it may try."""
+        """Seconds this address must wait; 0 when it may try."""
         failures = self._failures.get(address)
         if failures is None:
             return 0
@@ -26,12 +26,12 @@ class Attempts:
         return -(-(failures[0] + window - now_ms) // 1000)
 
     def failed(self, address: str, now_ms: WallMs) -> None:
-        """One more."""
+        """Record a failure."""
         self._failures.setdefault(address, deque(maxlen=FAILURES_MAX)).append(now_ms)
         self._failures.move_to_end(address)
         if len(self._failures) > FAILING_ADDRESSES_MAX:
             self._failures.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """Its failures are forgiven."""
+        """Clear the failures of an address."""
         self._failures.pop(address, None)

@@ -1,4 +1,4 @@
-"""Requests are asked for the admin key or a session here, and changes that come from other sites' pages are turned away."""
+"""Authentication by admin key or session, and protection against changes from other sites' pages."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _SAME: Final = frozenset({"same-origin", "none"})
 
 
 class Unauthenticated(Problem):
-    """Neither key nor session."""
+    """Neither a valid key nor a session."""
 
     def __init__(self, message: str) -> None:
         super().__init__(401, message, UNAUTHENTICATED)
 
 
 class TooManyFailures(Problem):
-    """Guessing takes a while."""
+    """Too many failed attempts."""
 
     def __init__(self, seconds: int) -> None:
-        super().__init__(429, f"Too many wrong keys came from here; try again in {seconds} s.")
+        super().__init__(429, f"Too many wrong keys from this address; retry in {seconds} s.")
         self.seconds = seconds
 
 
-class Door:
-    """Knows the digest of the admin key; sessions are in the database, so that every process knows them."""
+class Authenticator:
+    """Checks requests against the digest of the admin key and the sessions in the database."""
 
     def __init__(self, access: Access, admin_digest: str, now_ms: WallClock) -> None:
         self._access = access
@@ -50,7 +50,7 @@ class Door:
         self._attempts = Attempts()
 
     async def actor(self, request: web.Request) -> str:
-        """Who sent it; raises Problem."""
+        """The user of a request; raises Problem."""
         header = request.headers.get("Authorization")
         if header is not None:
             return self._by_header(header, remote_of(request))
@@ -59,11 +59,11 @@ class Door:
             actor = await self._access.session_actor(digest_of(token), self._now_ms())
             if actor is not None:
                 return actor
-            raise Unauthenticated("The session is over; sign in again.")
+            raise Unauthenticated("The session has expired; sign in again.")
         raise Unauthenticated("Send the admin key by basic authentication (admin and the key), or sign in.")
 
     def check_key(self, key: str, remote: str) -> None:
-        """Raises Problem unless it is the admin key."""
+        """Raise Problem unless this is the admin key."""
         wait = self._attempts.wait_seconds(remote, self._now_ms())
         if wait:
             raise TooManyFailures(wait)
@@ -75,39 +75,39 @@ class Door:
     def _by_header(self, header: str, remote: str) -> str:
         scheme, _, credentials = header.partition(" ")
         if scheme.lower() != "basic":
-            raise Unauthenticated("Only basic authentication is known.")
+            raise Unauthenticated("Only basic authentication is supported.")
         try:
             user, _, key = b64decode(credentials, validate=True).decode().partition(":")
         except (NotBase64, UnicodeDecodeError) as error:
-            raise Unauthenticated("The Authorization header is not one of basic authentication.") from error
+            raise Unauthenticated("The Authorization header is malformed.") from error
         if user != ADMIN:
             key = ""  # an unknown user costs as much as a wrong key
         self.check_key(key, remote)
         return ADMIN
 
     async def begin_session(self, actor: str) -> str:
-        """A token for the cookie."""
+        """Create a session; returns the token for the cookie."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         now = self._now_ms()
         await self._access.add_session(digest_of(token), actor, now, now + SESSION_SECONDS * 1000)
         return token
 
     async def end_session(self, request: web.Request) -> None:
-        """The session of this request, when it has one."""
+        """The session of this request, if it has one."""
         token = request.cookies.get(COOKIE)
         if token:
             await self._access.end_session(digest_of(token))
 
 
 def remote_of(request: web.Request) -> str:
-    """The address it came from, as the socket says: headers of proxies are anybody's to write."""
+    """The client's address by the socket: proxy headers can be forged."""
     return request.remote or "unknown"
 
 
 def check_origin(request: web.Request) -> None:
-    """Raises Problem for a change that the page of another site asks for. Browsers say where a request comes from; other clients do not."""
+    """Raise Problem for a change from another site's page. Browsers send the origin of a request; other clients do not."""
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.host
     if foreign or (site is not None and site not in _SAME):
-        raise Problem(403, "Pages of other sites may not change anything here.")
+        raise Problem(403, "Changes from other sites' pages are not allowed.")

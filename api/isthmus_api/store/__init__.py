@@ -1,1 +1,1 @@
-"""What the control plane remembers: SQLite in a file, or PostgreSQL. Nothing here is needed to fail over."""
+"""The state of the control plane, in SQLite or PostgreSQL. Failing over needs none of it."""

@@ -14,28 +14,28 @@ _ADMIN_KEY = "admin-key"
 
 
 class Access:
-    """Who may come in."""
+    """Admin key and sessions."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def admin_digest(self, first: str) -> str:
-        """The digest of the admin key; the first one that is offered stays."""
+        """Store the digest of the admin key unless there is one; returns the stored digest."""
         try:
             async with self._engine.begin() as connection:
                 await connection.execute(insert(secrets).values(name=_ADMIN_KEY, digest=first))
         except IntegrityError:
-            return await self.known_admin_digest() or first
+            return await self.admin_digest_or_none() or first
         return first
 
-    async def known_admin_digest(self) -> str | None:
-        """The digest of the admin key, when there is one."""
+    async def admin_digest_or_none(self) -> str | None:
+        """The digest of the admin key, if there is one."""
         async with self._engine.connect() as connection:
             query = select(secrets.c.digest).where(secrets.c.name == _ADMIN_KEY)
             return (await connection.execute(query)).scalar_one_or_none()
 
     async def add_session(self, digest: str, actor: str, now_ms: WallMs, expires_ms: int) -> None:
-        """Expired ones go, and the oldest when there are too many."""
+        """Store a session; expired ones are deleted, and the oldest when there are too many."""
         async with self._engine.begin() as connection:
             await connection.execute(delete(sessions).where(sessions.c.expires_ms <= now_ms))
             count = (await connection.execute(select(func.count()).select_from(sessions))).scalar_one()
@@ -46,12 +46,12 @@ class Access:
             await connection.execute(insert(sessions).values(**values))
 
     async def session_actor(self, digest: str, now_ms: WallMs) -> str | None:
-        """Whose session it is, when it is one."""
+        """The user of a session, if it exists."""
         where = (sessions.c.digest == digest) & (sessions.c.expires_ms > now_ms)
         async with self._engine.connect() as connection:
             return (await connection.execute(select(sessions.c.actor).where(where))).scalar_one_or_none()
 
     async def end_session(self, digest: str) -> None:
-        """It opens nothing any more."""
+        """Delete a session."""
         async with self._engine.begin() as connection:
             await connection.execute(delete(sessions).where(sessions.c.digest == digest))

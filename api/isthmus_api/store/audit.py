@@ -1,4 +1,4 @@
-"""Who changed what, when, and what came of it. An entry is written before the work begins and completed after it."""
+"""The audit log: who changed what, when, with which outcome. An entry is written before the change and completed after it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Audit:
         self._engine = engine
 
     async def begin(self, at_ms: int, actor: str, remote: str, action: str, target: str) -> int:
-        """Before anything is done; returns the entry's id."""
+        """Write an entry before the change; returns its id."""
         async with self._engine.begin() as connection:
             values = {"at_ms": at_ms, "actor": actor, "remote": remote, "action": action, "target": target}
             result = await connection.execute(insert(audit).values(**values, status=None, message=""))
@@ -42,13 +42,13 @@ class Audit:
             return int(key[0])
 
     async def end(self, entry_id: int, status: int, message: str) -> None:
-        """What came of it."""
+        """Record the outcome of a change."""
         async with self._engine.begin() as connection:
             where = audit.c.entry_id == entry_id
             await connection.execute(update(audit).where(where).values(status=status, message=message))
 
     async def page(self, before: int | None, most: int) -> list[Entry]:
-        """The newest first, older than an entry."""
+        """A page of entries older than `before`, the newest first."""
         query = select(audit).order_by(audit.c.entry_id.desc()).limit(most)
         if before is not None:
             query = query.where(audit.c.entry_id < before)
@@ -56,6 +56,6 @@ class Audit:
             return [Entry(**row) for row in (await connection.execute(query)).mappings()]
 
     async def count(self) -> int:
-        """How many there are."""
+        """The number of entries."""
         async with self._engine.connect() as connection:
             return int((await connection.execute(select(func.count()).select_from(audit))).scalar_one())

@@ -1,4 +1,4 @@
-"""Opening the database: the engine, and the migrations that bring the tables to what this version wants."""
+"""Opening the database: the engine, and the migrations to this version's tables."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _BUSY_MS: Final = 5000
 _POOL_SIZE: Final = 5
-# Any number does; it is what every process of the control plane takes while it migrates one PostgreSQL database.
+# An arbitrary number: the advisory lock that every process takes while it migrates a PostgreSQL database.
 _MIGRATION_LOCK: Final = 0x1574
 _DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
 
 class StoreRefused(Exception):
-    """The URL of the store is not one of SQLite or PostgreSQL."""
+    """The store's URL is not one of SQLite or PostgreSQL."""
 
 
 def default_url(directory: Path) -> str:
-    """A file in the data directory."""
+    """The default store, a file in the data directory."""
     return f"sqlite:///{(directory / 'api.db').absolute()}"
 
 
@@ -35,7 +35,7 @@ async def open_database(url: str) -> AsyncEngine:
         parsed = make_url(url)
     except ArgumentError as error:
         raise StoreRefused(
-            f"'{url}' is no database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
+            f"'{url}' is not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from error
     driver = _DRIVERS.get(parsed.drivername.split("+")[0])
     if driver is None:
@@ -45,7 +45,7 @@ async def open_database(url: str) -> AsyncEngine:
     if driver.startswith("sqlite"):
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         if parsed.database:
-            # What is in it (sessions, who did what) is the operator's alone.
+            # It holds sessions and the audit log: readable by the operator only.
             os.close(os.open(parsed.database, os.O_CREAT | os.O_RDWR, 0o600))
     try:
         async with engine.begin() as connection:
@@ -67,9 +67,9 @@ def _migrate(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
     else:
-        # Python's SQLite begins no transaction before it makes a table; half a migration must not stay.
+        # Python's SQLite begins no transaction before it makes a table; half a migration must not remain.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)  # it tells of each of its parts
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)  # Alembic logs every step
     from alembic import command
     from alembic.config import Config
 

@@ -1,81 +1,32 @@
-"""Regions, clusters and services, as they were registered."""
+"""The inventory: registered regions, clusters and services."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from isthmus_api.core.inventory import ClusterKind, Region, RegisteredCluster, Service, ServiceKind
 from isthmus_api.limits import CLUSTERS_MAX, REGIONS_MAX, SERVICES_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.store import tables
 
 
-class ClusterKind(StrEnum):
-    """What the brokers of a cluster are."""
-
-    ISTHMUS = "isthmus"
-    KAFKA = "kafka"
-
-
-class ServiceKind(StrEnum):
-    """What a registered process does."""
-
-    LINKER = "linker"
-    MIRROR = "mirror"
-    BALANCER = "balancer"
-    LAG = "lag"
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A place on the map, under the name that brokers' racks begin with."""
-
-    name: str
-    title: str
-    latitude: float
-    longitude: float
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredCluster:
-    """A cluster and where to begin to talk to it."""
-
-    cluster_id: str
-    name: str
-    bootstrap_servers: str
-    kind: ClusterKind
-    regions: tuple[str, ...]
-    created_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A process that works on clusters, and where it tells its metrics."""
-
-    name: str
-    kind: ServiceKind
-    metrics_url: str
-    region: str | None
-    created_ms: int
-
-
 class Inventory:
-    """All of it in one database."""
+    """The inventory in the database."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def regions(self) -> list[Region]:
-        """By name."""
+        """Sorted by name."""
         return [Region(**row) for row in await self._rows(tables.regions, tables.regions.c.name)]
 
     async def put_region(self, region: Region) -> None:
-        """Add it, or place it elsewhere."""
+        """Add a region, or change its location."""
         async with self._engine.begin() as connection:
             where = tables.regions.c.name == region.name
             known = await connection.execute(update(tables.regions).where(where).values(**asdict(region)))
@@ -84,55 +35,55 @@ class Inventory:
                 await _insert(connection, tables.regions, asdict(region), f"Region {region.name} was added meanwhile.")
 
     async def remove_region(self, name: str) -> bool:
-        """Whether it was there."""
+        """Remove it; returns whether it existed."""
         return await self._remove(tables.regions, tables.regions.c.name == name)
 
     async def clusters(self) -> list[RegisteredCluster]:
-        """By name."""
+        """Sorted by name."""
         return [_cluster(row) for row in await self._rows(tables.clusters, tables.clusters.c.name)]
 
     async def cluster(self, cluster_id: str) -> RegisteredCluster | None:
-        """By its id."""
+        """One cluster."""
         async with self._engine.connect() as connection:
             query = select(tables.clusters).where(tables.clusters.c.cluster_id == cluster_id)
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else _cluster(dict(row))
 
     async def add_cluster(self, cluster: RegisteredCluster) -> None:
-        """Raises Problem when its name or its id is there already."""
+        """Add a cluster; raises Problem when its name or id is registered already."""
         async with self._engine.begin() as connection:
             same = (tables.clusters.c.name == cluster.name) | (tables.clusters.c.cluster_id == cluster.cluster_id)
-            found = (await connection.execute(select(tables.clusters).where(same))).mappings().first()
-            if found is not None:
-                raise Problem(409, _duplicate(cluster, _cluster(dict(found))))
+            existing = (await connection.execute(select(tables.clusters).where(same))).mappings().first()
+            if existing is not None:
+                raise Problem(409, _duplicate(cluster, _cluster(dict(existing))))
             await _bounded(connection, tables.clusters, CLUSTERS_MAX, "clusters")
             values = {**asdict(cluster), "regions": list(cluster.regions)}
             await _insert(connection, tables.clusters, values, f"Cluster {cluster.name} was registered meanwhile.")
 
-    async def found_regions(self, cluster_id: str, regions: tuple[str, ...]) -> None:
-        """The brokers' racks name these regions now."""
+    async def update_regions(self, cluster_id: str, regions: tuple[str, ...]) -> None:
+        """Update the regions of a cluster."""
         async with self._engine.begin() as connection:
             where = tables.clusters.c.cluster_id == cluster_id
             await connection.execute(update(tables.clusters).where(where).values(regions=list(regions)))
 
     async def remove_cluster(self, cluster_id: str) -> bool:
-        """Whether it was there."""
+        """Remove it; returns whether it existed."""
         return await self._remove(tables.clusters, tables.clusters.c.cluster_id == cluster_id)
 
     async def services(self) -> list[Service]:
-        """By name."""
+        """Sorted by name."""
         rows = await self._rows(tables.services, tables.services.c.name)
         return [Service(**{**row, "kind": ServiceKind(row["kind"])}) for row in rows]
 
     async def add_service(self, service: Service) -> None:
-        """Raises Problem when its name is there already."""
+        """Add a service; raises Problem when its name is registered already."""
         async with self._engine.begin() as connection:
             await _bounded(connection, tables.services, SERVICES_MAX, "services")
             message = f"A service named {service.name} is registered already."
             await _insert(connection, tables.services, asdict(service), message)
 
     async def remove_service(self, name: str) -> bool:
-        """Whether it was there."""
+        """Remove it; returns whether it existed."""
         return await self._remove(tables.services, tables.services.c.name == name)
 
     async def _rows(self, table: Table, order: Any) -> list[dict[str, Any]]:
@@ -148,16 +99,16 @@ def _cluster(row: dict[str, Any]) -> RegisteredCluster:
     return RegisteredCluster(**{**row, "kind": ClusterKind(row["kind"]), "regions": tuple(row["regions"])})
 
 
-def _duplicate(new: RegisteredCluster, found: RegisteredCluster) -> str:
-    if new.cluster_id == found.cluster_id:
-        return f"This cluster ({found.cluster_id}) is registered already, as {found.name}."
-    return f"A cluster named {found.name} is registered already; its id is {found.cluster_id}."
+def _duplicate(new: RegisteredCluster, existing: RegisteredCluster) -> str:
+    if new.cluster_id == existing.cluster_id:
+        return f"This cluster ({existing.cluster_id}) is registered already, as {existing.name}."
+    return f"A cluster named {existing.name} is registered already; its id is {existing.cluster_id}."
 
 
 async def _bounded(connection: AsyncConnection, table: Table, most: int, what: str) -> None:
     count = (await connection.execute(select(func.count()).select_from(table))).scalar_one()
     if count >= most:
-        raise Problem(409, f"There are {most} {what}, and no more can be registered.")
+        raise Problem(409, f"There are {most} {what}, the maximum.")
 
 
 async def _insert(connection: AsyncConnection, table: Table, values: dict[str, Any], duplicate: str) -> None:

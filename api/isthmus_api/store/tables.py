@@ -17,7 +17,7 @@ from sqlalchemy import (
     Text,
 )
 
-# An identity of SQLite is an INTEGER and nothing else.
+# SQLite only increments INTEGER keys.
 _IDENTITY: Final = BigInteger().with_variant(Integer, "sqlite")
 
 metadata: Final = MetaData()
@@ -105,7 +105,7 @@ audit: Final = Table(
     Column("remote", String(64), nullable=False),
     Column("action", String(128), nullable=False),
     Column("target", Text, nullable=False),
-    # Null while the request is being worked on, and for ever when the process ended meanwhile.
+    # Null while the request is in progress, and forever if the process ended meanwhile.
     Column("status", Integer, nullable=True),
     Column("message", Text, nullable=False),
 )

@@ -1,4 +1,4 @@
-"""Tasks and their items: what is to be done, how far it is, and which process is at it."""
+"""Tasks and their items: state, progress, and the process that holds each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isthmus_api.store.tables import task_items, tasks
 
 
 class TaskState(StrEnum):
-    """A task is open until it is finished in one of the other ways."""
+    """A task is open until it is finished."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -26,7 +26,7 @@ class TaskState(StrEnum):
 
 
 class ItemState(StrEnum):
-    """What has become of one item."""
+    """The state of an item."""
 
     PENDING = "PENDING"
     DONE = "DONE"
@@ -35,7 +35,7 @@ class ItemState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task, and its items counted."""
+    """One task with the counts of its items."""
 
     task_id: str
     kind: str
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One step of a task, that can be done again without harm."""
+    """One step of a task; it can be repeated."""
 
     position: int
     item: Mapping[str, Any]
@@ -69,14 +69,14 @@ class Work:
     async def add(
         self, task_id: str, kind: str, actor: str, settings: Mapping[str, Any], items: Sequence[Any], now_ms: WallMs
     ) -> None:
-        """Raises Problem when too many are open. The oldest finished ones are forgotten."""
+        """Add a task; raises Problem when too many are open. The oldest finished ones are deleted."""
         async with self._engine.begin() as connection:
             is_open = tasks.c.state == TaskState.OPEN
             count = (await connection.execute(select(func.count()).select_from(tasks).where(is_open))).scalar_one()
             if count >= TASKS_OPEN_MAX:
                 raise Problem(429, f"{TASKS_OPEN_MAX} tasks are not finished yet; wait for one, or cancel one.")
             old = select(tasks.c.task_id).where(~is_open).order_by(tasks.c.created_ms.desc()).offset(TASKS_KEPT)
-            # SQLite knows no OFFSET without LIMIT.
+            # SQLite has no OFFSET without LIMIT.
             await connection.execute(delete(tasks).where(tasks.c.task_id.in_(old.limit(TASKS_OPEN_MAX))))
             await connection.execute(
                 insert(tasks).values(
@@ -99,7 +99,7 @@ class Work:
             await connection.execute(insert(task_items), rows)
 
     async def page(self, before: str | None, most: int) -> list[Task]:
-        """The newest first, older than a task."""
+        """A page of tasks older than `before`, the newest first."""
         query = _counted().order_by(tasks.c.created_ms.desc(), tasks.c.task_id.desc()).limit(most)
         if before is not None:
             known = await self.task(before)
@@ -111,17 +111,17 @@ class Work:
 
     async def task(self, task_id: str) -> Task | None:
         """One task."""
-        found = await self._tasks(_counted().where(tasks.c.task_id == task_id))
-        return found[0] if found else None
+        rows = await self._tasks(_counted().where(tasks.c.task_id == task_id))
+        return rows[0] if rows else None
 
     async def open_tasks(self) -> list[Task]:
-        """Those that are not finished, the oldest first."""
+        """Unfinished tasks, the oldest first."""
         return await self._tasks(_counted().where(tasks.c.state == TaskState.OPEN).order_by(tasks.c.created_ms))
 
     async def items(
         self, task_id: str, state: ItemState | None = None, *, after: int = -1, most: int | None = None
     ) -> list[Item]:
-        """In order, behind a position."""
+        """A page of items after a position."""
         query = select(task_items.c.position, task_items.c.item, task_items.c.state, task_items.c.message)
         where = (task_items.c.task_id == task_id) & (task_items.c.position > after)
         query = query.where(where).order_by(task_items.c.position).limit(most)
@@ -132,7 +132,7 @@ class Work:
         return [Item(row["position"], row["item"], ItemState(row["state"]), row["message"]) for row in rows]
 
     async def claim(self, task_id: str, owner: str, now_ms: WallMs, until_ms: int) -> bool:
-        """Take an open task that nobody holds, or hold on to one's own."""
+        """Take the lease of an open task without a holder, or renew one's own; returns whether it is held."""
         free = (tasks.c.owner == owner) | (tasks.c.owned_until_ms <= now_ms)
         where = (tasks.c.task_id == task_id) & (tasks.c.state == TaskState.OPEN) & free
         async with self._engine.begin() as connection:
@@ -142,7 +142,7 @@ class Work:
     async def note(
         self, task_id: str, outcomes: Mapping[int, tuple[ItemState, str]], message: str, now_ms: WallMs
     ) -> None:
-        """What has become of items, and a word about the whole."""
+        """Record the states of items and the task's message."""
         async with self._engine.begin() as connection:
             for position, (state, said) in outcomes.items():
                 where = (task_items.c.task_id == task_id) & (task_items.c.position == position)
@@ -151,7 +151,7 @@ class Work:
             await connection.execute(update(tasks).where(still).values(message=message, updated_ms=now_ms))
 
     async def finish(self, task_id: str, state: TaskState, message: str, now_ms: WallMs) -> bool:
-        """Whether it was open until now."""
+        """Finish a task; returns whether it was open."""
         where = (tasks.c.task_id == task_id) & (tasks.c.state == TaskState.OPEN)
         values = {"state": state, "message": message, "updated_ms": now_ms, "owner": None}
         async with self._engine.begin() as connection:
@@ -177,7 +177,7 @@ def _counted() -> Select[Any]:
         .group_by(task_items.c.task_id)
         .subquery()
     )
-    told = [column for column in tasks.c if column.name not in ("owner", "owned_until_ms")]
-    return select(*told, counts.c.total, counts.c.done, counts.c.failed).join(
+    columns = [column for column in tasks.c if column.name not in ("owner", "owned_until_ms")]
+    return select(*columns, counts.c.total, counts.c.done, counts.c.failed).join(
         counts, counts.c.task_id == tasks.c.task_id
     )

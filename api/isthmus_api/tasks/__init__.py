@@ -1,1 +1,1 @@
-"""Work that takes longer than a request: its state is in the database, and another process goes on where one has ended."""
+"""Work that takes longer than a request. Its state is in the database, so another process can resume it."""

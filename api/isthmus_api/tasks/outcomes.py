@@ -1,29 +1,29 @@
-"""What a step of a task comes to, and what it says meanwhile."""
+"""Outcomes of a task's step, and its progress messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 Tell = Callable[[str], None]
-"""How far a long step is, in a few words; the last ones count."""
+"""Report the progress of a long step; the last message counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is done, by this step or by an earlier one."""
+    """The item is done, by this step or an earlier one."""
 
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It cannot be done."""
+    """The item failed."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Try again; everything that was done already stays done."""
+    """The item is not finished; repeat the step later."""
 
     message: str = ""
 

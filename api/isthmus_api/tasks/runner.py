@@ -1,4 +1,4 @@
-"""Does the open tasks. A process holds a task by renewing its lease; a task whose holder is gone is taken up where it was left."""
+"""Runs the open tasks. A process holds a task by renewing its lease; when the holder is gone, another process resumes the task."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Settled:
 
 
 class Runner:
-    """The tasks that this process works on."""
+    """The tasks of this process."""
 
     def __init__(self, work: Work, clusters: Clusters, hub: Hub, now_ms: WallClock) -> None:
         self._work = work
@@ -42,16 +42,16 @@ class Runner:
         self._news = asyncio.Event()
 
     async def add(self, settings: Settings, actor: str) -> Task:
-        """A new task; raises Problem when its cluster is unknown or too many tasks are open."""
+        """Add a task; raises Problem when its cluster is unknown or too many tasks are open."""
         await self._clusters.registered(settings.cluster_id)
         task_id = str(uuid4())
-        told = settings.model_dump(mode="json")
-        await self._work.add(task_id, settings.kind, actor, told, settings.items(), self._now_ms())
+        stored = settings.model_dump(mode="json")
+        await self._work.add(task_id, settings.kind, actor, stored, settings.items(), self._now_ms())
         self._news.set()
         return await self._tell(task_id)
 
     async def cancel(self, task_id: str) -> Task:
-        """What is done stays done; raises Problem when there is no such task or it is finished."""
+        """Cancel a task; raises Problem when it does not exist or is finished."""
         if await self._work.task(task_id) is None:
             raise Problem(404, f"There is no task {task_id}.")
         if not await self._work.finish(task_id, TaskState.CANCELLED, "cancelled", self._now_ms()):
@@ -62,7 +62,7 @@ class Runner:
         return await self._tell(task_id)
 
     async def run(self) -> None:
-        """For ever: take up what is open and nobody holds."""
+        """Resume open tasks without a holder until cancelled."""
         try:
             while True:
                 for task in await self._work.open_tasks():
@@ -85,7 +85,7 @@ class Runner:
         def ended(done: asyncio.Task[None]) -> None:
             del self._running[task.task_id]
             if not done.cancelled() and (error := done.exception()) is not None:
-                logger.error("task %s was interrupted, and will be taken up again", task.task_id, exc_info=error)
+                logger.error("task %s was interrupted and will be resumed", task.task_id, exc_info=error)
 
         running.add_done_callback(ended)
 
@@ -94,7 +94,7 @@ class Runner:
         return await self._work.claim(task_id, self._owner, now, now + int(TASK_LEASE_SECONDS * 1000))
 
     async def _hold(self, task: Task) -> None:
-        """Work on a task as long as it is this process's own."""
+        """Run a task while this process holds its lease."""
         worker = asyncio.create_task(self._do(task))
         try:
             while not worker.done() and await self._claim(task.task_id):
@@ -108,7 +108,7 @@ class Runner:
         try:
             settings = CreateTaskRequest.model_validate(task.input).root
         except ValidationError:
-            await self._finish(task.task_id, TaskState.FAILED, "its settings are not those of a task of this version")
+            await self._finish(task.task_id, TaskState.FAILED, "its settings are not valid in this version")
             return
         said = ""
         while pending := await self._work.items(task.task_id, ItemState.PENDING, most=TASK_WIDTH):
@@ -136,13 +136,13 @@ class Runner:
             async with self._clusters.use(settings.cluster_id, seconds) as client, self._noting(task_id) as tell:
                 return _Settled(await settings.step(client, dict(item.item), tell), item)
         except Problem as problem:
-            # A cluster that is away comes back, and then the step is done again.
+            # An unreachable cluster comes back, and the step is repeated.
             outcome = NotYet(problem.message) if problem.status >= 500 else Failed(problem.message)
             return _Settled(outcome, item)
 
     @asynccontextmanager
     async def _noting(self, task_id: str) -> AsyncIterator[Tell]:
-        """What a step says within the block is noted and told, no word later than the step's end."""
+        """Record and publish a step's progress messages within the block."""
         words: asyncio.Queue[str | None] = asyncio.Queue()
 
         async def note() -> None:
@@ -173,7 +173,7 @@ class Runner:
 
 
 def _sorted(settled: Iterable[_Settled]) -> tuple[dict[int, tuple[ItemState, str]], str]:
-    """What has come of items, and what the others wait for."""
+    """Record the outcomes of items and the task's message."""
     outcomes: dict[int, tuple[ItemState, str]] = {}
     waiting = ""
     for one in settled:

@@ -1,4 +1,4 @@
-"""A control plane with a node of ours and a node of Apache Kafka registered; both are told the same, and must be told of alike."""
+"""A control plane with a node of ours and a node of Apache Kafka registered; both hold the same, and must be described alike."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

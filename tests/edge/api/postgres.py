@@ -42,7 +42,7 @@ def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
             return
         assert process.poll() is None, "PostgreSQL did not start"
         pause.wait(0.05)
-    raise TimeoutError(f"PostgreSQL does not answer on port {port}")
+    raise TimeoutError(f"PostgreSQL does not respond on port {port}")
 
 
 @contextmanager

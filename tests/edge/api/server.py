@@ -15,8 +15,8 @@ from tests.process import ISTHMUS, Process
 DEADLINE_SECONDS = 60
 
 
-class Answer(NamedTuple):
-    """What was answered."""
+class Response(NamedTuple):
+    """A response."""
 
     status: int
     body: Any
@@ -44,17 +44,19 @@ class Api(Process):
         self.output = self.await_ready()
         self.port = int(self.output.rpartition(":")[2])
 
-    def send(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def send(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Response:
         """A request as it is, without the key."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
         try:
             sent = None if body is None else json.dumps(body)
-            told = {"Content-Type": "application/json"} if body is not None else {}
-            connection.request(method, path, sent, {**told, **(headers or {})})
+            content = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, path, sent, {**content, **(headers or {})})
             response = connection.getresponse()
             text = response.read()
             is_json = (response.getheader("Content-Type") or "").startswith("application/json")
-            return Answer(response.status, json.loads(text) if is_json else text.decode(), dict(response.getheaders()))
+            return Response(
+                response.status, json.loads(text) if is_json else text.decode(), dict(response.getheaders())
+            )
         finally:
             connection.close()
 
@@ -63,33 +65,33 @@ class Api(Process):
         """The header with the admin key."""
         return {"Authorization": "Basic " + base64.b64encode(f"admin:{self.key}".encode()).decode()}
 
-    def ask(self, method: str, path: str, body: object = None) -> Answer:
+    def request(self, method: str, path: str, body: object = None) -> Response:
         """A request with the admin key."""
         return self.send(method, path, body, self.authorization)
 
     def get(self, path: str) -> Any:
-        """What is there; it must be."""
-        answer = self.ask("GET", path)
-        assert answer.status == 200, answer
-        return answer.body
+        """The body of a GET, which must succeed."""
+        response = self.request("GET", path)
+        assert response.status == 200, response
+        return response.body
 
     def register(self, name: str, bootstrap: str) -> str:
         """A cluster's id, once it is registered."""
-        answer = self.ask("POST", "/api/v1/clusters", {"name": name, "bootstrap_servers": bootstrap})
-        assert answer.status == 201, answer
-        cluster_id = answer.body["cluster_id"]
+        response = self.request("POST", "/api/v1/clusters", {"name": name, "bootstrap_servers": bootstrap})
+        assert response.status == 201, response
+        cluster_id = response.body["cluster_id"]
         assert isinstance(cluster_id, str)
         return cluster_id
 
     def await_that(self, path: str, condition: Any) -> Any:
-        """Ask until what is answered is as it should be."""
+        """Repeat the request until its response satisfies the condition."""
         give_up = time.monotonic() + DEADLINE_SECONDS
         pause = threading.Event()
         while True:
-            answer = self.ask("GET", path)
-            if answer.status == 200 and condition(answer.body):
-                return answer.body
-            assert time.monotonic() < give_up, answer
+            response = self.request("GET", path)
+            if response.status == 200 and condition(response.body):
+                return response.body
+            assert time.monotonic() < give_up, response
             pause.wait(0.05)
 
 

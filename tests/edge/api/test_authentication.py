@@ -1,4 +1,4 @@
-"""The admin key, sessions, and requests that are turned away."""
+"""The admin key, sessions, and requests that are refused."""
 
 import base64
 import stat
@@ -31,10 +31,10 @@ def test_the_key_is_printed_once_and_kept_for_its_owner_alone(tmp_path: Path) ->
         api.start()
         assert api.output.startswith("ready ")
         assert api.key == key
-        assert api.ask("GET", "/api/v1/session").body == {"actor": "admin"}
+        assert api.request("GET", "/api/v1/session").body == {"actor": "admin"}
 
 
-def test_without_the_key_nothing_is_told(api: Api) -> None:
+def test_requests_without_the_key_are_refused(api: Api) -> None:
     for path in ("/api/v1/topology", "/kafka/v3/clusters", "/api/v1/events", "/api/v1/audit"):
         answer = api.send("GET", path)
         assert (answer.status, answer.body["error_code"]) == (401, 40101)
@@ -49,12 +49,12 @@ def test_without_the_key_nothing_is_told(api: Api) -> None:
 def test_health_metrics_and_the_document_need_no_key(api: Api) -> None:
     assert api.send("GET", "/health/live").body == {"status": "live"}
     assert api.send("GET", "/health/ready").body == {"status": "ready"}
-    api.ask("GET", "/api/v1/session")
+    api.request("GET", "/api/v1/session")
     assert 'isthmus_api_requests_total{operation="get_session"' in api.send("GET", "/metrics").body
     assert api.send("GET", "/openapi.json").body["openapi"] == "3.1.0"
 
 
-def test_a_session_opens_the_door_until_it_is_ended(api: Api) -> None:
+def test_a_session_authenticates_until_it_is_deleted(api: Api) -> None:
     signed_in = api.send("POST", "/api/v1/session", {"key": api.key})
     assert (signed_in.status, signed_in.body) == (200, {"actor": "admin"})
     cookie = signed_in.headers["Set-Cookie"]
@@ -64,7 +64,7 @@ def test_a_session_opens_the_door_until_it_is_ended(api: Api) -> None:
     assert api.send("GET", "/api/v1/session", headers=headers).body == {"actor": "admin"}
     assert api.send("DELETE", "/api/v1/session", headers=headers).status == 204
     over = api.send("GET", "/api/v1/session", headers=headers)
-    assert (over.status, over.body["message"]) == (401, "The session is over; sign in again.")
+    assert (over.status, over.body["message"]) == (401, "The session has expired; sign in again.")
 
 
 def test_pages_of_other_sites_change_nothing(api: Api) -> None:
@@ -76,11 +76,11 @@ def test_pages_of_other_sites_change_nothing(api: Api) -> None:
         {"Sec-Fetch-Site": "same-site"},
     ):
         answer = api.send("PUT", "/api/v1/regions/x", place, {**api.authorization, **foreign})
-        assert (answer.status, answer.body["message"]) == (403, "Pages of other sites may not change anything here.")
+        assert (answer.status, answer.body["message"]) == (403, "Changes from other sites' pages are not allowed.")
     assert api.get("/api/v1/regions") == {"regions": []}
     own = {"Origin": f"http://127.0.0.1:{api.port}", "Sec-Fetch-Site": "same-origin"}
     assert api.send("PUT", "/api/v1/regions/x", place, {**api.authorization, **own}).status == 200
-    assert api.ask("DELETE", "/api/v1/regions/x").status == 204
+    assert api.request("DELETE", "/api/v1/regions/x").status == 204
 
 
 def test_guessing_is_stopped_for_the_right_key_as_well(tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_guessing_is_stopped_for_the_right_key_as_well(tmp_path: Path) -> None:
         for _ in range(9):
             assert api.send("GET", "/api/v1/session", headers=_basic("admin", "wrong")).status == 401
         assert api.send("GET", "/api/v1/session", headers=_basic("root", api.key)).status == 401
-        stopped = api.ask("GET", "/api/v1/session")
+        stopped = api.request("GET", "/api/v1/session")
         assert stopped.status == 429
         assert 0 < int(stopped.headers["Retry-After"]) <= 60
         assert api.send("POST", "/api/v1/session", {"key": api.key}).status == 429
 
 
 def test_requests_are_bounded_and_explained(api: Api) -> None:
-    large = api.ask("PUT", "/api/v1/regions/x", {"title": "x" * 1_100_000, "latitude": 0, "longitude": 0})
+    large = api.request("PUT", "/api/v1/regions/x", {"title": "x" * 1_100_000, "latitude": 0, "longitude": 0})
     assert (large.status, large.body) == (413, {"error_code": 413, "message": "HTTP 413 Request Entity Too Large"})
-    wrong = api.ask("PUT", "/api/v1/regions/x", {"title": "x", "latitude": 91, "height": 3})
+    wrong = api.request("PUT", "/api/v1/regions/x", {"title": "x", "latitude": 91, "height": 3})
     assert (wrong.status, wrong.body["error_code"]) == (422, 422)
     assert wrong.body["message"] == (
         "body.latitude: Input should be less than or equal to 90; body.longitude: Field required; "
@@ -105,12 +105,12 @@ def test_requests_are_bounded_and_explained(api: Api) -> None:
     )
     no_json = api.send("PUT", "/api/v1/regions/x", headers={**api.authorization, "Content-Type": "text/plain"})
     assert (no_json.status, no_json.body["error_code"]) == (415, 415)
-    assert api.ask("GET", "/api/v1/audit?limit=0").status == 400
-    assert api.ask("GET", "/api/v1/nothing").body == {"error_code": 404, "message": "HTTP 404 Not Found"}
-    assert api.ask("PATCH", "/api/v1/topology").headers["Allow"] == "GET"
+    assert api.request("GET", "/api/v1/audit?limit=0").status == 400
+    assert api.request("GET", "/api/v1/nothing").body == {"error_code": 404, "message": "HTTP 404 Not Found"}
+    assert api.request("PATCH", "/api/v1/topology").headers["Allow"] == "GET"
 
 
-def test_every_answer_carries_the_headers_of_security(api: Api) -> None:
+def test_every_response_has_security_headers(api: Api) -> None:
     for path in ("/", "/openapi.json", "/api/v1/session", "/health/live"):
         headers = api.send("GET", path).headers
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; ")

@@ -1,4 +1,4 @@
-"""Lag samples and mirrors' topics, written by a producer, told by the control plane; events as they happen."""
+"""Lag samples and mirrors' topics, written by a producer, served by the control plane; events as they happen."""
 
 import asyncio
 import base64
@@ -48,7 +48,7 @@ async def _write(bootstrap: str, topic: str, records: list[tuple[bytes, bytes]])
 
 def test_samples_become_series_and_flows(cluster: Registered) -> None:
     api = cluster.api
-    made = api.ask("POST", f"{cluster.path}/topics", {"topic_name": LAG_TOPIC, "partitions_count": 2})
+    made = api.request("POST", f"{cluster.path}/topics", {"topic_name": LAG_TOPIC, "partitions_count": 2})
     assert made.status == 201 or "already exists" in made.body["message"]
     now = int(time.time() * 1000) // 10_000 * 10_000
     samples = [_sample(cluster.cluster_id, p, lag, now + t) for p, lag, t in ((0, 50, 0), (1, 70, 1), (0, 20, 2))]
@@ -89,7 +89,7 @@ def test_flows_of_mirrors_are_read_from_their_topics(cluster: Registered) -> Non
     }
     topics = ("east.heartbeats", "east.checkpoints.internal", "mm2-offset-syncs.west.internal")
     for topic in topics:
-        assert api.ask("POST", f"{cluster.path}/topics", {"topic_name": topic, "partitions_count": 1}).status == 201
+        assert api.request("POST", f"{cluster.path}/topics", {"topic_name": topic, "partitions_count": 1}).status == 201
     beat = _text("east") + _text("west")
     beats = [(beat, struct.pack(">hq", 0, 1000)), (beat, struct.pack(">hq", 0, 2000)), (b"\0", b"torn")]
     asyncio.run(_write(cluster.bootstrap, topics[0], beats))
@@ -116,7 +116,7 @@ def test_flows_of_mirrors_are_read_from_their_topics(cluster: Registered) -> Non
         "offset_syncs": [{"other": "west", "topic_name": topics[2], "offset_syncs": [{"topic": "orders", **offsets}]}],
     }
     for topic in topics:
-        assert api.ask("DELETE", f"{cluster.path}/topics/{topic}").status == 204
+        assert api.request("DELETE", f"{cluster.path}/topics/{topic}").status == 204
 
 
 class _Events:
@@ -143,7 +143,7 @@ class _Events:
         self._connection.close()
 
 
-def test_events_tell_of_the_topology_and_of_tasks(tmp_path: Path, isthmus: Registered) -> None:
+def test_events_about_the_topology_and_tasks(tmp_path: Path, isthmus: Registered) -> None:
     with running_api(tmp_path) as api:
         events = _Events(api)
         try:
@@ -154,7 +154,7 @@ def test_events_tell_of_the_topology_and_of_tasks(tmp_path: Path, isthmus: Regis
                 pass
             assert told["clusters"][0]["brokers"][0]["region"] == "eu-west"
             settings = {"kind": "create-topics", "cluster_id": cluster_id, "topics": [{"topic_name": "of-a-task"}]}
-            task_id = api.ask("POST", "/api/v1/tasks", settings).body["task_id"]
+            task_id = api.request("POST", "/api/v1/tasks", settings).body["task_id"]
             while (told := events.next("task"))["state"] == "OPEN":
                 pass
             assert told == {
@@ -169,5 +169,6 @@ def test_events_tell_of_the_topology_and_of_tasks(tmp_path: Path, isthmus: Regis
         finally:
             events.close()
         assert (
-            api.ask("DELETE", f"{isthmus.path.replace(isthmus.cluster_id, cluster_id)}/topics/of-a-task").status == 204
+            api.request("DELETE", f"{isthmus.path.replace(isthmus.cluster_id, cluster_id)}/topics/of-a-task").status
+            == 204
         )

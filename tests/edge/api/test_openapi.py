@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: whatever is sent, the answer is one that the document tells of, and never a fault of ours."""
+"""Requests generated from the OpenAPI document: every response is one that the document describes, and none is a server error."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ EXAMPLES = 5
 ANYWAY = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 CHECKS = [*ANYWAY, negative_data_rejection]
 TOO_LARGE = 413
-# Operations that ask a cluster at an address that is drawn, that never end, or that take the test's own cluster away.
+# Operations that contact random addresses, that never end, or that remove the test's own cluster.
 APART = ["register_cluster", "stream_events", "unregister_cluster", "sign_in"]
 
 schema = schemathesis.openapi.from_dict(document(all_routes(), "test")).exclude(operation_id=APART)
@@ -46,12 +46,12 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, str]
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-def test_answers_are_those_of_the_document(case: Any, target: tuple[Api, str]) -> None:
+def test_responses_match_the_document(case: Any, target: tuple[Api, str]) -> None:
     api, cluster_id = target
     drawn = "cluster_id" not in case.path_parameters
     if not drawn:  # what was wrong with the request may have been the id of its cluster
         case.path_parameters["cluster_id"] = cluster_id
     response = case.call(base_url=f"http://127.0.0.1:{api.port}", headers=api.authorization, timeout=30)
-    # A body that is too large is refused before anything is made of it.
+    # A body that is too large is refused before it is parsed.
     checks = CHECKS if drawn and response.status_code != TOO_LARGE else ANYWAY
     case.validate_response(response, checks=checks)

@@ -1,17 +1,18 @@
-"""The store in SQLite and in PostgreSQL: the same answers from both."""
+"""The store in SQLite and in PostgreSQL: the same results from both."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from isthmus_api.core.inventory import ClusterKind, Region, RegisteredCluster, Service, ServiceKind
 from isthmus_api.limits import SESSIONS_MAX, TASKS_KEPT, TASKS_OPEN_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.store import tables
 from isthmus_api.store.access import Access
 from isthmus_api.store.audit import Audit, Entry
 from isthmus_api.store.database import StoreRefused, open_database
-from isthmus_api.store.inventory import ClusterKind, Inventory, Region, RegisteredCluster, Service, ServiceKind
+from isthmus_api.store.inventory import Inventory
 from isthmus_api.store.work import Item, ItemState, TaskState, Work
 from isthmus_model.clocks import WallMs
 from sqlalchemy import inspect, text
@@ -29,7 +30,7 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
+def run_story(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
     """Runs a story on an empty store."""
     sqlite = request.param == "sqlite"
     url = f"sqlite:///{tmp_path / 'api.db'}" if sqlite else request.getfixturevalue("postgres")
@@ -51,7 +52,7 @@ def _cluster(cluster_id: str, name: str) -> RegisteredCluster:
     return RegisteredCluster(cluster_id, name, "host:9092", ClusterKind.KAFKA, ("eu", "us"), 7)
 
 
-def test_the_tables_are_those_of_the_migrations(tell: Callable[[Story], None]) -> None:
+def test_the_tables_are_those_of_the_migrations(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         from alembic.autogenerate import compare_metadata
         from alembic.migration import MigrationContext
@@ -64,10 +65,10 @@ def test_the_tables_are_those_of_the_migrations(tell: Callable[[Story], None]) -
         assert found == []
         assert set(names) == {*tables.metadata.tables, "alembic_version"}
 
-    tell(story)
+    run_story(story)
 
 
-def test_the_inventory_keeps_what_is_registered_once(tell: Callable[[Story], None]) -> None:
+def test_the_inventory_keeps_what_is_registered_once(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         inventory = Inventory(engine)
         await inventory.put_region(Region("eu", "Europe", 50.1, 8.7))
@@ -83,7 +84,7 @@ def test_the_inventory_keeps_what_is_registered_once(tell: Callable[[Story], Non
         with pytest.raises(Problem, match=r"A cluster named one is registered already; its id is id-1\."):
             await inventory.add_cluster(_cluster("id-2", "one"))
         assert await inventory.clusters() == [one]
-        await inventory.found_regions("id-1", ("asia",))
+        await inventory.update_regions("id-1", ("asia",))
         found = await inventory.cluster("id-1")
         assert found is not None
         assert found.regions == ("asia",)
@@ -96,10 +97,10 @@ def test_the_inventory_keeps_what_is_registered_once(tell: Callable[[Story], Non
             await inventory.add_service(service)
         assert await inventory.services() == [service]
 
-    tell(story)
+    run_story(story)
 
 
-def test_the_audit_tells_what_was_begun_and_what_came_of_it(tell: Callable[[Story], None]) -> None:
+def test_the_audit_records_changes_and_their_outcomes(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         audit = Audit(engine)
         first = await audit.begin(1, "admin", "127.0.0.1", "create_topic", "/x")
@@ -113,10 +114,10 @@ def test_the_audit_tells_what_was_begun_and_what_came_of_it(tell: Callable[[Stor
         assert [entry.entry_id for entry in await audit.page(None, 1)] == [second]
         assert await audit.count() == 2
 
-    tell(story)
+    run_story(story)
 
 
-def test_sessions_end_by_themselves_and_are_bounded(tell: Callable[[Story], None]) -> None:
+def test_sessions_end_by_themselves_and_are_bounded(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         access = Access(engine)
         assert await access.admin_digest("a") == "a"
@@ -131,10 +132,10 @@ def test_sessions_end_by_themselves_and_are_bounded(tell: Callable[[Story], None
         await access.end_session("n1")
         assert await access.session_actor("n1", WallMs(400)) is None
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_task_is_held_by_one_process_until_its_lease_is_over(tell: Callable[[Story], None]) -> None:
+def test_a_task_belongs_to_one_process_until_its_lease_expires(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         work = Work(engine)
         await work.add("t1", "kind", "admin", {"cluster_id": "c"}, [{"n": 0}, {"n": 1}, {"n": 2}], WallMs(10))
@@ -154,10 +155,10 @@ def test_a_task_is_held_by_one_process_until_its_lease_is_over(tell: Callable[[S
         assert await work.claim("t1", "p2", WallMs(1000), 2000) is False
         assert await work.open_tasks() == []
 
-    tell(story)
+    run_story(story)
 
 
-def test_tasks_are_paged_and_bounded(tell: Callable[[Story], None]) -> None:
+def test_tasks_are_paged_and_bounded(run_story: Callable[[Story], None]) -> None:
     async def story(engine: AsyncEngine) -> None:
         work = Work(engine)
         for number in range(TASKS_OPEN_MAX):
@@ -193,11 +194,11 @@ def test_tasks_are_paged_and_bounded(tell: Callable[[Story], None]) -> None:
         assert left == TASKS_KEPT + 1
         assert oldest == -(TASKS_KEPT - TASKS_OPEN_MAX - 1)
 
-    tell(story)
+    run_story(story)
 
 
 def test_another_store_is_refused() -> None:
     with pytest.raises(StoreRefused, match="the store is SQLite or PostgreSQL, not mysql"):
         asyncio.run(open_database("mysql://host/name"))
-    with pytest.raises(StoreRefused, match="'nonsense' is no database URL"):
+    with pytest.raises(StoreRefused, match="'nonsense' is not a database URL"):
         asyncio.run(open_database("nonsense"))

@@ -8,7 +8,7 @@ from isthmus_api.limits import SUBSCRIBER_QUEUE, SUBSCRIBERS_MAX
 from isthmus_api.problems import Problem
 
 
-def test_a_slow_reader_is_told_how_many_events_it_lost() -> None:
+def test_a_slow_subscriber_receives_the_number_of_lost_events() -> None:
     async def story() -> None:
         hub = Hub()
         with hub.subscription() as slow:
@@ -29,7 +29,7 @@ def test_readers_are_bounded() -> None:
     open_ones = [hub.subscription() for _ in range(SUBSCRIBERS_MAX)]
     for one in open_ones:
         one.__enter__()
-    with pytest.raises(Problem, match="64 readers of events are connected"), hub.subscription():
+    with pytest.raises(Problem, match="64 subscribers to events are connected"), hub.subscription():
         pass
     open_ones[0].__exit__(None, None, None)
     with hub.subscription():

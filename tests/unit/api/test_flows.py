@@ -1,12 +1,12 @@
-"""Flows between regions, and when they are silent."""
+"""Flows between regions, and when they are stale."""
 
 from dataclasses import replace
 
-from isthmus_api.clusters.poll import heard
-from isthmus_api.core.cluster_state import ClusterSeen, ClusterState, LinkSeen, NewsSeen, ReplicasSeen
+from isthmus_api.clusters.poll import source_report
+from isthmus_api.core.cluster_state import ClusterSnapshot, ClusterState, LinkReport, ReplicasReport, SourceReport
 from isthmus_api.core.flows import Flow, flows
+from isthmus_api.core.inventory import ClusterKind, RegisteredCluster
 from isthmus_api.core.lag_series import Copy, Latest, Point
-from isthmus_api.store.inventory import ClusterKind, RegisteredCluster
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import TopicPartition
@@ -27,15 +27,15 @@ DESCRIBED = Cluster(
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def _observed(fetch_lag_ms: int, *, observer_end: int = 10) -> ReplicasSeen:
+def _observed(fetch_lag_ms: int, *, observer_end: int = 10) -> ReplicasReport:
     leader = ReplicaStatus(1, True, False, True, True, True, 0, 0, 0, 10)
     observer = ReplicaStatus(2, False, True, False, False, observer_end == 10, 400, fetch_lag_ms, 0, observer_end)
-    return ReplicasSeen(NOW, 1, PartitionStatus(0, (leader, observer)))
+    return ReplicasReport(NOW, 1, PartitionStatus(0, (leader, observer)))
 
 
-def _observers(*told: ReplicasSeen, away: tuple[Endpoint, ...] = ()) -> Flow:
+def _observers(*told: ReplicasReport, away: tuple[Endpoint, ...] = ()) -> Flow:
     replicas = {TopicPartition("t", number): one for number, one in enumerate(told)}
-    seen = ClusterSeen(state=ClusterState.UP, described=DESCRIBED, replicas=replicas)
+    seen = ClusterSnapshot(state=ClusterState.UP, described=DESCRIBED, replicas=replicas)
     (flow,) = flows(WallMs(NOW), [TWO], {"two": seen}, [], away)
     return flow
 
@@ -43,10 +43,16 @@ def _observers(*told: ReplicasSeen, away: tuple[Endpoint, ...] = ()) -> Flow:
 def test_observers_are_a_flow_from_the_leaders_region() -> None:
     flow = _observers(_observed(300, observer_end=7))
     assert flow.flow_id == "observer//two/two/eu/us"
-    assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records, flow.heard_ms) == ("BEHIND", 1, 400, 3, NOW - 300)
+    assert (flow.state, flow.copies, flow.lag_ms, flow.lag_records, flow.last_update_ms) == (
+        "BEHIND",
+        1,
+        400,
+        3,
+        NOW - 300,
+    )
 
 
-def test_an_observer_that_lacks_records_is_as_late_as_its_leader_says_though_it_counts_as_caught_up() -> None:
+def test_an_observer_behind_its_leader_has_the_lag_that_the_leader_reports() -> None:
     told = _observed(300, observer_end=7)
     leader, observer = told.status.replicas
     status = PartitionStatus(0, (leader, replace(observer, is_caught_up=True)))
@@ -54,21 +60,21 @@ def test_an_observer_that_lacks_records_is_as_late_as_its_leader_says_though_it_
     assert (flow.state, flow.lag_ms, flow.lag_records) == ("ACTIVE", 400, 3)
 
 
-def test_an_observer_that_asks_its_leader_for_nothing_is_silent_even_if_it_has_everything() -> None:
+def test_an_observer_that_does_not_fetch_is_stale_even_when_caught_up() -> None:
     assert _observers(_observed(STALE_MS)).state == "ACTIVE"
     flow = _observers(_observed(STALE_MS + 1))
-    assert (flow.state, flow.lag_records, flow.heard_ms) == ("STALE", 0, NOW - STALE_MS - 1)
+    assert (flow.state, flow.lag_records, flow.last_update_ms) == ("STALE", 0, NOW - STALE_MS - 1)
 
 
-def test_what_a_leader_said_that_is_away_now_is_the_past() -> None:
+def test_reports_of_an_unreachable_leader_are_stale() -> None:
     flow = _observers(_observed(200), away=(Endpoint("h", 9001),))
-    assert (flow.state, flow.heard_ms) == ("STALE", NOW - 200)
+    assert (flow.state, flow.last_update_ms) == ("STALE", NOW - 200)
     assert _observers(_observed(200), away=(Endpoint("h", 9002),)).state == "ACTIVE"
 
 
-def test_a_flow_of_which_some_copies_are_silent_is_behind_and_says_so() -> None:
+def test_a_flow_with_some_stale_copies_is_behind_with_a_message() -> None:
     flow = _observers(_observed(100), _observed(60_000))
-    assert (flow.state, flow.message, flow.heard_ms) == (
+    assert (flow.state, flow.message, flow.last_update_ms) == (
         "BEHIND",
         "1 of 2 copies stale",
         NOW - 100,
@@ -85,12 +91,14 @@ def _sample(
     return Latest(copy, Point(NOW - age_ms, lag, lag), pace_ms)
 
 
-def _linked(news: dict[TopicPartition, NewsSeen], state: str = "ACTIVE", message: str = "") -> dict[str, ClusterSeen]:
-    link = LinkSeen("l", "far", state, message, 1, news)
-    return {"two": ClusterSeen(state=ClusterState.UP, described=DESCRIBED, links=[link])}
+def _linked(
+    news: dict[TopicPartition, SourceReport], state: str = "ACTIVE", message: str = ""
+) -> dict[str, ClusterSnapshot]:
+    link = LinkReport("l", "far", state, message, 1, news)
+    return {"two": ClusterSnapshot(state=ClusterState.UP, described=DESCRIBED, links=[link])}
 
 
-def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
+def test_mirror_flows_come_from_samples_and_are_stale_without() -> None:
     latest = [
         _sample(CopyKind.MIRROR, "m", 0, 0, 5),
         _sample(CopyKind.MIRROR, "m", 1, STALE_MS, 9),
@@ -100,29 +108,29 @@ def test_mirrors_are_told_by_their_samples_and_silent_without() -> None:
     ]
     mirror, old, slow = flows(WallMs(NOW), [FAR, TWO], {}, latest, ())
     assert (mirror.name, mirror.state, mirror.copies, mirror.lag_ms, mirror.lag_records) == ("m", "ACTIVE", 2, 9, 14)
-    assert (old.name, old.state, old.lag_ms, old.heard_ms) == ("old", "STALE", 7, NOW - STALE_MS - 1)
+    assert (old.name, old.state, old.lag_ms, old.last_update_ms) == ("old", "STALE", 7, NOW - STALE_MS - 1)
     assert (slow.name, slow.state, slow.lag_ms) == ("slow", "ACTIVE", 7)
 
 
-def test_a_link_is_silent_when_its_destination_hears_nothing_of_the_source() -> None:
+def test_a_link_is_stale_when_its_destination_receives_no_source_position() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - STALE_MS)}), latest, ())
-    assert (flow.state, flow.lag_ms, flow.heard_ms) == ("ACTIVE", 5, NOW - STALE_MS)
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW - STALE_MS - 1)}), latest, ())
-    assert (flow.state, flow.heard_ms) == ("STALE", NOW - STALE_MS - 1)
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: SourceReport(NOW, 2, NOW - STALE_MS)}), latest, ())
+    assert (flow.state, flow.lag_ms, flow.last_update_ms) == ("ACTIVE", 5, NOW - STALE_MS)
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: SourceReport(NOW, 2, NOW - STALE_MS - 1)}), latest, ())
+    assert (flow.state, flow.last_update_ms) == ("STALE", NOW - STALE_MS - 1)
 
 
-def test_a_link_is_silent_when_who_would_tell_of_it_does_not_answer() -> None:
-    told = _linked({FIRST: NewsSeen(NOW - 6_000, 2, NOW - 6_200)})
+def test_a_link_is_stale_when_its_reporter_is_unreachable() -> None:
+    told = _linked({FIRST: SourceReport(NOW - 6_000, 2, NOW - 6_200)})
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
-    # A look that takes its time makes nobody silent.
+    # A slow poll makes nothing stale.
     assert [flow.state for flow in flows(WallMs(NOW), [FAR, TWO], told, latest, ())] == ["ACTIVE"]
     (flow,) = flows(WallMs(NOW), [FAR, TWO], told, latest, {Endpoint("h", 9002)})
-    assert (flow.state, flow.heard_ms) == ("STALE", NOW - 6_200)
+    assert (flow.state, flow.last_update_ms) == ("STALE", NOW - 6_200)
 
 
 def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_in_none() -> None:
-    told = _linked({FIRST: NewsSeen(NOW, 2, NOW)})
+    told = _linked({FIRST: SourceReport(NOW, 2, NOW)})
     moved = [_sample(CopyKind.LINK, "l", 0, 4_000, 9, source="asia"), _sample(CopyKind.LINK, "l", 0, 0, 5, source="us")]
     stopped = _sample(CopyKind.LINK, "l", 1, 3_000, 7)
     (flow,) = flows(WallMs(NOW), [FAR, TWO], told, [*moved, stopped], ())
@@ -131,12 +139,12 @@ def test_a_copy_whose_source_has_moved_is_in_one_flow_and_one_that_is_promoted_i
 
 def test_the_lag_of_a_link_without_new_samples_is_unknown() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, STALE_MS + 1, 5)]
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: NewsSeen(NOW, 2, NOW)}), latest, ())
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({FIRST: SourceReport(NOW, 2, NOW)}), latest, ())
     assert (flow.state, flow.lag_ms, flow.lag_records) == ("UNKNOWN", None, None)
 
 
 def test_a_link_that_was_caught_up_too_long_ago_is_behind() -> None:
-    linked = _linked({FIRST: NewsSeen(NOW, 2, NOW), SECOND: NewsSeen(NOW, 2, NOW)})
+    linked = _linked({FIRST: SourceReport(NOW, 2, NOW), SECOND: SourceReport(NOW, 2, NOW)})
 
     def state(*lags: int) -> tuple[str, str]:
         latest = [_sample(CopyKind.LINK, "l", number, 0, lag) for number, lag in enumerate(lags)]
@@ -147,8 +155,8 @@ def test_a_link_that_was_caught_up_too_long_ago_is_behind() -> None:
     assert state(BEHIND_MS + 1, 0) == ("BEHIND", "")
 
 
-def test_a_copy_that_was_never_caught_up_is_behind_while_it_lacks_records_and_else_unknown() -> None:
-    linked = _linked({FIRST: NewsSeen(NOW, 2, NOW), SECOND: NewsSeen(NOW, 2, NOW)})
+def test_a_copy_that_was_never_caught_up_is_behind_with_lag_and_otherwise_unknown() -> None:
+    linked = _linked({FIRST: SourceReport(NOW, 2, NOW), SECOND: SourceReport(NOW, 2, NOW)})
 
     def flow(*points: Point) -> tuple[str, str, int | None]:
         copies = [_sample(CopyKind.LINK, "l", number, 0, 0).copy for number in range(2)]
@@ -167,17 +175,17 @@ def test_a_link_that_is_gone_leaves_no_flow() -> None:
 
 def test_a_link_that_is_not_active_says_so_itself() -> None:
     latest = [_sample(CopyKind.LINK, "l", 0, 0, 5)]
-    news = {FIRST: NewsSeen(NOW, 2, NOW - 60_000)}
+    news = {FIRST: SourceReport(NOW, 2, NOW - 60_000)}
     (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked(news, "UNAVAILABLE", "refused"), latest, ())
     assert (flow.state, flow.message, flow.lag_ms) == ("UNAVAILABLE", "refused", 5)
 
 
 def test_a_link_without_samples_is_a_flow_all_the_same() -> None:
     (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({}), [], ())
-    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("UNKNOWN", 0, None, None)
+    assert (flow.state, flow.copies, flow.lag_ms, flow.last_update_ms) == ("UNKNOWN", 0, None, None)
     assert (flow.source_region, flow.target_region) == ("asia", "eu")
-    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({SECOND: NewsSeen(NOW, 2, NOW - 9_000)}), [], ())
-    assert (flow.state, flow.copies, flow.lag_ms, flow.heard_ms) == ("STALE", 1, None, NOW - 9_000)
+    (flow,) = flows(WallMs(NOW), [FAR, TWO], _linked({SECOND: SourceReport(NOW, 2, NOW - 9_000)}), [], ())
+    assert (flow.state, flow.copies, flow.lag_ms, flow.last_update_ms) == ("STALE", 1, None, NOW - 9_000)
 
 
 def _progress(last_heard_lag_ms: int) -> PartitionProgress:
@@ -195,9 +203,9 @@ def _progress(last_heard_lag_ms: int) -> PartitionProgress:
     )
 
 
-def test_a_leader_that_has_heard_nothing_yet_takes_over_what_was_known() -> None:
-    first = heard((2, _progress(-1)), None, NOW)
-    assert first == NewsSeen(NOW, 2, NOW)
-    assert heard((1, _progress(-1)), first, NOW + 9_000) == NewsSeen(NOW + 9_000, 1, NOW)
-    assert heard((1, _progress(300)), first, NOW + 9_000) == NewsSeen(NOW + 9_000, 1, NOW + 8_700)
-    assert heard(None, first, NOW + 9_000) == first
+def test_a_new_leader_without_reports_keeps_the_earlier_one() -> None:
+    first = source_report((2, _progress(-1)), None, NOW)
+    assert first == SourceReport(NOW, 2, NOW)
+    assert source_report((1, _progress(-1)), first, NOW + 9_000) == SourceReport(NOW + 9_000, 1, NOW)
+    assert source_report((1, _progress(300)), first, NOW + 9_000) == SourceReport(NOW + 9_000, 1, NOW + 8_700)
+    assert source_report(None, first, NOW + 9_000) == first

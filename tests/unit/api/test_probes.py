@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from isthmus_api.clusters.probes import Probes
-from isthmus_api.clusters.reachable_client import WaryClient
+from isthmus_api.clusters.reachable_client import ReachableClient
 from isthmus_client.errors import ConnectionFailed
 from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
@@ -22,19 +22,19 @@ NOBODY = Endpoint("127.0.0.1", 1)
 
 
 async def changed(probes: Probes) -> Endpoint:
-    """The next address that goes or comes back."""
-    heard: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
+    """The next endpoint whose reachability changes."""
+    change: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
 
-    def hear(address: Endpoint) -> None:
-        probes.on_change.remove(hear)
-        heard.set_result(address)
+    def notify(address: Endpoint) -> None:
+        probes.on_change.remove(notify)
+        change.set_result(address)
 
-    probes.on_change.append(hear)
+    probes.on_change.append(notify)
     async with asyncio.timeout(SECONDS):
-        return await heard
+        return await change
 
 
-def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
+def test_a_stopped_broker_is_unreachable_until_it_listens_again() -> None:
     async def life() -> None:
         probes = Probes(lambda: WallMs(7))
         broker = FakeBroker(lambda header, frame: None)
@@ -43,11 +43,14 @@ def test_a_broker_that_ends_is_away_and_back_when_it_listens_again() -> None:
         server.close()
         probes.watch("one", [address])
         assert await changed(probes) == address
-        assert probes.is_away(address)
-        assert (probes.away[address].heard_ms, "cannot connect" in probes.away[address].why) == (7, True)
+        assert probes.is_unreachable(address)
+        assert (probes.unreachable[address].responded_ms, "cannot connect" in probes.unreachable[address].why) == (
+            7,
+            True,
+        )
         server = await asyncio.start_server(broker.serve, address.host, address.port)
         assert await changed(probes) == address
-        assert not probes.away
+        assert not probes.unreachable
         assert {(asked.api_key, asked.api_version) for asked in broker.asked} == {(ApiKey.API_VERSIONS, 0)}
         probes.close()
         server.close()
@@ -62,9 +65,9 @@ def test_what_no_cluster_has_any_more_is_forgotten() -> None:
             probes.watch(cluster, [NOBODY])
         assert await changed(probes) == NOBODY
         probes.watch("one", [])
-        assert list(probes.away) == [NOBODY]
+        assert list(probes.unreachable) == [NOBODY]
         probes.watch("two", [])
-        assert not probes.away
+        assert not probes.unreachable
         probes.close()
 
     asyncio.run(life())
@@ -94,20 +97,22 @@ class Pair:
         return encode_response(ApiKey.METADATA, header.api_version, response)
 
 
-def test_brokers_that_are_away_are_passed_over_and_what_waits_for_them_ends() -> None:
+def test_unreachable_brokers_are_avoided_and_requests_to_them_fail() -> None:
     async def life() -> None:
         first, second = Pair().brokers
         away: set[Endpoint] = set()
         async with serving(first), serving(second):
             bootstrap = [first.address, second.address]
-            async with WaryClient(bootstrap, away.__contains__, client_id="test", operation_seconds=SECONDS) as client:
+            async with ReachableClient(
+                bootstrap, away.__contains__, client_id="test", operation_seconds=SECONDS
+            ) as client:
                 away.add(second.address)
                 assert {(await client.any_connection()).endpoint for _ in range(20)} == {first.address}
                 waited_for = await client.any_connection()
                 away.add(first.address)
-                client.lost(first.address)
+                client.disconnect(first.address)
                 assert waited_for.closed
-                with pytest.raises(ConnectionFailed, match="none of its brokers answers now"):
+                with pytest.raises(ConnectionFailed, match="none of its brokers is reachable"):
                     await client.any_connection()
                 away.clear()
                 assert (await client.any_connection()).endpoint in bootstrap

@@ -47,15 +47,15 @@ def _routes() -> Routes:
 def test_a_signature_says_it_all() -> None:
     get, _, put = _routes().declared
     assert (get.method, get.path, get.name, get.summary) == ("GET", "/things/{name}", "get_thing", "Get a thing")
-    assert (get.models, get.answer, get.status, get.changes) == ({"path": _Path}, _Answer, 200, False)
-    assert (put.models, put.answer, put.status, put.changes) == ({"path": _Path, "body": _Body}, None, 204, True)
+    assert (get.models, get.response, get.status, get.changes) == ({"path": _Path}, _Answer, 200, False)
+    assert (put.models, put.response, put.status, put.changes) == ({"path": _Path, "body": _Body}, None, 204, True)
 
 
 def test_the_word_for_all_is_tried_before_names() -> None:
     assert [route.path for route in in_order([_routes()])] == ["/things/-/all", "/things/{name}", "/things/{name}/all"]
 
 
-def test_the_document_tells_of_parameters_bodies_and_answers() -> None:
+def test_the_document_describes_parameters_bodies_and_responses() -> None:
     told = document(in_order([_routes()]), "1.2.3")
     assert told["info"]["version"] == "1.2.3"
     put = told["paths"]["/things/{name}/all"]["put"]

@@ -45,10 +45,10 @@ def test_series_and_their_points_are_bounded() -> None:
     for partition in range(1, SERIES_MAX + 1):
         ring.add(_sample(1000, partition=partition))
     assert len(ring) == SERIES_MAX
-    assert min(copy.partition for copy, _ in ring.items()) == 1  # the one that was silent longest is gone
+    assert min(copy.partition for copy, _ in ring.items()) == 1  # the one without samples for longest is dropped
 
 
-def test_silent_series_have_no_latest() -> None:
+def test_series_without_recent_samples_have_no_latest() -> None:
     ring = _ring(_sample(100), _sample(200, partition=1))
     assert [(one.copy.partition, one.point.at_ms, one.pace_ms) for one in ring.latest(150)] == [(1, 200, 0)]
 

@@ -18,19 +18,19 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import LinkError, LinkState
 from isthmus_wire.extensions.mirrors import DescribedMirror, MirrorAction, MirrorState
 
-TIMED_OUT = Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no answer")
+TIMED_OUT = Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no response")
 LINK, TOPIC = UUID(int=1), UUID(int=2)
 
 
 def test_a_source_is_unreachable_after_some_failures_in_a_row_and_reachable_at_once() -> None:
     source = SourceReachability()
     for _ in range(2):
-        source.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 3)
+        source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 3)
     source.check_succeeded()
     for _ in range(2):
-        source.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 3)
+        source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 3)
     assert source.health == Health()
-    source.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 3)
+    source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 3)
     assert source.health == TIMED_OUT
     source.check_succeeded()
     assert source.health == Health()
@@ -43,7 +43,7 @@ def test_a_reachable_source_may_have_brokers_that_do_not_answer() -> None:
     assert source.health == Health(LinkState.ACTIVE, LinkError.TIMEOUT_ERROR, trouble)
     source.record_leaderless(["a-0", "b-0", "c-0", "d-0"])
     assert source.health.message.endswith("partition b-0 has no leader at the source; and 2 more")
-    source.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 1)
+    source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 1)
     assert source.health == TIMED_OUT
     source.check_succeeded()
     source.record_leaderless([])
@@ -54,7 +54,7 @@ def test_a_reachable_source_may_have_brokers_that_do_not_answer() -> None:
 def test_mirror_topics_follow_the_link() -> None:
     source = SourceReachability()
     assert not source.may_report_mirrors
-    source.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 1)
+    source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 1)
     assert (source.may_report_mirrors, source.health.mirror_action) == (True, MirrorAction.SOURCE_LOST)
     source.check_succeeded()
     assert (source.may_report_mirrors, source.health.mirror_action) == (True, MirrorAction.SOURCE_FOUND)
@@ -70,7 +70,7 @@ def test_a_source_that_goes_while_a_report_is_under_way_is_reported_of_link_and_
 
     async def report_link(client: Client, link_id: UUID, state: LinkState, *rest: object) -> None:
         reports.append(("link", state))
-        runner.reachability.check_failed(LinkError.TIMEOUT_ERROR, "no answer", 1)
+        runner.reachability.check_failed(LinkError.TIMEOUT_ERROR, "no response", 1)
 
     async def alter_mirrors(client: Client, action: MirrorAction, topics: list[str]) -> None:
         reports.append(("topics", action))

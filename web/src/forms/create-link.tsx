@@ -45,14 +45,14 @@ export function CreateLink({ cluster, onClose }: { cluster: Cluster; onClose: ()
         </Field>
         <Source cluster={cluster} source={source} choose={setSource} error={wrong("bootstrap.servers" satisfies LinkField)} />
         <label className="check">
-          <input type="checkbox" name="groups" defaultChecked /> Keep the offsets of all consumer groups in step, so that they can go on here
+          <input type="checkbox" name="groups" defaultChecked /> Keep the offsets of all consumer groups in step, so that they can continue here
         </label>
         <label className="check">
           <input type="checkbox" name="topics" /> Mirror every topic of the source, also those that it will get
         </label>
         <Settings wrong={wrong} />
         {error !== null && field === null && <ProblemNote error={error} />}
-        {checked && <p className="note" role="status">The source was asked, and the link can be made.</p>}
+        {checked && <p className="note" role="status">The source is reachable, and the link can be created.</p>}
         <div className="actions">
           <button type="submit" value="check">Check only</button>
           <button type="submit" value="create" className="primary">Create</button>

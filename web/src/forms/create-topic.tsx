@@ -1,4 +1,4 @@
-// A new topic, with help for its placement: how many replicas of which kind each region shall have.
+// A new topic, with help for its placement: the number of replicas and observers in each region.
 import { type FormEvent, useState } from "react";
 import { useLocation } from "wouter";
 import { fetchApi, refresh } from "../api/client";
@@ -62,7 +62,7 @@ export function CreateTopic({ cluster, onClose }: { cluster: Cluster; onClose: (
           <Field label="Partitions">
             <input name="partitions" type="number" min={1} defaultValue={PARTITIONS} required />
           </Field>
-          <Field label="Least replicas in sync" hint="Writes that ask for all are refused below this.">
+          <Field label="Least replicas in sync" hint="Writes with acks=all are refused below this.">
             <input type="number" min={1} value={minInSync} onChange={(event) => setMinInSync(Number(event.target.value))} required />
           </Field>
         </div>

@@ -30,8 +30,8 @@ export function DeleteTopic({ cluster, topic }: { cluster: string; topic: string
               remove.mutate({ params: { path: { cluster_id: cluster, topic_name: topic } } });
             }}
           >
-            <p>The topic and all of its records are deleted, in every region. Nobody can bring them back.</p>
-            <Field label={`Type ${topic} to go on`}>
+            <p>The topic and all of its records are deleted, in every region. They cannot be restored.</p>
+            <Field label={`Type ${topic} to continue`}>
               <input value={typed} onChange={(event) => setTyped(event.target.value)} autoComplete="off" />
             </Field>
             {remove.error !== null && <ProblemNote error={remove.error} />}

@@ -1,4 +1,4 @@
-// What can be done with a link as a whole: let it rest, let it go on, end it.
+// Actions on a whole link: pause, resume, delete.
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { api, refresh } from "../api/client";
@@ -110,7 +110,7 @@ function Delete({ link, onClose }: Props) {
             behind
           </label>
         )}
-        <Field label={`Type ${link.link_name} to go on`}>
+        <Field label={`Type ${link.link_name} to continue`}>
           <input value={typed} onChange={(event) => setTyped(event.target.value)} autoComplete="off" />
         </Field>
         {remove.error !== null && <ProblemNote error={remove.error} />}

@@ -2,18 +2,18 @@
 import type { Broker, Cluster, Flow, ReplicaStatus, Topology } from "../api/schema";
 
 export const broker = (broker_id: number, region: string, more: Partial<Broker> = {}): Broker => ({
-  broker_id, host: "h", port: 1, rack: `${region}/a`, region, fenced: false, away_since_ms: null, leaders: 0, replicas: 0, in_sync: 0, observers: 0, ...more,
+  broker_id, host: "h", port: 1, rack: `${region}/a`, region, fenced: false, unreachable_since_ms: null, leaders: 0, replicas: 0, in_sync: 0, observers: 0, ...more,
 });
 
 export const cluster = (name: string, brokers: Broker[], more: Partial<Cluster> = {}): Cluster => ({
-  cluster_id: `${name}-id`, name, kind: "isthmus", state: "UP", message: "", seen_ms: 0, away_since_ms: null, controller_id: 1, brokers,
+  cluster_id: `${name}-id`, name, kind: "isthmus", state: "UP", message: "", updated_ms: 0, unreachable_since_ms: null, controller_id: 1, brokers,
   regions: [...new Set(brokers.map(({ region }) => region))].map((region) => ({ region, brokers: 1, leaders: 2, replicas: 2, in_sync: 2, observers: 1 })),
   topics: 0, partitions: 0, under_replicated: 0, leaderless: 0, partial: false, ...more,
 });
 
 export const flow = (source: string, target: string, more: Partial<Flow> = {}): Flow => ({
   flow_id: `${source}-${target}-${more.name ?? ""}`, kind: "link", name: "l", source_cluster: "a-id", target_cluster: "b-id",
-  source_region: source, target_region: target, state: "ACTIVE", message: "", copies: 1, lag_ms: 0, lag_records: 0, heard_ms: 0, ...more,
+  source_region: source, target_region: target, state: "ACTIVE", message: "", copies: 1, lag_ms: 0, lag_records: 0, last_update_ms: 0, ...more,
 });
 
 export const topology = (clusters: Cluster[], flows: Flow[] = [], regions: Topology["regions"] = []): Topology => ({

@@ -7,7 +7,7 @@ import { flowIsLost } from "./tone";
 const KINDS: Readonly<Record<string, string>> = { link: "link", mirror: "mirror", observer: "observers", follower: "followers" };
 
 /** The age of the newest information, by the control plane's clock. */
-const age = ({ heard_ms }: Flow, atMs: number): string => (heard_ms === null ? "" : `, last update ${ago(heard_ms, atMs)}`);
+const age = ({ last_update_ms }: Flow, atMs: number): string => (last_update_ms === null ? "" : `, last update ${ago(last_update_ms, atMs)}`);
 
 export function flowLabel(flow: Flow, { clusters, at_ms }: Topology): string {
   if (flowIsLost(flow, clusters)) return `stale${age(flow, at_ms)}`;

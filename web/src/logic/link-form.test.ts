@@ -10,7 +10,7 @@ test.each([
   ["The source cannot be queried at 127.0.0.1:1: no broker can be reached", "bootstrap.servers"],
   ["The source is cluster abc, which is this one; a cluster is not linked to itself.", "bootstrap.servers"],
   ["Unknown link config name: no.such", "configs"],
-  ["Cluster copy does not answer: none of its brokers answers now", null],
+  ["Cluster copy is unreachable: none of its brokers is reachable", null],
 ])("the field of: %s", (message, field) => {
   expect(fieldOf(message)).toBe(field);
 });

@@ -1,4 +1,4 @@
-// A link's settings as its form asks for them, and which of its fields an error speaks of.
+// A link's settings as its form has them, and the field that an error is about.
 import type { Line } from "./lines";
 
 export interface LinkSetting {
@@ -26,7 +26,7 @@ export const LINK_SETTINGS: readonly LinkSetting[] = [
   {
     name: "consumer.offset.sync.ms",
     label: "Milliseconds between syncs of group offsets",
-    hint: "A group that goes on here repeats at most what it read in that time.",
+    hint: "A group that continues here repeats at most what it read in that time.",
     usual: "30000",
     numeric: true,
   },

@@ -16,7 +16,7 @@ test("lag before the first topology is of nothing", () => {
   expect(merged(NOTHING, { kind: "lag", data: { at_ms: 1, flows: [] } })).toBe(NOTHING);
 });
 
-test("a task is known as its last event told it, and only so many are kept", () => {
+test("a task is as its last event says, and a bounded number is kept", () => {
   let known = merged(merged(NOTHING, { kind: "task", data: task("a", 0) }), { kind: "task", data: task("a", 1) });
   expect(known.tasks).toEqual({ a: task("a", 1) });
   for (let index = 0; index < 150; index += 1) known = merged(known, { kind: "task", data: task(`t${index}`, 0) });

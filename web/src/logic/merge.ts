@@ -30,7 +30,7 @@ export function merged(known: Known, news: News): Known {
     case "topology":
       return { ...known, topology: news.data };
     case "lag":
-      // A lag event tells all flows; without a topology there is nothing to show them on.
+      // A lag event has all flows; without a topology there is nothing to show them on.
       return known.topology === null ? known : { ...known, topology: { ...known.topology, ...news.data } };
     case "task":
       return { ...known, tasks: newest({ ...known.tasks, [news.data.task_id]: news.data }) };

@@ -33,8 +33,8 @@ export function placementSentence(wishes: readonly Wish[], minInSync: number): s
   const survives = sync - minInSync;
   const losses =
     survives < 0
-      ? `Nothing can be written: ${minInSync} in sync are asked for, and there are ${sync} synchronous replicas.`
-      : `Writes go on while ${survives === 0 ? "none" : survives} of ${sync} synchronous replicas ${survives === 1 ? "is" : "are"} away.`;
+      ? `Nothing can be written: min.insync.replicas is ${minInSync}, and there are ${sync} synchronous replicas.`
+      : `Writes continue while ${survives === 0 ? "none" : survives} of ${sync} synchronous replicas ${survives === 1 ? "is" : "are"} down.`;
   const far = observers > 0 ? ` ${observers} ${observers === 1 ? "observer copies" : "observers copy"} without slowing down writes.` : "";
   return `${sync} synchronous ${sync === 1 ? "replica" : "replicas"} in ${regions} ${regions === 1 ? "region" : "regions"}. ${losses}${far}`;
 }

@@ -1,4 +1,4 @@
-// What each region holds, and whether it can be reached.
+// What each region holds, and whether it is reachable.
 import type { Broker, Cluster, Flow, Topology } from "../api/schema";
 import { counted, duration, timeOfDay } from "./format";
 import { isGone, type Tone } from "./tone";
@@ -11,14 +11,14 @@ export interface Resident {
   readonly observers: number;
 }
 
-/** Brokers without a rack have no region; each cluster's are shown at a place of their own. */
+/** Brokers without a rack have no region; each cluster's are shown at their own location. */
 export interface RegionView {
   readonly key: string;
   readonly title: string;
   readonly latitude: number | null;
   readonly longitude: number | null;
   readonly residents: readonly Resident[];
-  readonly state: "reachable" | "impaired" | "cut off";
+  readonly state: "reachable" | "impaired" | "unreachable";
   readonly trouble: readonly string[];
 }
 
@@ -49,14 +49,14 @@ function view(
   topology: Topology,
 ): RegionView {
   const trouble = residents.flatMap((resident) => troubles(resident, topology.at_ms));
-  const away = residents.length > 0 && residents.every(isAway);
+  const unreachable = residents.length > 0 && residents.every(isUnreachable);
   return {
     key,
     title: region?.title ?? (topology.clusters.find(({ cluster_id }) => `@${cluster_id}` === key)?.name || key),
     latitude: region?.latitude ?? null,
     longitude: region?.longitude ?? null,
     residents,
-    state: away ? "cut off" : trouble.length > 0 ? "impaired" : "reachable",
+    state: unreachable ? "unreachable" : trouble.length > 0 ? "impaired" : "reachable",
     trouble,
   };
 }
@@ -75,21 +75,21 @@ function resident(cluster: Cluster, region: string): Resident {
   };
 }
 
-/** A cluster of several regions that is away as a whole says nothing of one of them, but its brokers may. */
-function isAway({ cluster, brokers }: Resident): boolean {
-  if (cluster.state === "AWAY" && cluster.regions.length <= 1) return true;
+/** An unreachable cluster of several regions does not prove a region unreachable; its brokers there may. */
+function isUnreachable({ cluster, brokers }: Resident): boolean {
+  if (cluster.state === "UNREACHABLE" && cluster.regions.length <= 1) return true;
   return brokers.length > 0 && brokers.every(isGone);
 }
 
 function troubles({ cluster, brokers }: Resident, atMs: number): readonly string[] {
-  if (cluster.state === "AWAY") return [`${cluster.name} does not answer${since(cluster.away_since_ms, atMs)}`];
-  const away = brokers.filter(({ away_since_ms }) => away_since_ms !== null);
+  if (cluster.state === "UNREACHABLE") return [`${cluster.name} unreachable${since(cluster.unreachable_since_ms, atMs)}`];
+  const unreachable = brokers.filter(({ unreachable_since_ms }) => unreachable_since_ms !== null);
   const fenced = brokers.filter((broker) => broker.fenced);
   const part = (some: readonly Broker[]): string => `${cluster.name}: ${some.length} of ${counted(brokers.length, "broker")}`;
-  // Of several the first that went: that is how long something has been wrong.
-  const first = Math.min(...away.map(({ away_since_ms }) => away_since_ms ?? atMs));
+  // The first that became unreachable: something has been wrong since then.
+  const first = Math.min(...unreachable.map(({ unreachable_since_ms }) => unreachable_since_ms ?? atMs));
   return [
-    ...(away.length === 0 ? [] : [`${part(away)} ${away.length === 1 ? "does" : "do"} not answer${since(first, atMs)}`]),
+    ...(unreachable.length === 0 ? [] : [`${part(unreachable)} unreachable${since(first, atMs)}`]),
     ...(fenced.length === 0 ? [] : [`${part(fenced)} fenced`]),
   ];
 }

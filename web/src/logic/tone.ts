@@ -20,7 +20,7 @@ const STATES: Readonly<Record<string, Tone>> = {
   UNAVAILABLE: "bad",
   FAILED: "bad",
   LINK_FAILED: "bad",
-  AWAY: "bad",
+  UNREACHABLE: "bad",
   STALE: "bad",
 };
 
@@ -31,10 +31,10 @@ const ORDER: readonly Tone[] = ["quiet", "good", "busy", "warn", "bad"];
 export const worst = (tones: readonly Tone[]): Tone =>
   tones.reduce<Tone>((sofar, tone) => (ORDER.indexOf(tone) > ORDER.indexOf(sofar) ? tone : sofar), "quiet");
 
-/** Its information is stale, no broker is there that could send or receive it, or the cluster that reports it does not answer. */
+/** Its information is stale, no broker could send or receive it, or the cluster that reports it is unreachable. */
 export const flowIsLost = (flow: Flow, clusters: readonly Cluster[]): boolean =>
   flow.state === "STALE" ||
-  clusters.some(({ cluster_id, state }) => state === "AWAY" && cluster_id === flow.target_cluster) ||
+  clusters.some(({ cluster_id, state }) => state === "UNREACHABLE" && cluster_id === flow.target_cluster) ||
   isDeserted(flow.source_cluster, flow.source_region, clusters) ||
   isDeserted(flow.target_cluster, flow.target_region, clusters);
 
@@ -43,8 +43,8 @@ function isDeserted(id: string, region: string, clusters: readonly Cluster[]): b
   return brokers.length > 0 && brokers.every(isGone);
 }
 
-/** Fenced, or out of the control plane's reach. */
-export const isGone = ({ fenced, away_since_ms }: Broker): boolean => fenced || away_since_ms !== null;
+/** Fenced or unreachable. */
+export const isGone = ({ fenced, unreachable_since_ms }: Broker): boolean => fenced || unreachable_since_ms !== null;
 
 export const flowMoves = (flow: Flow, clusters: readonly Cluster[]): boolean =>
   (flow.state === "ACTIVE" || flow.state === "BEHIND") && !flowIsLost(flow, clusters);

@@ -41,13 +41,13 @@ test("a placement is Confluent's JSON; without observers it promotes none", () =
 test("what a placement comes to is said", () => {
   const wishes = [{ region: "west", sync: 2, observers: 0 }, { region: "east", sync: 1, observers: 1 }];
   expect(placementSentence(wishes, 2)).toBe(
-    "3 synchronous replicas in 2 regions. Writes go on while 1 of 3 synchronous replicas is away. 1 observer copies without slowing down writes.",
+    "3 synchronous replicas in 2 regions. Writes continue while 1 of 3 synchronous replicas is down. 1 observer copies without slowing down writes.",
   );
-  expect(placementSentence(wishes, 4)).toContain("Nothing can be written: 4 in sync are asked for");
+  expect(placementSentence(wishes, 4)).toContain("Nothing can be written: min.insync.replicas is 4");
   expect(placementSentence([], 1)).toBe("Give at least one region a synchronous replica.");
 });
 
-test("configs are read a line each, and the first that is none is told", () => {
+test("configs are read line by line, and the first invalid line is reported", () => {
   expect(readLines("# why\n a=1 \n\nb=x=y")).toEqual({ configs: [{ name: "a", value: "1" }, { name: "b", value: "x=y" }], wrong: null });
   expect(readLines("a=1\nnonsense").wrong).toBe("nonsense");
 });

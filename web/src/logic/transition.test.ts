@@ -2,17 +2,17 @@ import { expect, test } from "vitest";
 import type { LagSeries, Mirror } from "../api/schema";
 import { isSignedOut, problemText } from "./problem";
 import { columns, latest } from "./series";
-import { lacking, lagText, lossNow, typedName } from "./transition";
+import { missing, lagText, lossNow, typedName } from "./transition";
 
 const mirror = (...lags: (number | null)[]): Mirror =>
   ({ mirror_status: "ACTIVE", mirror_lags: lags.map((lag, partition) => ({ partition, lag, last_source_fetch_offset: 0 })) }) as Mirror;
 const series = (topic: string, ...points: [number, number | null, number][]): LagSeries =>
   ({ topic, points: points.map(([at_ms, lag_ms, lag_records]) => ({ at_ms, lag_ms, lag_records, copies: 1 })) }) as LagSeries;
 
-test("what a mirror topic lacks is known when all of its leaders know", () => {
-  expect(lacking(mirror(2, 3))).toBe(5);
-  expect(lacking(mirror(2, null))).toBeNull();
-  expect(lacking(mirror())).toBeNull();
+test("the lag of a mirror topic is known when all of its leaders report it", () => {
+  expect(missing(mirror(2, 3))).toBe(5);
+  expect(missing(mirror(2, null))).toBeNull();
+  expect(missing(mirror())).toBeNull();
 });
 
 test("an unknown lag is said, and a stale one has its age", () => {
@@ -29,13 +29,13 @@ test("what would be lost now is said with its age", () => {
   );
 });
 
-test("a source that is not copied now may have more than it told", () => {
+test("a source that is not copied now may have more than it last reported", () => {
   expect(lossNow([{ ...mirror(0), mirror_status: "SOURCE_UNAVAILABLE" }], null, 0)).toBe(
     "No record is missing. The source may have more than it last reported (source unavailable).",
   );
 });
 
-test("a failover asks for the topic's name, or for the link's when there are several", () => {
+test("a failover is confirmed with the topic's name, or the link's for several", () => {
   expect(typedName(["orders"], "west")).toBe("orders");
   expect(typedName(["orders", "payments"], "west")).toBe("west");
 });
@@ -53,6 +53,6 @@ test("the latest lag is the worst time and the sum of the records", () => {
 
 test("errors are what the API says", () => {
   expect(problemText({ error_code: 40403, message: "This is not there." })).toBe("This is not there.");
-  expect(problemText(new TypeError("fetch failed"))).toContain("does not answer");
+  expect(problemText(new TypeError("fetch failed"))).toContain("unreachable");
   expect([isSignedOut({ error_code: 401, message: "" }), isSignedOut({ error_code: 40401, message: "" })]).toEqual([true, false]);
 });

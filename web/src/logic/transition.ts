@@ -23,7 +23,7 @@ export const WORDS: Readonly<Record<Transition, { readonly title: string; readon
     title: "Fail over",
     button: "Fail over now",
     steps: [
-      "These topics are opened for writing at once, with what they hold now. The source is not asked.",
+      "These topics become writable at once, as they are. The source is not contacted.",
       "Records that the source has and these copies have not stay behind there.",
       "Transactions that are open are aborted here, so that readers do not hang.",
       "It cannot be taken back: the topics do not follow the source again.",
@@ -35,7 +35,7 @@ export const WORDS: Readonly<Record<Transition, { readonly title: string; readon
 export const canChange = ({ mirror_status }: Mirror): boolean => mirror_status !== "STOPPED";
 
 /** Records that a mirror topic lacks; null when the lag of a partition is unknown. */
-export function lacking(mirror: Pick<Mirror, "mirror_lags">): number | null {
+export function missing(mirror: Pick<Mirror, "mirror_lags">): number | null {
   const lags = mirror.mirror_lags.map(({ lag }) => lag);
   return lags.length === 0 || lags.includes(null) ? null : lags.reduce<number>((sum, lag) => sum + (lag ?? 0), 0);
 }
@@ -43,12 +43,12 @@ export function lacking(mirror: Pick<Mirror, "mirror_lags">): number | null {
 /** The same in words, with the age of the oldest source position when that is stale. */
 export function lagText(mirror: Pick<Mirror, "mirror_lags">): string {
   const age = Math.max(0, ...mirror.mirror_lags.map(({ source_age_ms }) => source_age_ms ?? 0));
-  return `${lagRecords(lacking(mirror))}${age > STALE_MS ? `, as of ${duration(age)} ago` : ""}`;
+  return `${lagRecords(missing(mirror))}${age > STALE_MS ? `, as of ${duration(age)} ago` : ""}`;
 }
 
 /** What would be lost by failing over now, as a sentence. */
 export function lossNow(mirrors: readonly Mirror[], sampled: Latest | null, nowMs: number): string {
-  const known = mirrors.map(lacking);
+  const known = mirrors.map(missing);
   const records = known.reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const unknown = known.filter((one) => one === null).length;
   const told = records === 0 && unknown === 0 ? "No record is missing" : `${counted(records, "record")} missing`;

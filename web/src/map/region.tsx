@@ -12,7 +12,7 @@ const HEAD_HEIGHT = 36;
 const RESIDENT_HEIGHT = 44;
 
 export const cardHeight = (region: RegionView): number =>
-  HEAD_HEIGHT + RESIDENT_HEIGHT * Math.max(1, region.residents.length) + (region.state === "cut off" ? 6 : 0);
+  HEAD_HEIGHT + RESIDENT_HEIGHT * Math.max(1, region.residents.length) + (region.state === "unreachable" ? 6 : 0);
 
 interface MarkProps {
   readonly region: RegionView;
@@ -24,7 +24,7 @@ export function RegionMark({ region, place, labelled }: MarkProps) {
   if (place === undefined) return null;
   return (
     <g className={`region-mark tone-${regionTone(region)}`} transform={`translate(${place.x} ${place.y})`}>
-      {region.state === "cut off" && <circle className="alarm" r={16} />}
+      {region.state === "unreachable" && <circle className="alarm" r={16} />}
       <circle className="halo" r={10} />
       <circle className="core" r={5} />
       {labelled && (
@@ -42,7 +42,7 @@ export function RegionCard({ region, box }: { region: RegionView; box: Box | und
     <section className={`region-card tone-${regionTone(region)}`} style={style} data-region={region.key} data-state={region.state}>
       <header>
         <h3>{region.title}</h3>
-        {region.state === "cut off" ? <strong className="cut">cut off</strong> : <span className="muted">{region.key}</span>}
+        {region.state === "unreachable" ? <strong className="cut">unreachable</strong> : <span className="muted">{region.key}</span>}
       </header>
       {region.residents.length === 0 && <p className="muted">No cluster here</p>}
       <ul>
@@ -66,13 +66,13 @@ function ResidentRow({ resident }: { resident: Resident }) {
     <li>
       <Link href={clusterPath(cluster.cluster_id)}>
         <Dot tone={tone} /> {cluster.name}
-        <span className="brokers" role="img" aria-label={`${counted(brokers.length, "broker")}, ${gone} away or fenced`}>
+        <span className="brokers" role="img" aria-label={`${counted(brokers.length, "broker")}, ${gone} unreachable or fenced`}>
           {brokers.map((broker) => (
-            <i key={broker.broker_id} className={broker.fenced ? "fenced" : broker.away_since_ms !== null || cluster.state !== "UP" ? "unknown" : ""} title={`broker ${broker.broker_id}`} />
+            <i key={broker.broker_id} className={broker.fenced ? "fenced" : broker.unreachable_since_ms !== null || cluster.state !== "UP" ? "unknown" : ""} title={`broker ${broker.broker_id}`} />
           ))}
         </span>
       </Link>
-      <span className="muted">{cluster.state === "AWAY" ? "does not answer" : holds}</span>
+      <span className="muted">{cluster.state === "UNREACHABLE" ? "unreachable" : holds}</span>
     </li>
   );
 }

@@ -22,7 +22,7 @@ export function WorldMap({ topology }: { topology: Topology }) {
   const size = { width, height: roomy ? Math.min(660, Math.max(460, width * 0.52)) : Math.max(300, width * 0.8) };
   const regions = regionViews(topology);
   const shown = regions.map(({ key, latitude, longitude }) => `${key} ${latitude} ${longitude}`).join();
-  // The land is drawn anew when regions or the window change, and not with every event.
+  // The land is redrawn when regions or the window change, and not with every event.
   const base = useMemo(() => draw(regions, size), [shown, size.width, size.height]);
   const drawn = arcs(topology.flows, base.places);
   const cards = apart(
@@ -35,7 +35,7 @@ export function WorldMap({ topology }: { topology: Topology }) {
   );
   return (
     <div className="map" ref={box}>
-      <svg width={size.width} height={size.height} role="img" aria-label={`Map of ${regions.length} regions and ${drawn.length} flows; the table below tells the same.`}>
+      <svg width={size.width} height={size.height} role="img" aria-label={`Map of ${regions.length} regions and ${drawn.length} flows; the table below has the same content.`}>
         <path className="graticule" d={base.graticule} />
         <path className="land" d={base.land} />
         {drawn.map((arc) => (

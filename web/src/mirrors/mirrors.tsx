@@ -35,7 +35,7 @@ function Choice({ cluster, link, mirrors }: Props) {
   const open = mirrors.filter(canChange);
   const chosen = open.filter(({ mirror_topic_name }) => names.has(mirror_topic_name));
   const toggle = (name: string): void => setNames(names.symmetricDifference(new Set([name])));
-  const ask = (transition: Transition): void => setDialog({ transition, mirrors: chosen });
+  const confirm = (transition: Transition): void => setDialog({ transition, mirrors: chosen });
   return (
     <>
       <div className="bar">
@@ -50,10 +50,10 @@ function Choice({ cluster, link, mirrors }: Props) {
           all
         </label>
         <Still cluster={cluster} link={link} chosen={chosen} />
-        <button type="button" disabled={chosen.length === 0} onClick={() => ask("promote")}>
+        <button type="button" disabled={chosen.length === 0} onClick={() => confirm("promote")}>
           Promote…
         </button>
-        <button type="button" disabled={chosen.length === 0} onClick={() => ask("failover")}>
+        <button type="button" disabled={chosen.length === 0} onClick={() => confirm("failover")}>
           Fail over…
         </button>
       </div>
@@ -96,7 +96,7 @@ function columnsOf(cluster: string, names: ReadonlySet<string>, toggle: (name: s
   ];
 }
 
-/** Pausing and resuming can be taken back, so they ask nothing. */
+/** Pausing and resuming can be taken back, so they open nothing. */
 function Still({ cluster, link, chosen }: { cluster: string; link: string; chosen: readonly Mirror[] }) {
   const settled = { onSettled: () => void refresh() };
   const pause = api.useMutation("post", "/kafka/v3/clusters/{cluster_id}/links/{link_name}/mirrors:pause", settled);

@@ -75,7 +75,7 @@ function Consider({ cluster, link, mirrors, transition, error, busy, onBegin }: 
       {check.error !== null && <ProblemNote error={check.error} />}
       {check.isPending ? <Loading /> : check.data && <Checked mirrors={mirrors} results={check.data.data} />}
       {transition === "failover" && (
-        <Field label={`Type ${name} to go on`}>
+        <Field label={`Type ${name} to continue`}>
           <input value={typed} onChange={(event) => setTyped(event.target.value)} autoComplete="off" />
         </Field>
       )}

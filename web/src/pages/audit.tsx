@@ -10,16 +10,16 @@ import { Table } from "../ui/table";
 
 export default function Audit() {
   const [before, setBefore] = useState(0);
-  const asked = api.useQuery("get", "/api/v1/audit", { params: { query: { before } } });
+  const query = api.useQuery("get", "/api/v1/audit", { params: { query: { before } } });
   return (
     <>
       <PageHead crumbs={[["/", "Map"]]} title="Audit">
-        <button type="button" onClick={() => (before === 0 ? void asked.refetch() : setBefore(0))}>
+        <button type="button" onClick={() => (before === 0 ? void query.refetch() : setBefore(0))}>
           Newest
         </button>
       </PageHead>
       <section className="panel">
-        <Answer of={asked}>
+        <Answer of={query}>
           {({ entries, next }) => (
             <>
               <List entries={entries} />
@@ -40,7 +40,7 @@ function List({ entries }: { entries: readonly AuditEntry[] }) {
   if (entries.length === 0) {
     return (
       <Empty title="Nothing was changed yet">
-        <p>Every change that is asked for is written here before it is begun.</p>
+        <p>Every change is written here before it begins.</p>
       </Empty>
     );
   }

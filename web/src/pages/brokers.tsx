@@ -9,7 +9,7 @@ export function Brokers({ cluster }: { cluster: Cluster }) {
   if (cluster.brokers.length === 0) {
     return (
       <Empty title="Its brokers are not known">
-        <p>The cluster has not answered yet.</p>
+        <p>The cluster has not responded yet.</p>
       </Empty>
     );
   }
@@ -46,11 +46,11 @@ function Region({ region, brokers }: { region: string; brokers: readonly Broker[
 
 /** The cluster says who is fenced, the control plane who does not answer it. */
 function State({ broker }: { broker: Broker }) {
-  const { fenced, away_since_ms: away } = broker;
-  if (!fenced && away === null) return <Pill tone="good">serving</Pill>;
+  const { fenced, unreachable_since_ms: since } = broker;
+  if (!fenced && since === null) return <Pill tone="good">serving</Pill>;
   return (
     <>
-      {fenced && <Pill tone="bad">fenced</Pill>} {away !== null && <Pill tone="bad">no answer since {timeOfDay(away)}</Pill>}
+      {fenced && <Pill tone="bad">fenced</Pill>} {since !== null && <Pill tone="bad">unreachable since {timeOfDay(since)}</Pill>}
     </>
   );
 }

@@ -69,10 +69,10 @@ function Overview({ cluster }: { cluster: Cluster }) {
     <section className="panel">
       {cluster.message !== "" && (
         <p className="problem" role="alert">
-          {sentence(cluster.message)} Shown is what was seen {cluster.seen_ms === null ? "before" : ago(cluster.seen_ms, now)}.
+          {sentence(cluster.message)} Shown is the state {cluster.updated_ms === null ? "before" : ago(cluster.updated_ms, now)}.
         </p>
       )}
-      {cluster.partial && <p className="note">It has more partitions than are counted here: observers are told of a part of them.</p>}
+      {cluster.partial && <p className="note">It has more partitions than are counted here: observers are known for a part of them.</p>}
       <Facts
         of={[
           ["State", <StatePill key="state" state={cluster.state} />],

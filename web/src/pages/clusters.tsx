@@ -57,10 +57,10 @@ function List({ clusters }: { clusters: readonly Cluster[] }) {
 }
 
 export function Health({ cluster }: { cluster: Cluster }) {
-  if (cluster.state === "AWAY") return <Pill tone="bad">does not answer</Pill>;
+  if (cluster.state === "UNREACHABLE") return <Pill tone="bad">unreachable</Pill>;
   if (cluster.leaderless > 0) return <Pill tone="bad">{count(cluster.leaderless)} without leader</Pill>;
-  const away = cluster.brokers.filter(({ away_since_ms }) => away_since_ms !== null).length;
-  if (away > 0) return <Pill tone="bad">no answer from {counted(away, "broker")}</Pill>;
+  const unreachable = cluster.brokers.filter(({ unreachable_since_ms }) => unreachable_since_ms !== null).length;
+  if (unreachable > 0) return <Pill tone="bad">{counted(unreachable, "broker")} unreachable</Pill>;
   if (cluster.under_replicated > 0) return <Pill tone="warn">{count(cluster.under_replicated)} under-replicated</Pill>;
   return <Pill tone="good">all in sync</Pill>;
 }

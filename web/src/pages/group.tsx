@@ -1,4 +1,4 @@
-// A group: how far it is behind in every partition, and who reads it.
+// A group: its lag in every partition, and its consumers.
 import { Link, useParams } from "wouter";
 import { api, live } from "../api/client";
 import type { GroupLag } from "../api/schema";
@@ -68,7 +68,7 @@ function Lags({ cluster, lags }: { cluster: string; lags: readonly GroupLag[] })
           { head: "Share", cell: (one) => <progress max={most} value={one.lag} aria-label={`${one.lag} records`} /> },
           { head: "Committed", cell: (one) => count(one.current_offset), numeric: true },
           { head: "Log end", cell: (one) => count(one.log_end_offset), numeric: true },
-          { head: "Read by", cell: (one) => one.client_id || <span className="muted">nobody now</span> },
+          { head: "Read by", cell: (one) => one.client_id || <span className="muted">no consumer</span> },
         ]}
       />
     </>

@@ -1,4 +1,4 @@
-// The groups of a cluster with how far each is behind.
+// The groups of a cluster with their lag.
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, live } from "../api/client";
@@ -39,7 +39,7 @@ export default function Groups({ cluster }: { cluster: Cluster }) {
                 { head: "State", cell: (one) => <StatePill state={one.state} /> },
                 { head: "Type", cell: (one) => one.type.toLowerCase() },
                 { head: "Assignor", cell: (one) => one.partition_assignor || "none" },
-                { head: "Behind in all", cell: (one) => <Lag cluster={id} group={one.consumer_group_id} />, numeric: true },
+                { head: "Total lag", cell: (one) => <Lag cluster={id} group={one.consumer_group_id} />, numeric: true },
               ]}
             />
           );

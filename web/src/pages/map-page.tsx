@@ -41,9 +41,9 @@ function Troubles({ topology }: { topology: Topology }) {
   return (
     <div className="troubles" role="alert">
       {regions.map((region) => (
-        <p key={region.key} className={region.state === "cut off" ? "tone-bad" : "tone-warn"}>
+        <p key={region.key} className={region.state === "unreachable" ? "tone-bad" : "tone-warn"}>
           <strong>
-            {region.title} {region.state === "cut off" ? "is cut off" : "is impaired"}:
+            {region.title} {region.state === "unreachable" ? "is unreachable" : "is impaired"}:
           </strong>{" "}
           {region.trouble.join("; ")}
         </p>

@@ -1,4 +1,4 @@
-// What mirrors tell in a cluster: that they are alive, how far they are behind, and which offsets belong together.
+// The mirror flows into a cluster: heartbeats, lag, and translated offsets.
 import { api, live } from "../api/client";
 import type { Cluster, LagSeries, MirrorFlows as Told } from "../api/schema";
 import { ago, count, counted } from "../logic/format";
@@ -56,7 +56,7 @@ function Heartbeats({ of }: { of: Told["heartbeats"] }) {
       columns={[
         { head: "From", cell: ({ source }) => source },
         { head: "To", cell: ({ target }) => target },
-        { head: "Last heard", cell: ({ at_ms }) => ago(at_ms, now), numeric: true },
+        { head: "Last heartbeat", cell: ({ at_ms }) => ago(at_ms, now), numeric: true },
       ]}
     />
   );

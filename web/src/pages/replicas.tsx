@@ -37,14 +37,14 @@ const leaderEnd = ({ replicas }: PartitionPlaces): number | null =>
 
 function Replica({ partition, replica }: { partition: PartitionPlaces; replica: ReplicaPlace }) {
   const { name, tone } = replicaRole(replica);
-  const lacking = recordsBehind(partition, replica);
-  const lag = lacking === null ? "" : `, ${records(lacking)} and ${duration(replica.caught_up_lag_ms)} behind`;
+  const missing = recordsBehind(partition, replica);
+  const lag = missing === null ? "" : `, ${records(missing)} and ${duration(replica.caught_up_lag_ms)} behind`;
   const label = `broker ${replica.broker_id}: ${name}${replica.is_leader ? "" : lag}`;
   const role = replica.is_leader ? "leader" : replica.is_observer && !replica.is_in_isr ? "observer" : "";
   return (
     <span className={`replica tone-${tone} ${role}`} role="img" aria-label={label} title={label}>
       {replica.broker_id}
-      {lacking !== null && lacking > 0 && <small>−{lacking}</small>}
+      {missing !== null && missing > 0 && <small>−{missing}</small>}
     </span>
   );
 }

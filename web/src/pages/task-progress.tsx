@@ -1,4 +1,4 @@
-// How far a task is: by its events as they come, and by asking, for they come from the process that works on it alone.
+// The progress of a task: by its events, and by polling, because only the process that runs it sends events.
 import { Link } from "wouter";
 import { api } from "../api/client";
 import { useFeed } from "../api/feed";
@@ -27,7 +27,7 @@ export function TaskProgress({ task }: { task: Task }) {
       {shown.message !== "" && <p className="muted">{shown.message}</p>}
       {!open(shown.state) && <TaskItems id={task.task_id} />}
       <p>
-        <Link href="/tasks">All tasks</Link>. It goes on when this is closed.
+        <Link href="/tasks">All tasks</Link>. It continues when this is closed.
       </p>
     </div>
   );

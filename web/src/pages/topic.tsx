@@ -1,4 +1,4 @@
-// A topic: where each partition's replicas are, how far each has come, lag over time, configs.
+// A topic: the replicas of each partition with their progress, lag over time, configs.
 import { useParams } from "wouter";
 import { api, fetchApi, live, refresh } from "../api/client";
 import type { LagSeries, TopicReplicas } from "../api/schema";

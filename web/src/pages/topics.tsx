@@ -15,7 +15,7 @@ export function Topics({ cluster }: { cluster: Cluster }) {
   const [wanted, setWanted] = useState("");
   const [internal, setInternal] = useState(false);
   const [creating, setCreating] = useState(false);
-  // Internal topics in trouble are shown whether they are asked for or not.
+  // Internal topics in trouble are always shown.
   const fits = (topic: string, troubled = false): boolean =>
     topic.toLowerCase().includes(wanted.trim().toLowerCase()) && (internal || troubled || !isInternal(topic));
   return (
@@ -49,10 +49,10 @@ const NothingFits = () => (
 
 function Matrix({ cluster, fits }: Props) {
   const path = { cluster_id: cluster.cluster_id };
-  const asked = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/topics/-/partitions/-/replica-status", { params: { path } }, live);
-  const rows = useMemo(() => topicRows(asked.data?.data ?? [], cluster.brokers), [asked.data, cluster.brokers]);
-  if (asked.error !== null && asked.data === undefined) return <Plain cluster={cluster} fits={fits} />;
-  return <Answer of={asked}>{() => <MatrixTable cluster={cluster} rows={rows.filter((row) => fits(row.topic, row.leaderless + row.underReplicated > 0))} />}</Answer>;
+  const query = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/topics/-/partitions/-/replica-status", { params: { path } }, live);
+  const rows = useMemo(() => topicRows(query.data?.data ?? [], cluster.brokers), [query.data, cluster.brokers]);
+  if (query.error !== null && query.data === undefined) return <Plain cluster={cluster} fits={fits} />;
+  return <Answer of={query}>{() => <MatrixTable cluster={cluster} rows={rows.filter((row) => fits(row.topic, row.leaderless + row.underReplicated > 0))} />}</Answer>;
 }
 
 function MatrixTable({ cluster, rows }: { cluster: Cluster; rows: readonly TopicRow[] }) {
@@ -98,14 +98,14 @@ function ShareCell({ share }: { share: Share | undefined }) {
 /** What any cluster tells, also one of more partitions than their replicas can be told of. */
 function Plain({ cluster, fits }: Props) {
   const path = { cluster_id: cluster.cluster_id };
-  const asked = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/topics", { params: { path } }, live);
+  const query = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/topics", { params: { path } }, live);
   const columns: readonly Column<TopicData>[] = [
     { head: "Topic", cell: (one) => <Link href={topicPath(cluster.cluster_id, one.topic_name)}>{one.topic_name}</Link> },
     { head: "Partitions", cell: (one) => count(one.partitions_count), numeric: true },
     { head: "Replicas", cell: (one) => count(one.replication_factor), numeric: true },
   ];
   return (
-    <Answer of={asked}>
+    <Answer of={query}>
       {({ data }) => {
         const rows = data.filter(({ topic_name }) => fits(topic_name));
         return rows.length === 0 ? <NothingFits /> : <Table label="Topics" rows={rows} rowKey={(one) => one.topic_name} columns={columns} />;

@@ -1,4 +1,4 @@
-// Configs: those that somebody has set first, each with its value to be changed or taken back.
+// Configs, those that were set first; each value can be changed or reset.
 import { useState } from "react";
 import type { Config } from "../api/schema";
 import { ProblemNote } from "./states";

@@ -10,7 +10,7 @@ interface Props {
 
 export function Field({ label, hint, error, children }: Props) {
   const id = useId();
-  // In a long form it may be out of sight.
+  // In a long form it may be outside of the view.
   useEffect(() => {
     if (error !== undefined) document.getElementById(id)?.focus();
   }, [error, id]);

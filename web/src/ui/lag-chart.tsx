@@ -1,4 +1,4 @@
-// Lag over the last minutes. The colours are those of the page, read anew when the theme changes.
+// Lag over the last minutes. The colours are those of the page, read again when the theme changes.
 import { useEffect, useRef, useState } from "react";
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -76,7 +76,7 @@ function Chart({ data, unit }: { data: Columns; unit: Unit }) {
     const made = new UPlot(options(data, unit, width, inner.current), table(), inner.current);
     chart.current = made;
     return () => made.destroy();
-    // The chart is made anew for another shape; new numbers are only given to it below.
+    // The chart is created again for another shape; new numbers are passed to it below.
   }, [shape, width, theme]);
   useEffect(() => chart.current?.setData(table()), [data]);
   return (

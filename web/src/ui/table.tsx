@@ -1,4 +1,4 @@
-// A table that scrolls by itself on a narrow screen, and shows long lists a part at a time.
+// A table that scrolls within a narrow screen and shows long lists in parts.
 import { type ReactNode, useState } from "react";
 
 export interface Column<T> {

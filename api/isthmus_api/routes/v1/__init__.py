@@ -1,1 +1,1 @@
-"""What REST v3 does not know: the inventory, the map, lag, tasks, audit, events, sessions."""
+"""What REST v3 does not have: the inventory, the map, lag, tasks, audit, events, sessions."""

@@ -1,4 +1,4 @@
-"""Who changed what."""
+"""The audit log: who changed what."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AuditQuery(BaseModel):
 
 
 class AuditEntry(Shape):
-    """One change. Without a status it is being worked on, or the process ended meanwhile."""
+    """One change. Without a status it is in progress, or the process ended meanwhile."""
 
     entry_id: int
     at_ms: int
@@ -33,7 +33,7 @@ class AuditEntry(Shape):
 
 
 class AuditList(Shape):
-    """The newest first; `next` is what the next page begins before."""
+    """The newest first; `next` is the cursor of the next page."""
 
     entries: list[AuditEntry]
     next: int | None
@@ -41,7 +41,7 @@ class AuditList(Shape):
 
 @routes.get("/audit")
 async def list_audit(call: Call, query: AuditQuery) -> AuditList:
-    """List the changes that were asked for, and what came of them."""
-    found = await call.parts.audit.page(query.before or None, query.limit)
-    entries = [AuditEntry.model_validate(entry, from_attributes=True) for entry in found]
-    return AuditList(entries=entries, next=found[-1].entry_id if len(found) == query.limit else None)
+    """List changes and their outcomes."""
+    page = await call.parts.audit.page(query.before or None, query.limit)
+    entries = [AuditEntry.model_validate(entry, from_attributes=True) for entry in page]
+    return AuditList(entries=entries, next=page[-1].entry_id if len(page) == query.limit else None)

@@ -1,4 +1,4 @@
-"""Plans of the balancer: what it would move and why. Nothing is kept: a task of kind `execute-plan` carries a plan out by its targets."""
+"""Plans of the balancer: what it would move and why. Plans are not stored; a task of kind `execute-plan` executes one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from isthmus_balancer.edge.monitor import observe
 from isthmus_model.clocks import WallMs
 from pydantic import BaseModel, Field
 
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
@@ -25,12 +25,10 @@ class ClusterPath(BaseModel):
     cluster_id: str = Field(min_length=1, max_length=255)
 
 
-class PlanWanted(Wanted):
-    """What the plan is for."""
+class PlanRequest(RequestBody):
+    """What to plan for."""
 
-    leaving: list[int] = Field(
-        default_factory=list, max_length=1000, description="Brokers to be left without replicas."
-    )
+    leaving: list[int] = Field(default_factory=list, max_length=1000, description="Brokers to empty.")
 
 
 class MoveData(Shape):
@@ -48,7 +46,7 @@ class MoveData(Shape):
 
 
 class TargetData(Shape):
-    """The brokers that a partition shall have, the preferred leader first, as `execute-plan` takes it."""
+    """The target brokers of a partition, the preferred leader first, as `execute-plan` accepts them."""
 
     topic_name: str
     partition_id: int
@@ -57,7 +55,7 @@ class TargetData(Shape):
 
 
 class BrokerLoadData(Shape):
-    """A broker's share, in bytes and bytes a second."""
+    """A broker's load, in bytes and bytes per second."""
 
     broker_id: int
     rack: str
@@ -68,7 +66,7 @@ class BrokerLoadData(Shape):
 
 
 class GoalData(Shape):
-    """Violations, and for what is spread the highest load over the average."""
+    """Violations, and for each goal the highest load over the average."""
 
     goal: Goal
     hard: bool
@@ -94,7 +92,7 @@ class PlanData(Shape):
 
 
 @routes.post("/clusters/{cluster_id}/balancer/plans")
-async def make_balancer_plan(call: Call, path: ClusterPath, body: PlanWanted) -> PlanData:
+async def make_balancer_plan(call: Call, path: ClusterPath, body: PlanRequest) -> PlanData:
     """Make a plan that spreads the load of a cluster. Nothing is moved."""
     async with call.parts.clusters.use(path.cluster_id, _PLAN_SECONDS) as client:
         state = await observe(client, body.leaving)
@@ -102,10 +100,10 @@ async def make_balancer_plan(call: Call, path: ClusterPath, body: PlanWanted) ->
     if unknown:
         raise Problem(404, f"There is no broker {unknown[0]}.")
     plan = await asyncio.to_thread(make_plan, state)
-    return _told(path.cluster_id, call.parts.now_ms(), plan)
+    return _plan_data(path.cluster_id, call.parts.now_ms(), plan)
 
 
-def _told(cluster_id: str, now_ms: WallMs, plan: Plan) -> PlanData:
+def _plan_data(cluster_id: str, now_ms: WallMs, plan: Plan) -> PlanData:
     before, after = (
         [
             BrokerLoadData(

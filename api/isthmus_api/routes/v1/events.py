@@ -1,4 +1,4 @@
-"""Events as they happen, as server-sent events."""
+"""Live events, as server-sent events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STREAM = "text/event-stream"
 
 @routes.get("/events", content_type=_STREAM)
 async def stream_events(call: Call) -> web.StreamResponse:
-    """Follow topology, lag and tasks; a comment comes when nothing else does."""
+    """Stream events about topology, lag and tasks; a comment is sent when there are none."""
     response = web.StreamResponse(headers={"Content-Type": _STREAM, "X-Accel-Buffering": "no"})
     with call.parts.hub.subscription() as subscription:
         await response.prepare(call.request)
@@ -28,7 +28,7 @@ async def stream_events(call: Call) -> web.StreamResponse:
             while True:
                 await response.write(await _next(subscription))
         except ConnectionError:
-            return response  # the reader has gone
+            return response  # the subscriber has disconnected
 
 
 async def _next(subscription: Subscription) -> bytes:

@@ -1,19 +1,19 @@
-"""Regions, clusters and services: what is registered."""
+"""The inventory: regions, clusters and services."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.clusters.clients import look_at
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.clusters.clients import identify
+from isthmus_api.core.inventory import ClusterKind, Region, RegisteredCluster, Service, ServiceKind
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
-from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster, Service, ServiceKind
 
 routes = Routes("Inventory", "/api/v1")
 
-# Without control characters; NUL is what PostgreSQL refuses.
+# Without control characters; PostgreSQL refuses NUL.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _TEXT = r"^[^\x00-\x1f]*$"
 
@@ -30,8 +30,8 @@ class ClusterIdPath(BaseModel):
     cluster_id: str = Field(min_length=1, max_length=255)
 
 
-class PutRegion(Wanted):
-    """Where a region is."""
+class PutRegion(RequestBody):
+    """The location of a region."""
 
     title: str = Field("", max_length=200, pattern=_TEXT)
     latitude: float = Field(ge=-90, le=90)
@@ -39,7 +39,7 @@ class PutRegion(Wanted):
 
 
 class RegionData(Shape):
-    """A region on the map; its name is what brokers' racks begin with."""
+    """A region on the map; its name is the first part of brokers' racks."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class RegionList(Shape):
     regions: list[RegionData]
 
 
-class RegisterCluster(Wanted):
+class RegisterCluster(RequestBody):
     """A cluster by any of its brokers."""
 
     name: str = Field(pattern=_NAME, max_length=255)
@@ -77,8 +77,8 @@ class ClusterEntries(Shape):
     clusters: list[ClusterEntry]
 
 
-class RegisterService(Wanted):
-    """A process and where it tells its metrics."""
+class RegisterService(RequestBody):
+    """A process and the address of its metrics."""
 
     name: str = Field(pattern=_NAME, max_length=255)
     kind: ServiceKind
@@ -104,13 +104,13 @@ class ServiceEntries(Shape):
 
 @routes.get("/regions")
 async def list_regions(call: Call) -> RegionList:
-    """List the regions that have a place on the map."""
+    """List the regions with a location."""
     return RegionList(regions=[_region(region) for region in await call.parts.inventory.regions()])
 
 
 @routes.put("/regions/{name}")
 async def put_region(call: Call, path: NamePath, body: PutRegion) -> RegionData:
-    """Place a region on the map."""
+    """Set the location of a region."""
     region = Region(path.name, body.title or path.name, body.latitude, body.longitude)
     await call.parts.inventory.put_region(region)
     return _region(region)
@@ -118,23 +118,23 @@ async def put_region(call: Call, path: NamePath, body: PutRegion) -> RegionData:
 
 @routes.delete("/regions/{name}")
 async def delete_region(call: Call, path: NamePath) -> None:
-    """Take a region off the map."""
+    """Remove the location of a region."""
     if not await call.parts.inventory.remove_region(path.name):
         raise Problem(404, f"There is no region {path.name}.")
 
 
 @routes.get("/clusters")
 async def list_clusters(call: Call) -> ClusterEntries:
-    """List the registered clusters, without asking them anything."""
+    """List the registered clusters from the inventory."""
     return ClusterEntries(clusters=[_cluster(cluster) for cluster in await call.parts.inventory.clusters()])
 
 
 @routes.post("/clusters", status=201)
 async def register_cluster(call: Call, body: RegisterCluster) -> ClusterEntry:
-    """Register a cluster: it is asked for its id, and what it is."""
-    seen = await look_at(body.name, body.bootstrap_servers)
+    """Register a cluster; its id and kind are looked up."""
+    identity = await identify(body.name, body.bootstrap_servers)
     cluster = RegisteredCluster(
-        seen.cluster_id, body.name, body.bootstrap_servers, seen.kind, seen.regions, call.parts.now_ms()
+        identity.cluster_id, body.name, body.bootstrap_servers, identity.kind, identity.regions, call.parts.now_ms()
     )
     await call.parts.inventory.add_cluster(cluster)
     return _cluster(cluster)
@@ -142,13 +142,13 @@ async def register_cluster(call: Call, body: RegisterCluster) -> ClusterEntry:
 
 @routes.get("/clusters/{cluster_id}")
 async def get_cluster(call: Call, path: ClusterIdPath) -> ClusterEntry:
-    """Get a registered cluster, without asking it anything."""
+    """Get a registered cluster from the inventory."""
     return _cluster(await call.parts.clusters.registered(path.cluster_id))
 
 
 @routes.delete("/clusters/{cluster_id}")
 async def unregister_cluster(call: Call, path: ClusterIdPath) -> None:
-    """Forget a cluster; nothing happens to the cluster itself."""
+    """Remove a cluster from the inventory; the cluster itself is not changed."""
     if not await call.parts.inventory.remove_cluster(path.cluster_id):
         raise Problem(404, f"Cluster {path.cluster_id} cannot be found.")
     call.parts.clusters.forget(path.cluster_id)
@@ -170,7 +170,7 @@ async def register_service(call: Call, body: RegisterService) -> ServiceEntry:
 
 @routes.delete("/services/{name}")
 async def unregister_service(call: Call, path: NamePath) -> None:
-    """Forget a service."""
+    """Remove a service from the inventory."""
     if not await call.parts.inventory.remove_service(path.name):
         raise Problem(404, f"There is no service {path.name}.")
 

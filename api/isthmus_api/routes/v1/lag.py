@@ -71,13 +71,13 @@ async def get_lag(call: Call, query: LagQuery) -> LagDocument:
         for copy, points in call.parts.lag.ring.items()
         if _matches(copy, query)
     )
-    found = buckets(((copy, points) for copy, points in chosen if points), query.by, query.step_ms)
+    grouped = buckets(((copy, points) for copy, points in chosen if points), query.by, query.step_ms)
     series = [
         LagSeries(
             **copy._asdict(),
-            points=[LagPoint.model_validate(bucket, from_attributes=True) for bucket in found[copy]],
+            points=[LagPoint.model_validate(bucket, from_attributes=True) for bucket in grouped[copy]],
         )
-        for copy in sorted(found)
+        for copy in sorted(grouped)
     ]
     return LagDocument(by=query.by, step_ms=query.step_ms, series=series)
 

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Shape)
 
 
 class HeartbeatData(Shape):
-    """When a flow was last alive."""
+    """The last heartbeat of a flow."""
 
     source: str
     target: str
@@ -30,7 +30,7 @@ class HeartbeatData(Shape):
 
 
 class CheckpointData(Shape):
-    """A group's offset in the source, and what it is here."""
+    """A group's offset in the source, and its translation."""
 
     group: str
     topic: str
@@ -40,7 +40,7 @@ class CheckpointData(Shape):
 
 
 class OffsetSyncData(Shape):
-    """The same record's offset on both sides."""
+    """One record's offsets in source and target."""
 
     topic: str
     partition: int

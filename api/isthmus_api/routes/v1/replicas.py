@@ -1,4 +1,4 @@
-"""A topic's replicas by region, on any cluster: what Apache Kafka does not tell is null."""
+"""A topic's replicas by region, on any cluster; what Apache Kafka does not report is null."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from isthmus_model.lag import number_or_none
 from isthmus_model.regions import region_of
 from pydantic import Field
 
+from isthmus_api.core.inventory import ClusterKind
 from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.models import Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
 from isthmus_api.routes.v1.inventory import ClusterIdPath
-from isthmus_api.store.inventory import ClusterKind
 
 routes = Routes("Replicas", "/api/v1")
 
@@ -30,7 +30,7 @@ class TopicReplicasPath(ClusterIdPath):
 
 
 class ReplicaPlace(Shape):
-    """A replica; offsets and times that nobody can tell are null."""
+    """A replica; unknown offsets and times are null."""
 
     broker_id: int
     region: str
@@ -44,7 +44,7 @@ class ReplicaPlace(Shape):
 
 
 class PartitionPlaces(Shape):
-    """A partition; its leader is -1 while nobody leads it."""
+    """A partition; its leader is -1 while there is none."""
 
     partition_id: int
     leader: int
@@ -63,7 +63,7 @@ class TopicReplicas(Shape):
 
 @routes.get("/clusters/{cluster_id}/topics/{topic_name}/replicas")
 async def get_topic_replicas(call: Call, path: TopicReplicasPath) -> TopicReplicas:
-    """Get the replicas of a topic with their regions, and how far each has come."""
+    """Get the replicas of a topic with their regions and log end offsets."""
     cluster = await call.parts.clusters.registered(path.cluster_id)
     async with call.parts.clusters.use(path.cluster_id) as client:
         topic = (await topic_admin.describe(client, [path.topic_name]))[path.topic_name]
@@ -73,10 +73,10 @@ async def get_topic_replicas(call: Call, path: TopicReplicasPath) -> TopicReplic
             )
         brokers = (await cluster_admin.describe(client)).brokers
         led = [TopicPartition(topic.name, one.index) for one in topic.partitions.values() if one.leader >= 0]
-        told = await replica_status(client, led) if cluster.kind is ClusterKind.ISTHMUS else {}
+        statuses = await replica_status(client, led) if cluster.kind is ClusterKind.ISTHMUS else {}
     regions = {broker.node_id: region_of(broker.rack) for broker in brokers}
     partitions = [
-        _partition(topic.partitions[index], told.get(TopicPartition(topic.name, index)), regions)
+        _partition(topic.partitions[index], statuses.get(TopicPartition(topic.name, index)), regions)
         for index in sorted(topic.partitions)
     ]
     return TopicReplicas(
@@ -84,8 +84,8 @@ async def get_topic_replicas(call: Call, path: TopicReplicasPath) -> TopicReplic
     )
 
 
-def _partition(partition: Partition, told: object, regions: Mapping[int, str]) -> PartitionPlaces:
-    status = {one.broker: one for one in told.replicas} if isinstance(told, PartitionStatus) else {}
+def _partition(partition: Partition, reported: object, regions: Mapping[int, str]) -> PartitionPlaces:
+    status = {one.broker: one for one in reported.replicas} if isinstance(reported, PartitionStatus) else {}
     return PartitionPlaces(
         partition_id=partition.index,
         leader=partition.leader,

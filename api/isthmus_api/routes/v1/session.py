@@ -6,7 +6,7 @@ from aiohttp import web
 from pydantic import Field
 
 from isthmus_api.limits import SESSION_SECONDS
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
 from isthmus_api.security.authentication import ADMIN, ANYBODY, COOKIE, Unauthenticated, remote_of
@@ -14,21 +14,21 @@ from isthmus_api.security.authentication import ADMIN, ANYBODY, COOKIE, Unauthen
 routes = Routes("Session", "/api/v1")
 
 
-class SignIn(Wanted):
+class SignIn(RequestBody):
     """The admin key."""
 
     key: str = Field(max_length=200)
 
 
 class Session(Shape):
-    """Who is signed in."""
+    """The signed-in user."""
 
     actor: str
 
 
-@routes.post("/session", public=True, answer=Session)
+@routes.post("/session", public=True, response=Session)
 async def sign_in(call: Call, body: SignIn) -> web.Response:
-    """Begin a session."""
+    """Sign in."""
     remote, now = remote_of(call.request), call.parts.now_ms()
     try:
         call.parts.door.check_key(body.key, remote)
@@ -48,13 +48,13 @@ async def sign_in(call: Call, body: SignIn) -> web.Response:
 
 @routes.get("/session")
 async def get_session(call: Call) -> Session:
-    """Tell who is signed in."""
+    """Get the signed-in user."""
     return Session(actor=call.actor)
 
 
 @routes.delete("/session", status=204)
 async def sign_out(call: Call) -> web.Response:
-    """End the session."""
+    """Sign out."""
     await call.parts.door.end_session(call.request)
     response = web.Response(status=204)
     response.del_cookie(COOKIE, path="/")

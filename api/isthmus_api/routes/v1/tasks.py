@@ -1,4 +1,4 @@
-"""Tasks: long work, its progress, and an end to it."""
+"""Tasks: long work, with progress and cancellation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ItemQuery(BaseModel):
 
 
 class TaskData(Shape):
-    """A task and how far it is."""
+    """A task and its progress."""
 
     task_id: str
     kind: str
@@ -55,14 +55,14 @@ class TaskData(Shape):
 
 
 class TaskList(Shape):
-    """The newest first; `next` is what the next page begins before."""
+    """The newest first; `next` is the cursor of the next page."""
 
     tasks: list[TaskData]
     next: str | None
 
 
 class TaskItem(Shape):
-    """One item of a task and what has become of it."""
+    """One item of a task and its state."""
 
     position: int
     item: dict[str, Any]
@@ -71,7 +71,7 @@ class TaskItem(Shape):
 
 
 class TaskItemList(Shape):
-    """In order; `next` is what the next page begins after."""
+    """In order; `next` is the cursor of the next page."""
 
     items: list[TaskItem]
     next: int | None
@@ -80,40 +80,38 @@ class TaskItemList(Shape):
 @routes.get("/tasks")
 async def list_tasks(call: Call, query: TaskQuery) -> TaskList:
     """List the tasks."""
-    found = await call.parts.work.page(query.before or None, query.limit)
-    return TaskList(
-        tasks=[_task(task) for task in found], next=found[-1].task_id if len(found) == query.limit else None
-    )
+    page = await call.parts.work.page(query.before or None, query.limit)
+    return TaskList(tasks=[_task(task) for task in page], next=page[-1].task_id if len(page) == query.limit else None)
 
 
 @routes.post("/tasks", status=202)
 async def create_task(call: Call, body: CreateTaskRequest) -> TaskData:
-    """Begin long work."""
+    """Start a task."""
     return _task(await call.parts.runner.add(body.root, call.actor))
 
 
 @routes.get("/tasks/{task_id}")
 async def get_task(call: Call, path: TaskPath) -> TaskData:
     """Get a task."""
-    return _task(await _found(call, path.task_id))
+    return _task(await _existing_task(call, path.task_id))
 
 
 @routes.get("/tasks/{task_id}/items")
 async def list_task_items(call: Call, path: TaskPath, query: ItemQuery) -> TaskItemList:
     """List the items of a task."""
-    await _found(call, path.task_id)
+    await _existing_task(call, path.task_id)
     items = await call.parts.work.items(path.task_id, after=query.after, most=query.limit)
-    told = [TaskItem(position=one.position, item=dict(one.item), state=one.state, message=one.message) for one in items]
-    return TaskItemList(items=told, next=items[-1].position if len(items) == query.limit else None)
+    data = [TaskItem(position=one.position, item=dict(one.item), state=one.state, message=one.message) for one in items]
+    return TaskItemList(items=data, next=items[-1].position if len(items) == query.limit else None)
 
 
 @routes.post("/tasks/{task_id}:cancel")
 async def cancel_task(call: Call, path: TaskPath) -> TaskData:
-    """End a task; what is done stays done."""
+    """Cancel a task; finished items stay finished."""
     return _task(await call.parts.runner.cancel(path.task_id))
 
 
-async def _found(call: Call, task_id: str) -> Task:
+async def _existing_task(call: Call, task_id: str) -> Task:
     task = await call.parts.work.task(task_id)
     if task is None:
         raise Problem(404, f"There is no task {task_id}.")

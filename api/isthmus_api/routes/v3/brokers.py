@@ -22,11 +22,11 @@ from isthmus_api.routes.v3.configs import (
     UpdateConfigRequest,
     alter,
     changes_of,
+    config_fields,
     configs_of,
     of_broker,
     one_config,
     set_or_reset,
-    told,
 )
 from isthmus_api.routes.v3.partitions import ReplicaDataList, replica_data
 from isthmus_api.routes.v3.shapes import (
@@ -91,8 +91,8 @@ class BrokerConfigDataList(KafkaList[BrokerConfigData]):
 async def list_kafka_brokers(call: Call, path: ClusterPath) -> BrokerDataList:
     """List the brokers."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = (await cluster_admin.describe(client)).brokers
-    return BrokerDataList(metadata=listed(call), data=[_broker(call, path.cluster_id, broker) for broker in found])
+        described = (await cluster_admin.describe(client)).brokers
+    return BrokerDataList(metadata=listed(call), data=[_broker(call, path.cluster_id, broker) for broker in described])
 
 
 @routes.get("/brokers/{broker_id}")
@@ -122,10 +122,10 @@ async def list_kafka_all_broker_configs(call: Call, path: ClusterPath) -> Broker
     """List the configs of all brokers."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         brokers = [broker.node_id for broker in (await cluster_admin.describe(client)).brokers if not broker.fenced]
-        found = results(await config_admin.describe(client, [of_broker(broker) for broker in brokers]))
+        described = results(await config_admin.describe(client, [of_broker(broker) for broker in brokers]))
     data = [
         _config(call, path.cluster_id, int(broker.name), config)
-        for broker, configs in found.items()
+        for broker, configs in described.items()
         for config in configs
     ]
     return BrokerConfigDataList(metadata=listed(call), data=data)
@@ -136,8 +136,8 @@ async def list_kafka_broker_configs(call: Call, path: BrokerPath) -> BrokerConfi
     """List the configs of a broker."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         await _registered(client, path.broker_id)
-        found = await configs_of(client, of_broker(path.broker_id))
-    data = [_config(call, path.cluster_id, path.broker_id, config) for config in found]
+        described = await configs_of(client, of_broker(path.broker_id))
+    data = [_config(call, path.cluster_id, path.broker_id, config) for config in described]
     return BrokerConfigDataList(metadata=listed(call), data=data)
 
 
@@ -146,8 +146,8 @@ async def get_kafka_broker_config(call: Call, path: BrokerConfigPath) -> BrokerC
     """Get a config of a broker."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         await _registered(client, path.broker_id)
-        found = await one_config(client, of_broker(path.broker_id), path.name)
-    return _config(call, path.cluster_id, path.broker_id, found)
+        described = await one_config(client, of_broker(path.broker_id), path.name)
+    return _config(call, path.cluster_id, path.broker_id, described)
 
 
 @routes.put("/brokers/{broker_id}/configs/{name}")
@@ -159,7 +159,7 @@ async def update_kafka_broker_config(call: Call, path: BrokerConfigPath, body: U
 
 @routes.delete("/brokers/{broker_id}/configs/{name}")
 async def delete_kafka_broker_config(call: Call, path: BrokerConfigPath) -> None:
-    """Take a config of a broker back to its default."""
+    """Reset a config of a broker to its default."""
     await _exists(call, path)
     await alter(call, path.cluster_id, of_broker(path.broker_id), [set_or_reset(path.name, None)])
 
@@ -201,5 +201,10 @@ def _broker(call: Call, cluster_id: str, broker: BrokerStatus) -> BrokerData:
 def _config(call: Call, cluster_id: str, broker_id: int, config: Config) -> BrokerConfigData:
     here = ("clusters", cluster_id, "brokers", broker_id, "configs", config.name)
     crn = ("kafka", cluster_id, "broker", broker_id, "config", config.name)
-    fields = {"metadata": metadata(call, here, crn), "cluster_id": cluster_id, "broker_id": broker_id, **told(config)}
+    fields = {
+        "metadata": metadata(call, here, crn),
+        "cluster_id": cluster_id,
+        "broker_id": broker_id,
+        **config_fields(config),
+    }
     return BrokerConfigData.model_validate(fields)

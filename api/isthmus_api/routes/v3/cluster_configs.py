@@ -15,11 +15,11 @@ from isthmus_api.routes.v3.configs import (
     UpdateConfigRequest,
     alter,
     changes_of,
+    config_fields,
     configs_of,
     of_broker,
     one_config,
     set_or_reset,
-    told,
 )
 from isthmus_api.routes.v3.shapes import CLUSTER, ClusterPath, KafkaList, listed, metadata
 
@@ -50,8 +50,8 @@ class ClusterConfigDataList(KafkaList[ClusterConfigData]):
 async def list_kafka_cluster_configs(call: Call, path: ClusterPath) -> ClusterConfigDataList:
     """List the configs that were set for all brokers."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = await configs_of(client, _ALL)
-    return ClusterConfigDataList(metadata=listed(call), data=[_config(call, path.cluster_id, one) for one in found])
+        configs = await configs_of(client, _ALL)
+    return ClusterConfigDataList(metadata=listed(call), data=[_config(call, path.cluster_id, one) for one in configs])
 
 
 @routes.get("/broker-configs/{name}")
@@ -69,7 +69,7 @@ async def update_kafka_cluster_config(call: Call, path: ClusterConfigPath, body:
 
 @routes.delete("/broker-configs/{name}")
 async def delete_kafka_cluster_config(call: Call, path: ClusterConfigPath) -> None:
-    """Take a config of all brokers back to its default."""
+    """Reset a config of all brokers to its default."""
     await alter(call, path.cluster_id, _ALL, [set_or_reset(path.name, None)])
 
 
@@ -83,5 +83,5 @@ def _config(call: Call, cluster_id: str, config: Config) -> ClusterConfigData:
     here = ("clusters", cluster_id, "broker-configs", config.name)
     crn = ("kafka", cluster_id, "broker-config", config.name)
     return ClusterConfigData.model_validate(
-        {"metadata": metadata(call, here, crn), "cluster_id": cluster_id, **told(config)}
+        {"metadata": metadata(call, here, crn), "cluster_id": cluster_id, **config_fields(config)}
     )

@@ -14,7 +14,7 @@ routes = Routes("Clusters", KAFKA_V3)
 
 
 class ClusterData(Resource):
-    """A cluster; one that does not answer has no controller."""
+    """A cluster; an unreachable one has no controller."""
 
     kind: Literal["KafkaCluster"] = "KafkaCluster"
     controller: Related | None
@@ -34,7 +34,7 @@ class ClusterDataList(KafkaList[ClusterData]):
 
 @routes.get("/clusters")
 async def list_kafka_clusters(call: Call) -> ClusterDataList:
-    """List the registered clusters as they were last seen, without asking them."""
+    """List the registered clusters from the latest snapshots."""
     clusters = await call.parts.inventory.clusters()
     data = [_cluster(call, one.cluster_id, call.parts.watch.controller(one.cluster_id)) for one in clusters]
     return ClusterDataList(metadata=listed(call), data=data)

@@ -12,7 +12,7 @@ from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from pydantic import Field, model_validator
 
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.problems import Problem
 from isthmus_api.request_context import Call
 from isthmus_api.routes.v3.shapes import Resource
@@ -28,7 +28,7 @@ _SOURCES = {
 
 
 class Synonym(Shape):
-    """Another place where the value could come from."""
+    """Another source of the value."""
 
     name: str
     value: str | None
@@ -47,20 +47,20 @@ class ConfigData(Resource):
     synonyms: list[Synonym]
 
 
-class UpdateConfigRequest(Wanted):
-    """Its new value."""
+class UpdateConfigRequest(RequestBody):
+    """The new value."""
 
     value: str | None
 
 
 class AlterOperation(StrEnum):
-    """What to do with a config; DELETE takes it back to its default."""
+    """An operation on a config; DELETE resets it to its default."""
 
     SET = "SET"
     DELETE = "DELETE"
 
 
-class AlterConfig(Wanted):
+class AlterConfig(RequestBody):
     """One change among several."""
 
     name: str
@@ -70,19 +70,19 @@ class AlterConfig(Wanted):
     @model_validator(mode="after")
     def _set_to_something(self) -> AlterConfig:
         if self.operation is AlterOperation.SET and self.value is None:
-            raise ValueError("SET wants a value")
+            raise ValueError("SET needs a value")
         return self
 
 
-class AlterConfigsRequest(Wanted):
-    """Changes that happen all or none."""
+class AlterConfigsRequest(RequestBody):
+    """Changes that are applied all or none."""
 
     data: list[AlterConfig] = Field(min_length=1, max_length=1000)
     validate_only: bool = False
 
 
-def told(config: Config) -> dict[str, object]:
-    """The fields of a ConfigData that do not depend on whose config it is."""
+def config_fields(config: Config) -> dict[str, object]:
+    """The fields of a ConfigData that all resources share."""
     return {
         "name": config.name,
         "value": config.value,
@@ -95,15 +95,15 @@ def told(config: Config) -> dict[str, object]:
 
 
 async def configs_of(client: Client, resource: ConfigResource) -> list[Config]:
-    """All of one thing; raises the client's error."""
-    answer = (await config_admin.describe(client, [resource]))[resource]
-    if isinstance(answer, ClientError):
-        raise answer
-    return answer
+    """All configs of a resource; raises the client's error."""
+    described = (await config_admin.describe(client, [resource]))[resource]
+    if isinstance(described, ClientError):
+        raise described
+    return described
 
 
 async def one_config(client: Client, resource: ConfigResource, name: str) -> Config:
-    """One of them; raises Problem when it has none of that name."""
+    """One config of a resource; raises Problem when it has none of that name."""
     for config in await configs_of(client, resource):
         if config.name == name:
             return config
@@ -113,7 +113,7 @@ async def one_config(client: Client, resource: ConfigResource, name: str) -> Con
 async def alter(
     call: Call, cluster_id: str, resource: ConfigResource, changes: Sequence[Change], *, validate_only: bool = False
 ) -> None:
-    """Change configs of one thing; raises Problem."""
+    """Change configs of a resource; raises Problem."""
     async with call.parts.clusters.use(cluster_id) as client:
         refused = (await config_admin.alter(client, {resource: changes}, validate_only=validate_only))[resource]
         if refused is not None:
@@ -121,12 +121,12 @@ async def alter(
 
 
 def set_or_reset(name: str, value: str | None) -> Change:
-    """A value, or none: the default."""
+    """Set a config, or reset it without a value."""
     return Change(name, Operation.DELETE if value is None else Operation.SET, value)
 
 
 def changes_of(body: AlterConfigsRequest) -> list[Change]:
-    """As the client of a cluster wants them."""
+    """The changes as the cluster's client takes them."""
     return [Change(one.name, Operation[one.operation], one.value) for one in body.data]
 
 

@@ -50,7 +50,7 @@ class AssignmentPath(ConsumerPath):
 
 
 class GroupData(Resource):
-    """A group; one whose coordinator is not known at the moment has none."""
+    """A group; without a coordinator while that is unknown."""
 
     kind: Literal["KafkaConsumerGroup"] = "KafkaConsumerGroup"
     consumer_group_id: str
@@ -109,10 +109,10 @@ async def list_kafka_consumer_groups(call: Call, path: ClusterPath) -> GroupData
     """List the groups."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         names = [group.group_id for group in await group_admin.list_groups(client)]
-        found = await group_admin.describe(client, names)
+        described = await group_admin.describe(client, names)
         coordinators = await client.coordinators(names)
-    # A group that ended between the two questions is none.
-    groups = [group for group in found.values() if isinstance(group, Group)]
+    # A group that was deleted between the two requests.
+    groups = [group for group in described.values() if isinstance(group, Group)]
     data = [_group(call, path.cluster_id, group, coordinators[group.group_id]) for group in groups]
     return GroupDataList(metadata=listed(call), data=data)
 
@@ -121,7 +121,7 @@ async def list_kafka_consumer_groups(call: Call, path: ClusterPath) -> GroupData
 async def get_kafka_consumer_group(call: Call, path: GroupPath) -> GroupData:
     """Get a group."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        group = await found_group(client, path.consumer_group_id)
+        group = await existing_group(client, path.consumer_group_id)
         coordinator = (await client.coordinators([group.group_id]))[group.group_id]
     return _group(call, path.cluster_id, group, coordinator)
 
@@ -130,7 +130,7 @@ async def get_kafka_consumer_group(call: Call, path: GroupPath) -> GroupData:
 async def list_kafka_consumers(call: Call, path: GroupPath) -> ConsumerDataList:
     """List the consumers of a group."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        group = await found_group(client, path.consumer_group_id)
+        group = await existing_group(client, path.consumer_group_id)
     data = [_consumer(call, path, member) for member in group.members]
     return ConsumerDataList(metadata=listed(call), data=data)
 
@@ -160,17 +160,17 @@ async def get_kafka_consumer_assignment(call: Call, path: AssignmentPath) -> Ass
     return _assignment(call, path, partition)
 
 
-async def found_group(client: Client, group_id: str) -> Group:
+async def existing_group(client: Client, group_id: str) -> Group:
     """One group; raises the client's error."""
-    answer = (await group_admin.describe(client, [group_id]))[group_id]
-    if isinstance(answer, ClientError):
-        raise answer
-    return answer
+    described = (await group_admin.describe(client, [group_id]))[group_id]
+    if isinstance(described, ClientError):
+        raise described
+    return described
 
 
 async def _member(call: Call, path: ConsumerPath) -> Member:
     async with call.parts.clusters.use(path.cluster_id) as client:
-        group = await found_group(client, path.consumer_group_id)
+        group = await existing_group(client, path.consumer_group_id)
     for member in group.members:
         if member.member_id == path.consumer_id:
             return member
@@ -184,7 +184,7 @@ def _group(call: Call, cluster_id: str, group: Group, coordinator: Broker | Refu
         metadata=metadata(call, here, ("kafka", cluster_id, "consumer-group", group.group_id)),
         cluster_id=cluster_id,
         consumer_group_id=group.group_id,
-        # A group that somebody only commits offsets in has no protocol.
+        # A group that is only used to commit offsets has no protocol.
         is_simple=group.type != CONSUMER and not group.protocol_type,
         partition_assignor=group.assignor,
         state=_capitals(group.state),

@@ -1,4 +1,4 @@
-"""How far groups are behind: what they have committed, and where the logs end."""
+"""Lag of consumer groups: committed offsets and log end offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import Field
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
-from isthmus_api.routes.v3.groups import GroupPath, found_group
+from isthmus_api.routes.v3.groups import GroupPath, existing_group
 from isthmus_api.routes.v3.shapes import CLUSTER, INT32_MAX, KafkaList, Related, Resource, listed, metadata, related
 
 routes = Routes("Consumer group lag", CLUSTER)
@@ -75,7 +75,7 @@ class _Lag:
 
     @property
     def lag(self) -> int:
-        """Offsets that are still to be read; none when the log was cut below the committed offset."""
+        """Offsets still to be read; 0 when the log was truncated below the committed offset."""
         return max(self.end - self.committed, 0)
 
 
@@ -88,11 +88,11 @@ async def list_kafka_consumer_lags(call: Call, path: GroupPath) -> LagDataList:
 @routes.get("/consumer-groups/{consumer_group_id}/lags/{topic_name}/partitions/{partition_id}")
 async def get_kafka_consumer_lag(call: Call, path: LagPath) -> LagData:
     """Get the lag of a group in one partition."""
-    wanted = TopicPartition(path.topic_name, path.partition_id)
+    partition = TopicPartition(path.topic_name, path.partition_id)
     for lag in await _lags(call, path):
-        if lag.partition == wanted:
+        if lag.partition == partition:
             return _data(call, path, lag)
-    raise Problem(404, f"Group {path.consumer_group_id} has no offset of partition {wanted}.")
+    raise Problem(404, f"Group {path.consumer_group_id} has no offset of partition {partition}.")
 
 
 @routes.get("/consumer-groups/{consumer_group_id}/lag-summary")
@@ -125,7 +125,7 @@ async def get_kafka_consumer_group_lag_summary(call: Call, path: GroupPath) -> L
 
 async def _lags(call: Call, path: GroupPath) -> list[_Lag]:
     async with call.parts.clusters.use(path.cluster_id) as client:
-        group = await found_group(client, path.consumer_group_id)
+        group = await existing_group(client, path.consumer_group_id)
         readers = {partition: member for member in group.members for partition in member.partitions}
         return await _of_group(client, group.group_id, readers)
 

@@ -1,4 +1,4 @@
-"""Links of a destination cluster, and their configs. Isthmus clusters alone have them."""
+"""Links of a destination cluster, and their configs. Only Isthmus clusters have them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import DescribedConfig, DescribedLink, DescribedTask
 from pydantic import BaseModel, Field, model_validator
 
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
@@ -37,7 +37,7 @@ class LinkConfigPath(LinkPath):
 
 
 class CreateLinkQuery(BaseModel):
-    """The name of a link that is to be, and what to check."""
+    """The name of the new link, and what to validate."""
 
     link_name: str = Field(min_length=1, max_length=200)
     validate_only: bool = False
@@ -45,26 +45,26 @@ class CreateLinkQuery(BaseModel):
 
 
 class DescribeLinkQuery(BaseModel):
-    """Whether to tell of the link's tasks."""
+    """Whether to include the link's tasks."""
 
     include_tasks: bool = False
 
 
 class DeleteLinkQuery(BaseModel):
-    """Whether topics that are still mirrored are failed over."""
+    """Whether to fail over topics that are still mirrored."""
 
     force: bool = False
     validate_only: bool = False
 
 
 class ValidateQuery(BaseModel):
-    """Whether to check only."""
+    """Whether to validate only."""
 
     validate_only: bool = False
 
 
-class CreateLinkRequest(Wanted):
-    """A link to be: where it copies from, and its configs; `bootstrap.servers` says how to reach the source."""
+class CreateLinkRequest(RequestBody):
+    """A new link: its source and configs; `bootstrap.servers` is the address of the source."""
 
     source_cluster_id: str | None = None
     remote_cluster_id: str | None = None
@@ -85,7 +85,7 @@ class TaskError(Shape):
 
 
 class LinkTaskData(Shape):
-    """What a link does beside copying records."""
+    """A task of a link beside copying records."""
 
     task_name: str
     state: str
@@ -138,15 +138,15 @@ class LinkConfigDataList(KafkaList[LinkConfigData]):
 async def list_kafka_links(call: Call, path: ClusterPath) -> LinkDataList:
     """List the links that copy into a cluster."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = await link_admin.describe_links(client)
+        links = await link_admin.describe_links(client)
     return LinkDataList(
-        metadata=listed(call), data=[_link(call, path.cluster_id, link, with_tasks=False) for link in found]
+        metadata=listed(call), data=[_link(call, path.cluster_id, link, with_tasks=False) for link in links]
     )
 
 
 @routes.post("/links")
 async def create_kafka_link(call: Call, path: ClusterPath, query: CreateLinkQuery, body: CreateLinkRequest) -> None:
-    """Create a link; its source is asked who it is, unless `validate_link` says otherwise."""
+    """Create a link; its source is looked up, unless `validate_link` is false."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         await link_admin.create_link(
             client,
@@ -162,15 +162,15 @@ async def create_kafka_link(call: Call, path: ClusterPath, query: CreateLinkQuer
 async def get_kafka_link(call: Call, path: LinkPath, query: DescribeLinkQuery) -> LinkData:
     """Get a link."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        link = await found_link(client, path.link_name)
+        link = await existing_link(client, path.link_name)
     return _link(call, path.cluster_id, link, with_tasks=query.include_tasks)
 
 
 @routes.delete("/links/{link_name}")
 async def delete_kafka_link(call: Call, path: LinkPath, query: DeleteLinkQuery) -> None:
-    """End a link; refused while it copies topics, unless they are to be failed over."""
+    """Delete a link; refused while it has active mirror topics, unless they are to be failed over."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_link(client, path.link_name)
+        await existing_link(client, path.link_name)
         await link_admin.delete_link(client, path.link_name, force=query.force, validate_only=query.validate_only)
 
 
@@ -178,7 +178,7 @@ async def delete_kafka_link(call: Call, path: LinkPath, query: DeleteLinkQuery) 
 async def list_kafka_link_configs(call: Call, path: LinkPath) -> LinkConfigDataList:
     """List the configs of a link."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        link = await found_link(client, path.link_name)
+        link = await existing_link(client, path.link_name)
     return LinkConfigDataList(
         metadata=listed(call), data=[_config(call, path.cluster_id, link.name, config) for config in link.configs]
     )
@@ -188,7 +188,7 @@ async def list_kafka_link_configs(call: Call, path: LinkPath) -> LinkConfigDataL
 async def get_kafka_link_config(call: Call, path: LinkConfigPath) -> LinkConfigData:
     """Get a config of a link."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        link = await found_link(client, path.link_name)
+        link = await existing_link(client, path.link_name)
     for config in link.configs:
         if config.name == path.config_name:
             return _config(call, path.cluster_id, link.name, config)
@@ -203,7 +203,7 @@ async def update_kafka_link_config(call: Call, path: LinkConfigPath, body: Updat
 
 @routes.delete("/links/{link_name}/configs/{config_name}")
 async def delete_kafka_link_config(call: Call, path: LinkConfigPath) -> None:
-    """Take a config of a link back to its default."""
+    """Reset a config of a link to its default."""
     await _alter(call, path, {path.config_name: None})
 
 
@@ -216,7 +216,7 @@ async def update_kafka_link_config_batch(
     await _alter(call, path, changes, validate_only=query.validate_only or body.validate_only)
 
 
-async def found_link(client: Client, name: str) -> DescribedLink:
+async def existing_link(client: Client, name: str) -> DescribedLink:
     """One link; raises Problem when there is none."""
     try:
         return (await link_admin.describe_links(client, [name]))[0]
@@ -231,7 +231,7 @@ _ABSENT = frozenset({ErrorCode.resource_not_found, ErrorCode.unknown_topic_or_pa
 
 async def _alter(call: Call, path: LinkPath, changes: dict[str, str | None], *, validate_only: bool = False) -> None:
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_link(client, path.link_name)
+        await existing_link(client, path.link_name)
         await link_admin.alter_link(client, path.link_name, changes, validate_only=validate_only)
 
 

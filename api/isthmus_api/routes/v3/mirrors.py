@@ -22,11 +22,11 @@ from isthmus_wire.extensions.mirrors import (
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from isthmus_api.clusters.mirror_progress import mirror_progress
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.problems import Problem, problem_of
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
-from isthmus_api.routes.v3.links import LinkPath, ValidateQuery, found_link
+from isthmus_api.routes.v3.links import LinkPath, ValidateQuery, existing_link
 from isthmus_api.routes.v3.shapes import (
     CLUSTER,
     INT16_MAX,
@@ -56,13 +56,13 @@ class ListMirrorsQuery(BaseModel):
 
 
 class DescribeMirrorQuery(BaseModel):
-    """Whether to tell why a mirror topic has failed."""
+    """Whether to include why a mirror topic has failed."""
 
     include_state_transition_errors: bool = False
 
 
-class CreateMirrorTopicRequest(Wanted):
-    """A mirror of a topic of the link's source. Its name is that of the source topic, behind the link's prefix."""
+class CreateMirrorTopicRequest(RequestBody):
+    """A new mirror topic of a topic of the link's source. Its name is the source topic's with the link's prefix."""
 
     source_topic_name: str = Field(min_length=1, max_length=249)
     mirror_topic_name: str | None = Field(None, min_length=1, max_length=249)
@@ -74,12 +74,12 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from error
+        raise ValueError(f"not a regular expression: {error}") from error
     return pattern
 
 
-class AlterMirrorsRequest(Wanted):
-    """Which mirror topics: by name, or all whose whole name fits a regular expression."""
+class AlterMirrorsRequest(RequestBody):
+    """Which mirror topics: by name, or all that match a regular expression."""
 
     mirror_topic_names: list[str] = Field(default_factory=list, max_length=_TOPICS_MAX)
     mirror_topic_name_pattern: Annotated[str, AfterValidator(_compiles)] = Field("", max_length=_PATTERN_MAX)
@@ -87,12 +87,12 @@ class AlterMirrorsRequest(Wanted):
     @model_validator(mode="after")
     def _names_or_a_pattern(self) -> AlterMirrorsRequest:
         if bool(self.mirror_topic_names) == bool(self.mirror_topic_name_pattern):
-            raise ValueError("give mirror_topic_names or mirror_topic_name_pattern, one of the two")
+            raise ValueError("give either mirror_topic_names or mirror_topic_name_pattern")
         return self
 
 
 class MirrorLag(Shape):
-    """The records that a partition lacks of its source's high watermark. What is unknown is null.
+    """The lag of a partition behind its source's high watermark; null when it is unknown.
 
     `source_age_ms`: how long ago the source's position was last reported; older than 5 s, the lag is as of then.
     """
@@ -104,7 +104,7 @@ class MirrorLag(Shape):
 
 
 class StateTransitionError(Shape):
-    """Why a mirror topic is in a state that nobody asked for."""
+    """Why a mirror topic has failed."""
 
     error_code: str
     error_message: str
@@ -132,7 +132,7 @@ class MirrorDataList(KafkaList[MirrorData]):
 
 
 class AlteredMirrorData(Resource):
-    """What became of one mirror topic; without an error it is done."""
+    """The outcome for one mirror topic; successful without an error."""
 
     kind: Literal["KafkaAlterMirrorStatusResponseData"] = "KafkaAlterMirrorStatusResponseData"
     mirror_topic_name: str
@@ -142,7 +142,7 @@ class AlteredMirrorData(Resource):
 
 
 class AlteredMirrorDataList(KafkaList[AlteredMirrorData]):
-    """What became of each."""
+    """The outcome for each mirror topic."""
 
     kind: Literal["KafkaAlterMirrorStatusResponseDataList"] = "KafkaAlterMirrorStatusResponseDataList"
 
@@ -158,7 +158,7 @@ async def list_kafka_mirror_topics(call: Call, path: ClusterPath, query: ListMir
 async def list_kafka_mirror_topics_under_link(call: Call, path: LinkPath, query: ListMirrorsQuery) -> MirrorDataList:
     """List the mirror topics of a link."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_link(client, path.link_name)
+        await existing_link(client, path.link_name)
         return await _list(call, path.cluster_id, client, path.link_name, query)
 
 
@@ -166,7 +166,7 @@ async def list_kafka_mirror_topics_under_link(call: Call, path: LinkPath, query:
 async def create_kafka_mirror_topic(call: Call, path: LinkPath, body: CreateMirrorTopicRequest) -> None:
     """Create a mirror of a topic of the link's source."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_link(client, path.link_name)
+        await existing_link(client, path.link_name)
         await mirror_admin.create_mirror(
             client,
             path.link_name,
@@ -183,7 +183,7 @@ async def read_kafka_mirror_topic(call: Call, path: MirrorPath, query: DescribeM
     async with call.parts.clusters.use(path.cluster_id) as client:
         link = None if path.link_name == "-" else path.link_name
         if link is not None:
-            await found_link(client, link)
+            await existing_link(client, link)
         try:
             (mirror,) = await mirror_admin.describe_mirrors(client, link=link, topics=[path.mirror_topic_name])
         except Refused as refused:
@@ -196,7 +196,7 @@ async def read_kafka_mirror_topic(call: Call, path: MirrorPath, query: DescribeM
 async def update_kafka_mirror_topics_pause(
     call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
-    """Stop copying into mirror topics; they stay closed to clients."""
+    """Pause mirror topics; they stay read-only."""
     return await _alter(call, path, MirrorAction.PAUSE, query, body)
 
 
@@ -204,7 +204,7 @@ async def update_kafka_mirror_topics_pause(
 async def update_kafka_mirror_topics_resume(
     call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
-    """Resume copying into mirror topics."""
+    """Resume mirror topics."""
     return await _alter(call, path, MirrorAction.RESUME, query, body)
 
 
@@ -212,7 +212,7 @@ async def update_kafka_mirror_topics_resume(
 async def update_kafka_mirror_topics_promote(
     call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
-    """Open mirror topics to clients once they have everything; refused while they lag."""
+    """Promote caught-up mirror topics; refused while they lag or their lag is unknown."""
     return await _alter(call, path, MirrorAction.PROMOTE, query, body)
 
 
@@ -220,7 +220,7 @@ async def update_kafka_mirror_topics_promote(
 async def update_kafka_mirror_topics_failover(
     call: Call, path: LinkPath, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
-    """Open mirror topics to clients at once, with what they have."""
+    """Fail over mirror topics: they become writable at once, as they are."""
     return await _alter(call, path, MirrorAction.FAILOVER, query, body)
 
 
@@ -241,19 +241,21 @@ async def _alter(
     call: Call, path: LinkPath, action: MirrorAction, query: ValidateQuery, body: AlterMirrorsRequest
 ) -> AlteredMirrorDataList:
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_link(client, path.link_name)
+        await existing_link(client, path.link_name)
         of_link = [mirror.topic for mirror in await mirror_admin.describe_mirrors(client, link=path.link_name)]
         known = set(of_link)
         if body.mirror_topic_name_pattern:
             pattern = re.compile(body.mirror_topic_name_pattern)
-            wanted = [topic for topic in of_link if pattern.fullmatch(topic)]
+            selected = [topic for topic in of_link if pattern.fullmatch(topic)]
         else:
-            wanted = list(dict.fromkeys(body.mirror_topic_names))
-        asked = [topic for topic in wanted if topic in known]
+            selected = list(dict.fromkeys(body.mirror_topic_names))
+        existing = [topic for topic in selected if topic in known]
         altered = (
-            await mirror_admin.alter_mirrors(client, action, asked, validate_only=query.validate_only) if asked else {}
+            await mirror_admin.alter_mirrors(client, action, existing, validate_only=query.validate_only)
+            if existing
+            else {}
         )
-    data = [_altered(call, path, topic, altered.get(topic)) for topic in wanted]
+    data = [_altered(call, path, topic, altered.get(topic)) for topic in selected]
     return AlteredMirrorDataList(metadata=listed(call), data=data)
 
 

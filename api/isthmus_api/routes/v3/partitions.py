@@ -1,4 +1,4 @@
-"""Partitions, their replicas, and moves of replicas that are under way."""
+"""Partitions, their replicas, and reassignments in progress."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReplicaPath(PartitionPath):
 
 
 class PartitionData(Resource):
-    """A partition; while nobody leads it there is no leader."""
+    """A partition; without a leader while there is none."""
 
     kind: Literal["KafkaPartition"] = "KafkaPartition"
     topic_name: str
@@ -77,7 +77,7 @@ class ReplicaDataList(KafkaList[ReplicaData]):
 
 
 class ReassignmentData(Resource):
-    """A move that is under way."""
+    """A reassignment in progress."""
 
     kind: Literal["KafkaReassignment"] = "KafkaReassignment"
     topic_name: str
@@ -88,7 +88,7 @@ class ReassignmentData(Resource):
 
 
 class ReassignmentDataList(KafkaList[ReassignmentData]):
-    """Moves that are under way."""
+    """Reassignments in progress."""
 
     kind: Literal["KafkaReassignmentList"] = "KafkaReassignmentList"
 
@@ -108,7 +108,7 @@ async def list_kafka_partitions(call: Call, path: TopicPath) -> PartitionDataLis
 async def get_kafka_partition(call: Call, path: PartitionPath) -> PartitionData:
     """Get a partition."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        partition = await found_partition(client, path.topic_name, path.partition_id)
+        partition = await existing_partition(client, path.topic_name, path.partition_id)
     return _partition(call, path.cluster_id, path.topic_name, partition)
 
 
@@ -116,7 +116,7 @@ async def get_kafka_partition(call: Call, path: PartitionPath) -> PartitionData:
 async def list_kafka_replicas(call: Call, path: PartitionPath) -> ReplicaDataList:
     """List the replicas of a partition, the preferred leader first."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        partition = await found_partition(client, path.topic_name, path.partition_id)
+        partition = await existing_partition(client, path.topic_name, path.partition_id)
     data = [replica_data(call, path.cluster_id, path.topic_name, partition, broker) for broker in partition.replicas]
     return ReplicaDataList(metadata=listed(call), data=data)
 
@@ -125,7 +125,7 @@ async def list_kafka_replicas(call: Call, path: PartitionPath) -> ReplicaDataLis
 async def get_kafka_replica(call: Call, path: ReplicaPath) -> ReplicaData:
     """Get a replica."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        partition = await found_partition(client, path.topic_name, path.partition_id)
+        partition = await existing_partition(client, path.topic_name, path.partition_id)
     if path.broker_id not in partition.replicas:
         raise Problem(404, f"Broker {path.broker_id} has no replica of {path.topic_name}-{path.partition_id}.")
     return replica_data(call, path.cluster_id, path.topic_name, partition, path.broker_id)
@@ -133,7 +133,7 @@ async def get_kafka_replica(call: Call, path: ReplicaPath) -> ReplicaData:
 
 @routes.get("/topics/-/partitions/-/reassignment")
 async def list_kafka_all_reassignments(call: Call, path: ClusterPath) -> ReassignmentDataList:
-    """List the moves that are under way in a cluster."""
+    """List the reassignments in progress in a cluster."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         moves = await partition_admin.moves(client)
     return _moves(call, path.cluster_id, moves)
@@ -141,7 +141,7 @@ async def list_kafka_all_reassignments(call: Call, path: ClusterPath) -> Reassig
 
 @routes.get("/topics/{topic_name}/partitions/-/reassignment")
 async def search_kafka_reassignments_by_topic(call: Call, path: TopicPath) -> ReassignmentDataList:
-    """List the moves that are under way of a topic."""
+    """List the reassignments in progress of a topic."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         await described(client, path.topic_name)
         moves = await partition_admin.moves(client)
@@ -150,18 +150,18 @@ async def search_kafka_reassignments_by_topic(call: Call, path: TopicPath) -> Re
 
 @routes.get("/topics/{topic_name}/partitions/{partition_id}/reassignment")
 async def get_kafka_reassignment(call: Call, path: PartitionPath) -> ReassignmentData:
-    """Get the move of a partition, while it is under way."""
+    """Get the reassignment of a partition, while it is in progress."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        await found_partition(client, path.topic_name, path.partition_id)
+        await existing_partition(client, path.topic_name, path.partition_id)
         moves = await partition_admin.moves(client)
     for move in moves:
         if move.partition == (path.topic_name, path.partition_id):
             return _move(call, path.cluster_id, move)
-    raise Problem(404, f"Partition {path.topic_name}-{path.partition_id} is not being moved.")
+    raise Problem(404, f"Partition {path.topic_name}-{path.partition_id} is not being reassigned.")
 
 
-async def found_partition(client: Client, topic_name: str, index: int) -> Partition:
-    """One partition, asked anew; raises Problem or the client's Refused."""
+async def existing_partition(client: Client, topic_name: str, index: int) -> Partition:
+    """One partition, looked up again; raises Problem or the client's Refused."""
     topic = await described(client, topic_name)
     partition = topic.partitions.get(index)
     if partition is None:

@@ -1,4 +1,4 @@
-"""How far every replica has come, observers among them. Isthmus clusters alone can tell."""
+"""The progress of every replica, observers included. Only Isthmus clusters report it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isthmus_api.limits import STATUS_PARTITIONS_MAX
 from isthmus_api.problems import Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
-from isthmus_api.routes.v3.partitions import PartitionPath, found_partition
+from isthmus_api.routes.v3.partitions import PartitionPath, existing_partition
 from isthmus_api.routes.v3.shapes import CLUSTER, ClusterPath, KafkaList, Resource, listed, metadata
 from isthmus_api.routes.v3.topics import TopicPath, described
 
@@ -25,7 +25,7 @@ _UNKNOWN = -1
 
 
 class ReplicaStatusData(Resource):
-    """A replica as its leader sees it. While nobody leads the partition, offsets and times are -1."""
+    """A replica, as its leader reports it. Without a leader, offsets and times are -1."""
 
     kind: Literal["KafkaReplicaStatus"] = "KafkaReplicaStatus"
     topic_name: str
@@ -53,7 +53,7 @@ class ReplicaStatusDataList(KafkaList[ReplicaStatusData]):
 async def list_kafka_all_replica_status(call: Call, path: ClusterPath) -> ReplicaStatusDataList:
     """List the status of all replicas of a cluster."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        return await _told(call, path.cluster_id, client, _partitions(await topic_admin.list_topics(client)))
+        return await _statuses(call, path.cluster_id, client, _partitions(await topic_admin.list_topics(client)))
 
 
 @routes.get("/topics/{topic_name}/partitions/-/replica-status")
@@ -61,16 +61,16 @@ async def list_kafka_replica_status(call: Call, path: TopicPath) -> ReplicaStatu
     """List the status of all replicas of a topic."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         topic = await described(client, path.topic_name)
-        return await _told(call, path.cluster_id, client, _partitions({topic.name: topic}))
+        return await _statuses(call, path.cluster_id, client, _partitions({topic.name: topic}))
 
 
 @routes.get("/topics/{topic_name}/partitions/{partition_id}/replica-status")
 async def list_kafka_partition_replica_status(call: Call, path: PartitionPath) -> ReplicaStatusDataList:
     """List the status of all replicas of a partition."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        partition = await found_partition(client, path.topic_name, path.partition_id)
-        wanted = {TopicPartition(path.topic_name, path.partition_id): partition}
-        return await _told(call, path.cluster_id, client, wanted)
+        partition = await existing_partition(client, path.topic_name, path.partition_id)
+        partitions = {TopicPartition(path.topic_name, path.partition_id): partition}
+        return await _statuses(call, path.cluster_id, client, partitions)
 
 
 def _partitions(topics: Mapping[str, Topic]) -> dict[TopicPartition, Partition]:
@@ -81,29 +81,32 @@ def _partitions(topics: Mapping[str, Topic]) -> dict[TopicPartition, Partition]:
     }
 
 
-async def _told(
-    call: Call, cluster_id: str, client: Client, wanted: Mapping[TopicPartition, Partition]
+async def _statuses(
+    call: Call, cluster_id: str, client: Client, partitions: Mapping[TopicPartition, Partition]
 ) -> ReplicaStatusDataList:
-    if len(wanted) > STATUS_PARTITIONS_MAX:
+    if len(partitions) > STATUS_PARTITIONS_MAX:
         raise Problem(
-            400, f"That are {len(wanted)} partitions; ask for one topic. The most is {STATUS_PARTITIONS_MAX}."
+            400,
+            f"The request covers {len(partitions)} partitions; request one topic. The maximum is {STATUS_PARTITIONS_MAX}.",
         )
-    led = [partition for partition, known in wanted.items() if known.leader >= 0]
+    led = [partition for partition, placed in partitions.items() if placed.leader >= 0]
     statuses = await replica_status(client, led)
-    for answer in statuses.values():
-        if isinstance(answer, NotSupported):
-            raise answer
+    for outcome in statuses.values():
+        if isinstance(outcome, NotSupported):
+            raise outcome
     now = call.parts.now_ms()
     data: list[ReplicaStatusData] = []
-    for partition, known in wanted.items():
+    for partition, placed in partitions.items():
         status = statuses.get(partition)
-        replicas = status.replicas if isinstance(status, PartitionStatus) else [_silent(one) for one in known.replicas]
+        replicas = (
+            status.replicas if isinstance(status, PartitionStatus) else [_unknown(one) for one in placed.replicas]
+        )
         data.extend(_data(call, cluster_id, partition, replica, now) for replica in replicas)
     return ReplicaStatusDataList(metadata=listed(call), data=data)
 
 
-def _silent(broker: int) -> ReplicaStatus:
-    """A replica that nobody can tell anything of."""
+def _unknown(broker: int) -> ReplicaStatus:
+    """A replica without any report."""
     return ReplicaStatus(broker, False, False, False, False, False, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""What all resources of REST v3 have in common."""
+"""What all resources of REST v3 share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
-from isthmus_api.models import Shape, Wanted
+from isthmus_api.models import RequestBody, Shape
 from isthmus_api.request_context import KAFKA_V3, Call
 
 CLUSTER: Final = KAFKA_V3 + "/clusters/{cluster_id}"
@@ -16,27 +16,27 @@ T = TypeVar("T")
 
 
 class Metadata(Shape):
-    """Where a resource is, and its name as Confluent writes them."""
+    """The URL of a resource, and its Confluent resource name."""
 
     here: str = Field(serialization_alias="self")
     resource_name: str | None = None
 
 
 class ListMetadata(Shape):
-    """Where a list is. Lists are whole, so there is never a next page."""
+    """The URL of a list. Lists are complete, so there is never a next page."""
 
     here: str = Field(serialization_alias="self")
     next: None = None
 
 
 class Related(Shape):
-    """The address of another resource."""
+    """The URL of another resource."""
 
     related: str
 
 
 class Resource(Shape):
-    """Every resource begins like this."""
+    """The base of every resource."""
 
     kind: str
     metadata: Metadata
@@ -57,24 +57,24 @@ class ClusterPath(BaseModel):
     cluster_id: str = Field(min_length=1)
 
 
-class NewConfig(Wanted):
-    """A config of a topic or a link that is to be."""
+class NewConfig(RequestBody):
+    """A config of a new topic or link."""
 
     name: str
     value: str | None = None
 
 
 def metadata(call: Call, path: tuple[object, ...], crn: tuple[object, ...]) -> Metadata:
-    """`crn` are the pairs of the resource's name."""
+    """Metadata of a resource; `crn` are the parts of its name."""
     pairs = "/".join(f"{key}={value}" for key, value in zip(crn[::2], crn[1::2], strict=True))
     return Metadata(here=call.url(*path), resource_name=f"crn:///{pairs}")
 
 
 def listed(call: Call) -> ListMetadata:
-    """Of the list that was asked for."""
+    """Metadata of the requested list."""
     return ListMetadata(here=call.self_url)
 
 
 def related(call: Call, *path: object) -> Related:
-    """The address of something under /kafka/v3."""
+    """The URL of a resource under /kafka/v3."""
     return Related(related=call.url(*path))

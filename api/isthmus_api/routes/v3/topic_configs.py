@@ -18,11 +18,11 @@ from isthmus_api.routes.v3.configs import (
     UpdateConfigRequest,
     alter,
     changes_of,
+    config_fields,
     configs_of,
     of_topic,
     one_config,
     set_or_reset,
-    told,
 )
 from isthmus_api.routes.v3.shapes import CLUSTER, ClusterPath, KafkaList, listed, metadata
 from isthmus_api.routes.v3.topics import TopicPath
@@ -54,8 +54,10 @@ async def list_kafka_all_topic_configs(call: Call, path: ClusterPath) -> TopicCo
     """List the configs of all topics."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         names = await topic_admin.list_topics(client)
-        found = results(await config_admin.describe(client, [of_topic(name) for name in names]))
-    data = [_config(call, path.cluster_id, topic.name, one) for topic, configs in found.items() for one in configs]
+        configs = results(await config_admin.describe(client, [of_topic(name) for name in names]))
+    data = [
+        _config(call, path.cluster_id, topic.name, one) for topic, of_topic_ in configs.items() for one in of_topic_
+    ]
     return TopicConfigDataList(metadata=listed(call), data=data)
 
 
@@ -63,8 +65,8 @@ async def list_kafka_all_topic_configs(call: Call, path: ClusterPath) -> TopicCo
 async def list_kafka_topic_configs(call: Call, path: TopicPath) -> TopicConfigDataList:
     """List the configs of a topic."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = await configs_of(client, of_topic(path.topic_name))
-    data = [_config(call, path.cluster_id, path.topic_name, config) for config in found]
+        configs = await configs_of(client, of_topic(path.topic_name))
+    data = [_config(call, path.cluster_id, path.topic_name, config) for config in configs]
     return TopicConfigDataList(metadata=listed(call), data=data)
 
 
@@ -72,8 +74,8 @@ async def list_kafka_topic_configs(call: Call, path: TopicPath) -> TopicConfigDa
 async def get_kafka_topic_config(call: Call, path: TopicConfigPath) -> TopicConfigData:
     """Get a config of a topic."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = await one_config(client, of_topic(path.topic_name), path.name)
-    return _config(call, path.cluster_id, path.topic_name, found)
+        configs = await one_config(client, of_topic(path.topic_name), path.name)
+    return _config(call, path.cluster_id, path.topic_name, configs)
 
 
 @routes.put("/topics/{topic_name}/configs/{name}")
@@ -84,7 +86,7 @@ async def update_kafka_topic_config(call: Call, path: TopicConfigPath, body: Upd
 
 @routes.delete("/topics/{topic_name}/configs/{name}")
 async def delete_kafka_topic_config(call: Call, path: TopicConfigPath) -> None:
-    """Take a config of a topic back to its default."""
+    """Reset a config of a topic to its default."""
     await alter(call, path.cluster_id, of_topic(path.topic_name), [set_or_reset(path.name, None)])
 
 
@@ -98,5 +100,10 @@ async def update_kafka_topic_config_batch(call: Call, path: TopicPath, body: Alt
 def _config(call: Call, cluster_id: str, topic: str, config: Config) -> TopicConfigData:
     here = ("clusters", cluster_id, "topics", topic, "configs", config.name)
     crn = ("kafka", cluster_id, "topic", topic, "config", config.name)
-    fields = {"metadata": metadata(call, here, crn), "cluster_id": cluster_id, "topic_name": topic, **told(config)}
+    fields = {
+        "metadata": metadata(call, here, crn),
+        "cluster_id": cluster_id,
+        "topic_name": topic,
+        **config_fields(config),
+    }
     return TopicConfigData.model_validate(fields)

@@ -9,7 +9,7 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import Topic
 from pydantic import Field, model_validator
 
-from isthmus_api.models import Wanted
+from isthmus_api.models import RequestBody
 from isthmus_api.problems import BAD_REQUEST, Problem
 from isthmus_api.registry import Routes
 from isthmus_api.request_context import Call
@@ -57,15 +57,15 @@ class TopicDataList(KafkaList[TopicData]):
     kind: Literal["KafkaTopicList"] = "KafkaTopicList"
 
 
-class ReplicasAssignment(Wanted):
+class ReplicasAssignment(RequestBody):
     """The brokers of a partition, the preferred leader first."""
 
     partition_id: int = Field(ge=0, le=INT32_MAX)
     broker_ids: list[int] = Field(min_length=1, max_length=1000)
 
 
-class CreateTopicRequest(Wanted):
-    """A topic to be; without numbers it gets the cluster's defaults."""
+class CreateTopicRequest(RequestBody):
+    """A new topic; without numbers it gets the cluster's defaults."""
 
     topic_name: str = Field(min_length=1, max_length=_NAME_MAX)
     partitions_count: int | None = Field(None, ge=1, le=INT32_MAX)
@@ -77,17 +77,15 @@ class CreateTopicRequest(Wanted):
     @model_validator(mode="after")
     def _one_way_to_place(self) -> CreateTopicRequest:
         if self.replicas_assignments and (self.partitions_count or self.replication_factor):
-            raise ValueError(
-                "replicas_assignments says how many partitions and replicas there are; leave the numbers out"
-            )
+            raise ValueError("replicas_assignments determines the numbers of partitions and replicas; leave them out")
         named = [one.partition_id for one in self.replicas_assignments]
         if sorted(named) != list(range(len(named))):
             raise ValueError("replicas_assignments must name the partitions from 0 on, each once")
         return self
 
 
-class UpdatePartitionCountRequest(Wanted):
-    """How many partitions it shall have in all."""
+class UpdatePartitionCountRequest(RequestBody):
+    """The new number of partitions."""
 
     partitions_count: int = Field(ge=1, le=INT32_MAX)
 
@@ -96,16 +94,18 @@ class UpdatePartitionCountRequest(Wanted):
 async def list_kafka_topics(call: Call, path: ClusterPath) -> TopicDataList:
     """List the topics."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        found = await topic_admin.list_topics(client)
-    return TopicDataList(metadata=listed(call), data=[_topic(call, path.cluster_id, topic) for topic in found.values()])
+        topics = await topic_admin.list_topics(client)
+    return TopicDataList(
+        metadata=listed(call), data=[_topic(call, path.cluster_id, topic) for topic in topics.values()]
+    )
 
 
 @routes.post("/topics", status=201)
 async def create_kafka_topic(call: Call, path: ClusterPath, body: CreateTopicRequest) -> TopicData:
-    """Create a topic, or only check whether it could be created."""
+    """Create a topic, or only validate the request."""
     async with call.parts.clusters.use(path.cluster_id) as client:
-        wanted = new_topic(body)
-        refused = (await topic_admin.create(client, [wanted], validate_only=body.validate_only))[body.topic_name]
+        new = new_topic(body)
+        refused = (await topic_admin.create(client, [new], validate_only=body.validate_only))[body.topic_name]
         if refused is not None:
             raise refused
         if body.validate_only:
@@ -124,7 +124,7 @@ async def get_kafka_topic(call: Call, path: TopicPath) -> TopicData:
 async def update_partition_count_kafka_topic(
     call: Call, path: TopicPath, body: UpdatePartitionCountRequest
 ) -> TopicData:
-    """Give a topic more partitions."""
+    """Add partitions to a topic."""
     async with call.parts.clusters.use(path.cluster_id) as client:
         before = await described(client, path.topic_name)
         if body.partitions_count < len(before.partitions):
@@ -148,7 +148,7 @@ async def delete_kafka_topic(call: Call, path: TopicPath) -> None:
 
 
 def new_topic(body: CreateTopicRequest) -> topic_admin.NewTopic:
-    """As the client of a cluster wants it."""
+    """The topic as the cluster's client takes it."""
     return topic_admin.NewTopic(
         body.topic_name,
         partitions=body.partitions_count or -1,
@@ -159,7 +159,7 @@ def new_topic(body: CreateTopicRequest) -> topic_admin.NewTopic:
 
 
 async def described(client: Client, name: str) -> Topic:
-    """One topic, asked anew; raises the client's Refused."""
+    """One topic, looked up again; raises the client's Refused."""
     return (await topic_admin.describe(client, [name]))[name]
 
 
@@ -169,7 +169,7 @@ def _topic(call: Call, cluster_id: str, topic: Topic, partitions: int | None = N
 
 
 def _planned(call: Call, cluster_id: str, body: CreateTopicRequest) -> TopicData:
-    """What would be made; numbers that the cluster would choose are 0."""
+    """The topic that would be created; numbers that the cluster would choose are 0."""
     partitions = len(body.replicas_assignments) or body.partitions_count or 0
     placed = max((len(one.broker_ids) for one in body.replicas_assignments), default=0)
     return _data(call, cluster_id, body.topic_name, partitions, placed or body.replication_factor or 0, False)

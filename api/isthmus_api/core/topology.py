@@ -1,4 +1,4 @@
-"""The document behind the map: regions with their places, clusters with what they hold in each region, and the flows between them. Pure."""
+"""The document behind the map: regions with their locations, clusters with their brokers by region, and the flows between them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint, parse_bootstrap
 from isthmus_model.regions import region_of
 
-from isthmus_api.core.cluster_state import ClusterSeen, ClusterState
+from isthmus_api.core.cluster_state import ClusterSnapshot, ClusterState
 from isthmus_api.core.flows import Flow, flows
+from isthmus_api.core.inventory import ClusterKind, Region, RegisteredCluster
 from isthmus_api.core.lag_series import Latest
-from isthmus_api.core.reachability import Reach
+from isthmus_api.core.reachability import Reachability
 from isthmus_api.models import Shape
-from isthmus_api.store.inventory import ClusterKind, Region, RegisteredCluster
 
 
 class RegionOnMap(Shape):
-    """A region; one that only a broker's rack names has no place yet."""
+    """A region; one that only appears in a broker's rack has no location."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class RegionOnMap(Shape):
 
 
 class BrokerOnMap(Shape):
-    """A broker and what it holds. `away_since_ms`: it answers no probe of the control plane, and when it last did."""
+    """A broker and its replicas. `unreachable_since_ms` is when it last responded to a probe, null while it is reachable."""
 
     broker_id: int
     host: str
@@ -35,7 +35,7 @@ class BrokerOnMap(Shape):
     rack: str | None
     region: str
     fenced: bool
-    away_since_ms: int | None
+    unreachable_since_ms: int | None
     leaders: int
     replicas: int
     in_sync: int
@@ -43,7 +43,7 @@ class BrokerOnMap(Shape):
 
 
 class RegionShare(Shape):
-    """What a cluster holds in one region."""
+    """A cluster's brokers and partitions in one region."""
 
     region: str
     brokers: int
@@ -54,9 +54,9 @@ class RegionShare(Shape):
 
 
 class ClusterOnMap(Shape):
-    """A cluster as it was seen at `seen_ms`. `away_since_ms`: nobody answers there, and when somebody last did.
+    """A cluster as of `updated_ms`. `unreachable_since_ms` is when it last responded, null while it is reachable.
 
-    `partial`: it has more partitions than observers were counted of.
+    `partial` is true when it has more partitions than observers are counted for.
     """
 
     cluster_id: str
@@ -64,8 +64,8 @@ class ClusterOnMap(Shape):
     kind: ClusterKind
     state: ClusterState
     message: str
-    seen_ms: int | None
-    away_since_ms: int | None
+    updated_ms: int | None
+    unreachable_since_ms: int | None
     controller_id: int
     brokers: list[BrokerOnMap]
     regions: list[RegionShare]
@@ -77,7 +77,7 @@ class ClusterOnMap(Shape):
 
 
 class TopologyDocument(Shape):
-    """All of it at one moment."""
+    """The topology at one moment."""
 
     at_ms: int
     regions: list[RegionOnMap]
@@ -89,16 +89,18 @@ def topology(
     now_ms: WallMs,
     regions: Iterable[Region],
     clusters: Sequence[RegisteredCluster],
-    seen: Mapping[str, ClusterSeen],
+    snapshots: Mapping[str, ClusterSnapshot],
     latest: Iterable[Latest],
-    away: Mapping[Endpoint, Reach],
+    unreachable: Mapping[Endpoint, Reachability],
 ) -> TopologyDocument:
-    """Put together what is registered, what was seen and what was sampled, and who does not answer."""
-    on_map = [_cluster(cluster, seen.get(cluster.cluster_id, ClusterSeen()), away) for cluster in clusters]
-    found = flows(now_ms, clusters, seen, latest, away)
+    """Combine the inventory, the latest snapshots, the lag samples and the probes."""
+    on_map = [
+        _cluster(cluster, snapshots.get(cluster.cluster_id, ClusterSnapshot()), unreachable) for cluster in clusters
+    ]
+    flows_on_map = flows(now_ms, clusters, snapshots, latest, unreachable)
     named = {share.region for cluster in on_map for share in cluster.regions if share.region}
-    named |= {region for flow in found for region in (flow.source_region, flow.target_region) if region}
-    return TopologyDocument(at_ms=now_ms, regions=_regions(regions, named), clusters=on_map, flows=found)
+    named |= {region for flow in flows_on_map for region in (flow.source_region, flow.target_region) if region}
+    return TopologyDocument(at_ms=now_ms, regions=_regions(regions, named), clusters=on_map, flows=flows_on_map)
 
 
 def _regions(placed: Iterable[Region], named: set[str]) -> list[RegionOnMap]:
@@ -113,69 +115,71 @@ def _regions(placed: Iterable[Region], named: set[str]) -> list[RegionOnMap]:
     return [known[name] for name in sorted(known)]
 
 
-def _cluster(cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Endpoint, Reach]) -> ClusterOnMap:
-    topics = seen.topics or {}
+def _cluster(
+    cluster: RegisteredCluster, snapshot: ClusterSnapshot, unreachable: Mapping[Endpoint, Reachability]
+) -> ClusterOnMap:
+    topics = snapshot.topics or {}
     partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
-    brokers = _brokers(seen, away)
-    state, message, away_since_ms = _state(cluster, seen, away)
+    brokers = _brokers(snapshot, unreachable)
+    state, message, unreachable_since_ms = _state(cluster, snapshot, unreachable)
     return ClusterOnMap(
         cluster_id=cluster.cluster_id,
         name=cluster.name,
         kind=cluster.kind,
         state=state,
         message=message,
-        seen_ms=seen.seen_ms,
-        away_since_ms=away_since_ms,
-        controller_id=-1 if seen.described is None else seen.described.controller_id,
+        updated_ms=snapshot.updated_ms,
+        unreachable_since_ms=unreachable_since_ms,
+        controller_id=-1 if snapshot.described is None else snapshot.described.controller_id,
         brokers=brokers,
         regions=_shares(brokers) or [_nothing_in(region) for region in cluster.regions],
         topics=len(topics),
         partitions=len(partitions),
         under_replicated=sum(
-            _behind(seen, topic.name, index) for topic in topics.values() for index in topic.partitions
+            _behind(snapshot, topic.name, index) for topic in topics.values() for index in topic.partitions
         ),
         leaderless=sum(partition.leader < 0 for partition in partitions),
-        partial=seen.replicas is not None and len(seen.replicas) < len(partitions),
+        partial=snapshot.replicas is not None and len(snapshot.replicas) < len(partitions),
     )
 
 
 def _state(
-    cluster: RegisteredCluster, seen: ClusterSeen, away: Mapping[Endpoint, Reach]
+    cluster: RegisteredCluster, snapshot: ClusterSnapshot, unreachable: Mapping[Endpoint, Reachability]
 ) -> tuple[ClusterState, str, int | None]:
-    """Probes know sooner than a look that nobody is there."""
-    brokers = () if seen.described is None else seen.described.brokers
+    """Probes notice an unreachable cluster sooner than a poll does."""
+    brokers = () if snapshot.described is None else snapshot.described.brokers
     addresses = [broker.endpoint for broker in brokers] or list(parse_bootstrap(cluster.bootstrap_servers))
-    if all(address in away for address in addresses):
-        last = max((away[address] for address in addresses), key=lambda reach: reach.heard_ms)
-        return ClusterState.AWAY, f"None of its brokers answers: {last.why}", last.heard_ms
-    return seen.state, seen.message, seen.seen_ms if seen.state is ClusterState.AWAY else None
+    if all(address in unreachable for address in addresses):
+        last = max((unreachable[address] for address in addresses), key=lambda one: one.responded_ms)
+        return ClusterState.UNREACHABLE, f"None of its brokers is reachable: {last.why}", last.responded_ms
+    return snapshot.state, snapshot.message, snapshot.updated_ms if snapshot.state is ClusterState.UNREACHABLE else None
 
 
-def _behind(seen: ClusterSeen, topic: str, index: int) -> bool:
-    """Fewer in sync than can be: observers are never counted on."""
-    assert seen.topics is not None
-    partition = seen.topics[topic].partitions[index]
-    told = (seen.replicas or {}).get(TopicPartition(topic, index))
-    observers = {one.broker for one in told.status.replicas if one.is_observer} if told is not None else set()
+def _behind(snapshot: ClusterSnapshot, topic: str, index: int) -> bool:
+    """Whether fewer replicas are in sync than could be, observers aside."""
+    assert snapshot.topics is not None
+    partition = snapshot.topics[topic].partitions[index]
+    report = (snapshot.replicas or {}).get(TopicPartition(topic, index))
+    observers = {one.broker for one in report.status.replicas if one.is_observer} if report is not None else set()
     return bool(set(partition.replicas) - set(partition.in_sync) - observers)
 
 
-def _brokers(seen: ClusterSeen, away: Mapping[Endpoint, Reach]) -> list[BrokerOnMap]:
-    if seen.described is None:
+def _brokers(snapshot: ClusterSnapshot, unreachable: Mapping[Endpoint, Reachability]) -> list[BrokerOnMap]:
+    if snapshot.described is None:
         return []
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
     in_sync: dict[int, int] = {}
     observers: dict[int, int] = {}
-    for topic in (seen.topics or {}).values():
+    for topic in (snapshot.topics or {}).values():
         for partition in topic.partitions.values():
             leaders[partition.leader] = leaders.get(partition.leader, 0) + 1
             for broker in partition.replicas:
                 replicas[broker] = replicas.get(broker, 0) + 1
             for broker in partition.in_sync:
                 in_sync[broker] = in_sync.get(broker, 0) + 1
-    for told in (seen.replicas or {}).values():
-        for one in told.status.replicas:
+    for report in (snapshot.replicas or {}).values():
+        for one in report.status.replicas:
             observers[one.broker] = observers.get(one.broker, 0) + one.is_observer
     return [
         BrokerOnMap(
@@ -185,13 +189,13 @@ def _brokers(seen: ClusterSeen, away: Mapping[Endpoint, Reach]) -> list[BrokerOn
             rack=broker.rack,
             region=region_of(broker.rack),
             fenced=broker.fenced,
-            away_since_ms=None if (reach := away.get(broker.endpoint)) is None else reach.heard_ms,
+            unreachable_since_ms=None if (probed := unreachable.get(broker.endpoint)) is None else probed.responded_ms,
             leaders=leaders.get(broker.node_id, 0),
             replicas=replicas.get(broker.node_id, 0),
             in_sync=in_sync.get(broker.node_id, 0),
             observers=observers.get(broker.node_id, 0),
         )
-        for broker in seen.described.brokers
+        for broker in snapshot.described.brokers
     ]
 
 
