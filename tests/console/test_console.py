@@ -54,7 +54,7 @@ def test_pages_say_that_they_are_stale_while_the_control_plane_is_silent(page: P
     site.run("pause", "api")
     try:
         expect(freshness).to_have_attribute("data-state", "stale", timeout=EVENTUALLY)
-        expect(freshness).to_contain_text("connecting again")
+        expect(freshness).to_contain_text("reconnecting")
     finally:
         site.run("resume", "api")
     expect(freshness).to_have_attribute("data-state", "live", timeout=EVENTUALLY)
@@ -97,9 +97,9 @@ def test_a_failover_wants_the_name_of_the_topic(page: Page, site: Site) -> None:
     expect(dialog).to_contain_text("can be done")
     button = dialog.get_by_role("button", name="Fail over now")
     expect(button).to_be_disabled()
-    dialog.get_by_label("Type payments to go on").fill("payment")
+    dialog.get_by_label("Type payments to continue").fill("payment")
     expect(button).to_be_disabled()
-    dialog.get_by_label("Type payments to go on").fill("payments")
+    dialog.get_by_label("Type payments to continue").fill("payments")
     button.click()
     expect(dialog).to_contain_text("1 of 1 done", timeout=EVENTUALLY)
     dialog.get_by_role("button", name="Close").click()

@@ -46,7 +46,7 @@ def test_what_is_wrong_with_a_link_stands_at_its_field(page: Page, site: Site) -
     expect(form.get_by_label("Other configs")).to_be_focused()  # wherever the form was scrolled to
     form.get_by_label("Other configs").fill("replica.fetch.wait.max.ms=100")
     form.get_by_role("button", name="Check only").click()
-    expect(form.get_by_role("status")).to_contain_text("the link can be made")
+    expect(form.get_by_role("status")).to_contain_text("the link can be created")
     expect(form.get_by_role("alert")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.get_by_role("table", name="Links").get_by_role("row").filter(has_text="second")).to_have_count(0)
@@ -93,7 +93,7 @@ def test_a_link_lives_from_its_form_to_its_end(page: Page, site: Site) -> None:
     page.get_by_role("button", name="Delete the link…").click()
     dialog = page.get_by_role("dialog", name="Delete second")
     delete = dialog.get_by_role("button", name="Delete it")
-    dialog.get_by_label("Type second to go on").fill("second")
+    dialog.get_by_label("Type second to continue").fill("second")
     expect(dialog.get_by_label("Fail over 1 topic")).to_be_visible()
     expect(delete).to_be_disabled()  # a topic is still copied
     dialog.get_by_label("Fail over 1 topic").check()

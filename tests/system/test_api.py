@@ -352,4 +352,4 @@ def _await_unready(api: Api) -> None:
     while (answer := api.send("GET", "/health/ready")).status != 503:
         assert time.monotonic() < give_up
         pause.wait(0.05)
-    assert "the store cannot be used" in answer.body["reason"]
+    assert "the store is unavailable" in answer.body["reason"]
