@@ -33,7 +33,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """A page that nobody is signed in on; what the browser complains of, such as the page's own policy, fails the test."""
+    """A page without a signed-in user; browser errors, such as violations of the page's own policy, fail the test."""
     context = browser.new_context(viewport=ViewportSize(width=1280, height=900))
     page = context.new_page()
     page.set_default_timeout(SOON)

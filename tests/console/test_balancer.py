@@ -33,14 +33,14 @@ def test_a_plan_is_shown_and_carried_out(page: Page, site: Site) -> None:
 
     page.get_by_role("button", name="Carry it out…").click()
     dialog = page.get_by_role("dialog", name="Carry out the plan")
-    told = re.search(r"(\d+ partitions) and .* move, a few at a time", dialog.inner_text())
-    assert told is not None
+    shown = re.search(r"(\d+ partitions) and .* move, a few at a time", dialog.inner_text())
+    assert shown is not None
     dialog.get_by_label("MB a second for each broker").fill("0")
     dialog.get_by_role("button", name="Begin").click()
     expect(dialog.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(dialog.get_by_role("status")).to_contain_text("execute-plan: 1 of 1 done", timeout=EVENTUALLY)
     items = dialog.get_by_role("table", name="Items of the task")
-    expect(items.get_by_role("row").filter(has_text="done")).to_contain_text(f"{told[1]} moved")
+    expect(items.get_by_role("row").filter(has_text="done")).to_contain_text(f"{shown[1]} moved")
     dialog.get_by_role("button", name="Close").click()
 
     expect(brokers).to_have_count(3)

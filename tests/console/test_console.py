@@ -17,7 +17,7 @@ def test_the_key_opens_the_console_and_signing_out_closes_it(page: Page, site: S
     sign_in(page, site)
     expect(region(page, "west")).to_contain_text("Ireland")
     expect(region(page, "west")).to_contain_text("main")
-    # The east has no coordinates: it has a place all the same.
+    # The east has no coordinates: it has a place anyway.
     expect(region(page, "east")).to_contain_text("copy")
     page.reload()
     expect(region(page, "west")).to_be_visible()
@@ -25,7 +25,7 @@ def test_the_key_opens_the_console_and_signing_out_closes_it(page: Page, site: S
     expect(page.get_by_label("Admin key")).to_be_visible()
 
 
-def test_a_region_that_is_cut_off_is_seen_at_once_and_so_is_its_return(page: Page, site: Site) -> None:
+def test_an_unreachable_region_and_its_return_are_shown_within_seconds(page: Page, site: Site) -> None:
     sign_in(page, site)
     east, arc = region(page, "east"), page.locator('g.arc.link[data-flow*="from-main"]').first
     expect(east).to_have_attribute("data-state", "reachable", timeout=EVENTUALLY)
@@ -48,7 +48,7 @@ def test_a_region_that_is_cut_off_is_seen_at_once_and_so_is_its_return(page: Pag
     expect(arc).to_have_attribute("data-moving", "true", timeout=EVENTUALLY)
 
 
-def test_pages_say_that_they_are_stale_while_the_control_plane_is_silent(page: Page, site: Site) -> None:
+def test_pages_say_that_they_are_stale_without_events(page: Page, site: Site) -> None:
     sign_in(page, site)
     freshness = page.locator(".freshness")
     site.run("pause", "api")

@@ -1,4 +1,4 @@
-"""A link from its form to its end: what is wrong stands at its field, topics are mirrored, it rests, goes on, and is deleted."""
+"""A link from its form to its end: errors at their fields, mirrored topics, pause, resume, deletion."""
 
 from __future__ import annotations
 
