@@ -1,4 +1,4 @@
-"""Frames that once did harm or nearly did, kept as files: one frame per line in hexadecimal, with a comment that says why."""
+"""Frames that once caused a defect, in files: one frame per line in hexadecimal, with a comment that explains it."""
 
 from pathlib import Path
 from typing import Final

@@ -11,7 +11,7 @@ _INTERESTING: Final = (
 
 
 def damaged(data: bytes, draw: random.Random) -> bytes:
-    """A copy with one to four things wrong."""
+    """A copy with one to four errors."""
     out = bytearray(data)
     for _ in range(draw.randint(1, 4)):
         _damage(out, draw)

@@ -1,4 +1,4 @@
-"""Valid requests of every API and version, drawn from kio's schemas: what the mutations start from."""
+"""Valid requests of every API and version, generated from kio's schemas: the input of the mutations."""
 
 import random
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def every_version() -> Iterator[tuple[int, int]]:
 
 
 def drawn_request(key: int, version: int, draw: random.Random, batch: bytes) -> bytes:
-    """Header and body of a request whose fields hold anything their types allow; `batch` stands where records go."""
+    """Header and body of a request with random values of the fields' types; `batch` is used for records."""
     layout: Any = REQUESTS.get(key) or load_request_schema(key, version)
     out = bytearray(encode_request_header(key, version, draw.randrange(2**31), _FUZZER))
     writer(layout)(out, _entity(layout, draw, batch))

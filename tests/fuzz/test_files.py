@@ -1,4 +1,4 @@
-"""Damaged files on disk: a log that opens or says what is wrong, a node that starts or ends with one line, and no tracebacks."""
+"""Damaged files on disk: logs open or report an error, nodes start or exit with a one-line message, without tracebacks."""
 
 import random
 import shutil
@@ -61,8 +61,8 @@ def _damage_one(directory: Path, draw: random.Random) -> Path:
     return path
 
 
-def test_a_log_opens_or_says_what_is_wrong(tmp_path: Path) -> None:
-    """After a crash every damage is found and cut off, so the log opens, and can be written and read again."""
+def test_a_damaged_log_opens_or_reports_an_error(tmp_path: Path) -> None:
+    """After a crash every damage is detected and truncated, so that the log opens and can be appended to and read."""
     whole = new_log(tmp_path / "whole", segment_bytes=2000, internal_segment_bytes=2000, index_interval_bytes=200)
     for number in range(60):
         append(whole, [b"value %d" % number] * 3, producer_id=7, producer_epoch=0, base_sequence=3 * number)
@@ -126,8 +126,8 @@ def test_a_damaged_topic_id_is_refused(tmp_path: Path) -> None:
     _each(lambda: read_topic_id(SYSTEM, tmp_path), tmp_path / "partition.metadata", (DiskFailure,))
 
 
-def test_a_damaged_clean_marker_says_that_it_was_there(tmp_path: Path) -> None:
-    """Kafka too looks for the file first, and only then for what is in it."""
+def test_a_damaged_clean_marker_counts_as_present(tmp_path: Path) -> None:
+    """As in Kafka, the existence of the file counts, not its content."""
     directory = LogDir(SYSTEM, tmp_path)
     directory.write_clean_marker(7)
 
@@ -173,7 +173,7 @@ SMALL_FILES: Final = (
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    """A node that ended in order, with a topic, records and a snapshot of its metadata."""
+    """A node after a clean shutdown, with a topic, records and a snapshot of its metadata."""
     settings = {"metadata.log.max.record.bytes.between.snapshots": "300"}
     node = Node(tmp_path_factory.mktemp("whole"), settings)
     node.start()
@@ -190,7 +190,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Node:
 
 
 @pytest.mark.parametrize("name", SMALL_FILES)
-def test_a_node_starts_or_ends_with_one_line(name: str, whole: Node, tmp_path: Path) -> None:
+def test_a_node_starts_or_exits_with_a_one_line_message(name: str, whole: Node, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     for number in range(NODE_ROUNDS):
         directory = tmp_path / str(number)
@@ -203,7 +203,7 @@ def test_a_node_starts_or_ends_with_one_line(name: str, whole: Node, tmp_path: P
 
 
 def _outcome(settings: Mapping[str, str]) -> tuple[str, str, int]:
-    """What a node prints when it serves, what it says on standard error, and its status in the end."""
+    """The standard output of a node, its standard error, and its exit status."""
     arguments = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
     process = subprocess.Popen([ISTHMUS, "node", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

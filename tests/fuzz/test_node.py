@@ -1,4 +1,4 @@
-"""A node under hostile frames: it answers or closes the connection, serves others meanwhile, and does not grow."""
+"""A node that receives hostile frames: it responds or closes the connection, still serves others, and does not grow."""
 
 import random
 import socket
@@ -22,13 +22,13 @@ _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 77, -1)
 
 
 class Bystander:
-    """A client that behaves, on one connection all the time."""
+    """A well-behaved client that keeps one connection."""
 
     def __init__(self, node: Node) -> None:
         self._socket = socket.create_connection(("127.0.0.1", node.port), ANSWER_SECONDS)
 
     def is_served(self) -> bool:
-        """Whether the node still answers."""
+        """Whether the node still responds."""
         self._socket.sendall(_API_VERSIONS)
         (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
         return self._socket.recv(size, socket.MSG_WAITALL)[:4] == struct.pack(">i", 77)
@@ -39,15 +39,15 @@ class Bystander:
 
 
 def _resident(node: Node) -> int:
-    """Bytes of memory the node's process holds."""
+    """Bytes of memory that the node's process uses."""
     for line in Path(f"/proc/{node.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise AssertionError("the process has gone")
+    raise AssertionError("the process has ended")
 
 
 def _throw(node: Node, data: bytes) -> None:
-    """Send bytes and no more; whatever the node says, it must end the connection afterwards."""
+    """Send bytes and half-close; whatever its response, the node must then close the connection."""
     with socket.create_connection(("127.0.0.1", node.port), ANSWER_SECONDS) as peer:
         try:
             peer.sendall(data)
@@ -55,7 +55,7 @@ def _throw(node: Node, data: bytes) -> None:
             while peer.recv(65536):
                 pass
         except TimeoutError as error:
-            raise AssertionError(f"neither answered nor closed: {data.hex()}") from error
+            raise AssertionError(f"neither a response nor a closed connection: {data.hex()}") from error
         except OSError:  # closed while we were still sending
             return
 
@@ -65,7 +65,7 @@ def _framed(payload: bytes) -> bytes:
 
 
 def _frames(draw: random.Random) -> list[bytes]:
-    """Whole frames with damaged payloads, damaged frames, random bytes, and what is kept."""
+    """Whole frames with damaged payloads, damaged frames, random bytes, and the kept frames."""
     batch = build_batch([NewRecord(b"k", b"v", 1)])
     frames = [_framed(payload) for payload in entries("requests")]
     for key, version in every_version():
@@ -77,7 +77,7 @@ def _frames(draw: random.Random) -> list[bytes]:
     return frames
 
 
-def test_a_node_outlives_hostile_frames(tmp_path: Path) -> None:
+def test_a_node_survives_hostile_frames(tmp_path: Path) -> None:
     print(f"seed {SEED}")
     frames = _frames(random.Random(SEED))
     with running_node(tmp_path) as node:

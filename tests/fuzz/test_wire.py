@@ -1,4 +1,4 @@
-"""Decoders under hostile bytes: DecodeError or CorruptBatch, nothing else, and never more memory than the bytes deserve."""
+"""Decoders with hostile bytes: they raise only DecodeError or CorruptBatch, and their memory is bounded by the input."""
 
 import random
 import tracemalloc
@@ -31,7 +31,7 @@ SEED: Final = 20_430_001
 ROUNDS_PER_VERSION: Final = 12
 BATCH_ROUNDS: Final = 4000
 MEMORY_FACTOR: Final = 1000
-"""Bytes of objects that a byte on the wire may become; an array of empty structs is the worst."""
+"""Upper bound on the bytes of objects for a byte on the wire; an array of empty structs is the worst case."""
 MEMORY_FLOOR: Final = 1_000_000
 
 _HOT: Final[dict[int, Callable[..., Any]]] = {
@@ -41,7 +41,7 @@ _HOT: Final[dict[int, Callable[..., Any]]] = {
 
 
 def _decode(payload: bytes) -> None:
-    """A frame as a broker reads it."""
+    """Decode a frame as a broker does."""
     header = decode_request_header(payload)
     if header.api_key not in KAFKA_VERSIONS:
         return
@@ -84,7 +84,7 @@ def test_damaged_requests_raise_nothing_but_decode_errors() -> None:
     assert refused > 500
 
 
-def test_lying_counts_cost_no_memory() -> None:
+def test_false_counts_allocate_no_memory() -> None:
     draw = random.Random(SEED)
     batch = build_batch([NewRecord(b"k", b"v", 1)])
     payloads = [*entries("requests"), *(damaged(drawn_request(*one, draw, batch), draw) for one in every_version())]
@@ -133,7 +133,7 @@ def test_damaged_batches_raise_nothing_but_corrupt_batch() -> None:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 def test_a_bomb_is_refused_at_the_bound(codec: Compression) -> None:
-    """Zeroes beyond the bound, in a body a thousandth of their size: refused, without ever holding all of them."""
+    """Zeroes beyond the bound, compressed to a thousandth of their size: refused without decompressing all of them."""
     body = bytes(compress(codec, bytes(DECOMPRESSED_MAX + 1)))
     shell = bytearray(build_batch([NewRecord(None, b"x")], compression=codec)[:HEADER_SIZE])
     shell[8:12] = (HEADER_SIZE - 12 + len(body)).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""A volume that is really full, which only root can make: `make soak` runs this, `make test` stands in limits for it."""
+"""A volume that is really full. It needs root, so `make soak` runs it; `make test` uses resource limits instead."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NODES: Final = ("west-1", "east-1", "south-1")
 
 @contextmanager
 def volume(at: Path) -> Iterator[Path]:
-    """A file system of its own in memory."""
+    """Mount a separate file system in memory."""
     at.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={VOLUME_MB}m", "tmpfs", at], check=True)
     try:
@@ -27,7 +27,7 @@ def volume(at: Path) -> Iterator[Path]:
 
 
 def fill(at: Path) -> Path:
-    """A file that takes all the room that is left, to the last byte."""
+    """Create a file that uses all free space, to the last byte."""
     filler = at / "filler"
     with filler.open("wb", buffering=0) as file:
         try:
@@ -39,7 +39,7 @@ def fill(at: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stretched]:
-    """Each node has a volume of its own."""
+    """A cluster whose nodes each have a separate volume."""
     directory = tmp_path_factory.mktemp("full")
     with ExitStack() as volumes:
         for node in NODES:

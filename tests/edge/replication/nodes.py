@@ -1,4 +1,4 @@
-"""Partitions of two nodes joined in memory: the follower's questions go to the leader's reader, the answers come back as bytes."""
+"""Partitions of two nodes connected in memory: the leader's reader serves the follower's fetches."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.edge.storage.logs import NOW, new_log
 
 
 class Reported:
-    """What a partition has reported."""
+    """Records the events of a partition."""
 
     def __init__(self) -> None:
         self.propose: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
@@ -38,7 +38,7 @@ class Reported:
 
 
 EPOCHS = {1: 11, 2: 12, 3: 13}
-"""The brokers that are active, with their epochs."""
+"""The active brokers and their epochs."""
 RULES = ReadRules(10_000_000, read_committed=False, replica_id=2)
 
 
@@ -80,15 +80,15 @@ def offsets(part: Partition) -> tuple[int, int, int]:
 
 
 def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
-    """One fetch of the follower, with what its answer makes of it."""
+    """Exchange one fetch and apply the response to the follower."""
     role, log = follower.follower, follower.log
     assert role is not None
     assert log is not None
-    asked = role.next_fetch(log, MonotonicMs(now_ms))
-    assert asked is not None
-    answer = ask(leader, FetchPartition(0, asked.offset, 1_000_000, *asked[1:]), now_ms)
-    records = [chunk.take(len(chunk)) for chunk in answer.records or ()]
-    step = role.handle_response(asked, answer, log, MonotonicMs(now_ms))
+    request = role.next_fetch(log, MonotonicMs(now_ms))
+    assert request is not None
+    response = fetch_from(leader, FetchPartition(0, request.offset, 1_000_000, *request[1:]), now_ms)
+    records = [chunk.take(len(chunk)) for chunk in response.records or ()]
+    step = role.handle_response(request, response, log, MonotonicMs(now_ms))
     if isinstance(step, ResolveOffsets):
         assert leader.log is not None
         step = role.handle_offsets(leader.log.log_start_offset, leader.log.end_offset, log, MonotonicMs(now_ms))
@@ -97,18 +97,18 @@ def fetch(leader: Partition, follower: Partition, now_ms: int = NOW) -> Step:
 
 
 def fetch_as_one(leader: Partition, follower: Partition) -> object:
-    """Node 1 asks; the reader does not mind that it says to be node 2, as long as the leader has such a replica."""
+    """Fetch as node 1, which the reader takes for node 2; the leader must have that replica."""
     assert leader.leader is not None
     leader.leader.progress[2] = leader.leader.progress[1]
     return fetch(leader, follower)
 
 
-def ask(
-    leader: Partition, wanted: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
+def fetch_from(
+    leader: Partition, request: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
 ) -> FetchedPartition:
-    """What the leader answers node 2."""
+    """The leader's response to a fetch of node 2."""
     reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), read_log, is_incremental=False)
-    result = reader.read([("t", wanted)], lambda _topic, _index: leader, MonotonicMs(now_ms), is_new=True)
+    result = reader.read([("t", request)], lambda _topic, _index: leader, MonotonicMs(now_ms), is_new=True)
     reader.record_watermarks_sent(result)
     ((_, fetched),) = result.responses
     return fetched

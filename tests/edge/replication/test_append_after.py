@@ -1,4 +1,4 @@
-"""Batches that name the batch they follow: taken behind it, all of them, or not at all."""
+"""Batches that name the batch they follow: all are appended after it, or none."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def headers(part: Partition) -> list[BatchHeader]:
 
 
 def end(part: Partition) -> tuple[int, int]:
-    """What the next append has to name."""
+    """The offset and checksum that the next append has to name."""
     assert part.log is not None
     last = part.log.last_batch
     return part.log.end_offset, NO_BATCH if last is None else last.crc
@@ -52,7 +52,7 @@ def test_several_batches_at_once_get_their_offsets_and_the_leaders_epoch(tmp_pat
     assert (part.records_in, part.bytes_in) == (4, len(stored(part)))
 
 
-def test_another_batch_of_the_same_length_at_the_end_is_noticed(tmp_path: Path) -> None:
+def test_another_batch_of_the_same_length_at_the_end_is_detected(tmp_path: Path) -> None:
     part, other = alone(tmp_path / "one"), alone(tmp_path / "other")
     assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
     assert append(other, (0, NO_BATCH), ours(0, b"z")) is ErrorCode.none
@@ -78,7 +78,7 @@ def test_another_batch_of_the_same_length_at_the_end_is_noticed(tmp_path: Path) 
         ((ours(1, b"b" * 2_000),), ErrorCode.message_too_large),
     ],
 )
-def test_one_bad_batch_keeps_all_out(tmp_path: Path, sent: tuple[bytes, ...], error: ErrorCode) -> None:
+def test_one_invalid_batch_refuses_all(tmp_path: Path, sent: tuple[bytes, ...], error: ErrorCode) -> None:
     part = alone(tmp_path, max_message_bytes=1_000)
     assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
     before = stored(part)
@@ -99,11 +99,11 @@ def test_a_log_without_records_has_no_batch_to_follow(tmp_path: Path) -> None:
     [{"message_timestamp_type": "LogAppendTime"}, {"compression_type": "gzip"}],
     ids=lambda given: next(iter(given)),
 )
-def test_a_topic_that_changes_batches_says_so(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_a_topic_that_changes_batches_refuses_them(tmp_path: Path, settings: dict[str, str]) -> None:
     assert append(alone(tmp_path, **settings), (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
 
 
-def test_mirror_topics_are_their_links_alone(tmp_path: Path) -> None:
+def test_only_its_link_writes_to_a_mirror_topic(tmp_path: Path) -> None:
     part = alone(tmp_path)
     part.mirror = COPYING
     assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.policy_violation
@@ -111,7 +111,7 @@ def test_mirror_topics_are_their_links_alone(tmp_path: Path) -> None:
     assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.none
 
 
-def test_a_follower_and_a_leader_without_its_replicas_take_nothing(tmp_path: Path) -> None:
+def test_a_follower_and_a_leader_without_its_replicas_accept_nothing(tmp_path: Path) -> None:
     part = partition(tmp_path, 1)
     become(part, leadership(2, 4))
     assert append(part, (0, NO_BATCH), ours(0, b"a")) is ErrorCode.not_leader_or_follower

@@ -1,4 +1,4 @@
-"""Partitions of a mirror topic on two nodes joined in memory: the source's batches on both, and what becomes of them."""
+"""Partitions of a mirror topic on two nodes connected in memory: the source's batches on both, before and after promotion."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,7 +85,7 @@ def epochs(part: Partition) -> Sequence[tuple[int, int]]:
     return part.log.epochs.entries
 
 
-def test_batches_are_stored_as_they_came_with_the_sources_epochs(tmp_path: Path) -> None:
+def test_batches_are_stored_unchanged_with_the_sources_epochs(tmp_path: Path) -> None:
     part = alone(tmp_path)
     data = from_source(0, b"a", b"b", compression=4) + from_source(7, b"c", epoch=3)
     assert append(part, 0, data) is ErrorCode.none
@@ -104,7 +104,7 @@ def test_a_follower_has_the_same_bytes_and_epochs(tmp_path: Path) -> None:
     assert offsets(two) == (0, 6, 6)
 
 
-def test_an_append_names_the_end(tmp_path: Path) -> None:
+def test_an_append_names_the_log_end(tmp_path: Path) -> None:
     part = alone(tmp_path)
     assert append(part, 1, from_source(1, b"a")) is ErrorCode.offset_out_of_range
     assert append(part, 0, from_source(0, b"a")) is ErrorCode.none
@@ -127,7 +127,9 @@ def test_an_append_names_the_end(tmp_path: Path) -> None:
         (COPYING, {"source_leader_epoch": 5}, ErrorCode.fenced_leader_epoch),
     ],
 )
-def test_who_may_append(tmp_path: Path, role: MirrorRole | None, given: dict[str, Any], error: ErrorCode) -> None:
+def test_which_appends_are_accepted(
+    tmp_path: Path, role: MirrorRole | None, given: dict[str, Any], error: ErrorCode
+) -> None:
     part = alone(tmp_path)
     part.mirror = role
     assert append(part, 0, from_source(0, b"a"), **given) is error
@@ -144,7 +146,7 @@ def test_only_the_leader_appends_and_only_while_enough_are_in_sync(tmp_path: Pat
 def test_an_empty_log_begins_where_the_source_does_and_so_does_its_follower(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
     assert append(one, 0, from_source(40, b"a"), start_offset=40) is ErrorCode.none
-    assert append(one, 41, from_source(41, b"b"), start_offset=90) is ErrorCode.none  # not empty any more
+    assert append(one, 41, from_source(41, b"b"), start_offset=90) is ErrorCode.none  # no longer empty
     catch_up(one, two)
     assert offsets(two) == (40, 42, 42)
     assert epochs(two) == [(2, 40)]
@@ -158,7 +160,7 @@ def test_a_copy_that_begins_inside_a_batch_has_the_whole_batch(tmp_path: Path) -
     assert (offsets(part), part.log.read(41, 1_000, 43, at_least_one=True).records()) == ((41, 43, 43), data)
 
 
-def test_a_new_leader_goes_on_in_the_sources_history(tmp_path: Path) -> None:
+def test_a_new_leader_continues_the_sources_history(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
     append(one, 0, from_source(0, b"a"))
     catch_up(one, two)
@@ -173,7 +175,7 @@ def test_a_new_leader_goes_on_in_the_sources_history(tmp_path: Path) -> None:
     assert epochs(one) == epochs(two) == [(2, 0)]
 
 
-def test_clients_write_only_after_the_source_is_left_and_then_in_an_epoch_of_their_own(tmp_path: Path) -> None:
+def test_clients_write_only_after_the_promotion_and_then_in_a_new_epoch(tmp_path: Path) -> None:
     part = alone(tmp_path)
     append(part, 0, from_source(0, b"a"))
     refused = part.produce(batch(b"x"), 12, -1, at(NOW))
@@ -210,7 +212,7 @@ def test_transactions_that_the_source_left_open_are_aborted_once(tmp_path: Path)
     assert part.log.end_offset == 4
 
 
-def test_a_successor_aborts_what_a_lost_leader_was_to_abort(tmp_path: Path) -> None:
+def test_a_new_leader_aborts_transactions_that_a_lost_leader_did_not(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
     append(one, 0, open_transaction(0, 7))
     catch_up(one, two)
@@ -221,7 +223,7 @@ def test_a_successor_aborts_what_a_lost_leader_was_to_abort(tmp_path: Path) -> N
     assert not two.log.producers.opened_before(2)
 
 
-def test_later_transactions_and_later_partitions_are_nobodys_to_abort(tmp_path: Path) -> None:
+def test_later_transactions_and_later_partitions_are_not_aborted(tmp_path: Path) -> None:
     part = alone(tmp_path, role=STOPPED)
     become(part, leadership(1, 14, (1,), replicas=(1,)))
     part.append(bytearray(open_transaction(0, 9)), MonotonicMs(NOW))

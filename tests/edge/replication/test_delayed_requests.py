@@ -1,4 +1,4 @@
-"""Requests for partitions whose leader has just been lost wait until the metadata names another, but not for long."""
+"""Requests for partitions whose leader has just been lost wait for new metadata, up to a bound."""
 
 import asyncio
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def run(test: Any) -> None:
 
 
 async def is_over(waiting: "asyncio.Task[None]") -> bool:
-    """Whether the wait is over without anything happening."""
+    """Whether the wait ends without any event."""
     for _ in range(10):
         await asyncio.sleep(0)
     return waiting.done()
@@ -67,7 +67,7 @@ def test_requests_for_other_leaders_are_not_delayed() -> None:
     run(test)
 
 
-def test_no_request_is_delayed_for_long_nor_by_the_same_loss_again() -> None:
+def test_delays_are_bounded_and_not_repeated_for_the_same_loss() -> None:
     async def test() -> None:
         held = DelayedRequests(monotonic_ms)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Of a replica's many partitions only those with news are looked at, and yet its leaders know how far it has come in all of them."""
+"""A replica's fetch reads only partitions that have changed, but its leaders record its progress in all of them."""
 
 import random
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.edge.replication.nodes import EPOCHS, RULES, become, leadership, node
 from tests.edge.storage.logs import NOW
 
 LAG_MAX = 10_000
-Wanted = list[tuple[Topic, list[FetchPartition]]]
+Topics = list[tuple[Topic, list[FetchPartition]]]
 
 
 class Leader:
@@ -33,7 +33,7 @@ class Leader:
             part = self.parts[index] = partition(directory / str(index), 1)
             become(part, leadership(1, 4))
         self.sessions = FetchSessions(10, random.Random(1))
-        first: Wanted = [("t", [self.at(0, 0), self.at(1, 0)])]
+        first: Topics = [("t", [self.at(0, 0), self.at(1, 0)])]
         opening = self.sessions.begin(
             FetchRequest(0, 1, 1_000_000, first, session_epoch=0), by_id=False, now_ms=MonotonicMs(NOW)
         )
@@ -49,7 +49,7 @@ class Leader:
     def fetch(self, *named: FetchPartition, now_ms: int = NOW) -> ReadResult:
         """An incremental fetch that names these partitions."""
         self.epoch += 1
-        topics: Wanted = [("t", list(named))] if named else []
+        topics: Topics = [("t", list(named))] if named else []
         request = FetchRequest(0, 1, 1_000_000, topics, session_id=self.session_id, session_epoch=self.epoch)
         fetching = self.sessions.begin(request, by_id=False, now_ms=MonotonicMs(now_ms))
         assert not isinstance(fetching, ErrorCode)
@@ -84,7 +84,7 @@ class Leader:
 @pytest.fixture
 def leader(tmp_path: Path) -> Leader:
     made = Leader(tmp_path)
-    for _ in range(3):  # the first looks at all, the second knows what the first was response
+    for _ in range(3):  # the first reads all; the second confirms the response to the first
         made.fetch()
     return made
 
@@ -104,10 +104,10 @@ def test_a_waiting_fetch_is_woken_by_every_append(leader: Leader) -> None:
     assert woken == [1, 1]
 
 
-def test_a_partition_that_the_replica_names_is_read_until_it_has_everything(leader: Leader) -> None:
+def test_a_partition_that_the_replica_names_is_read_until_it_has_caught_up(leader: Leader) -> None:
     produce(leader.parts[0], b"a")
     leader.fetch(leader.at(0, 0))
-    response = leader.fetch(leader.at(0, 1))  # the high watermark moves by this very fetch
+    response = leader.fetch(leader.at(0, 1))  # this fetch advances the high watermark
     assert [(answer.partition, answer.high_watermark) for _, answer in response.responses] == [(0, 1)]
     assert leader.marked() == [0], "it may not have received it"
     leader.fetch()
@@ -125,7 +125,7 @@ def test_every_fetch_of_the_session_counts_for_partitions_it_does_not_read(leade
     assert leader.parts[0].leader.progress[2].last_fetch_ms == late
 
 
-def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it(leader: Leader) -> None:
+def test_fetches_of_a_session_do_not_count_for_a_partition_removed_from_it(leader: Leader) -> None:
     leader.followed.begin_fetch([], [("t", 0)], MonotonicMs(NOW))
     leader.fetch(now_ms=NOW + 1_000)
     progress = [part.leader.progress[2] for part in leader.parts.values() if part.leader is not None]
@@ -133,7 +133,7 @@ def test_fetches_of_a_session_that_has_forgotten_a_partition_do_not_count_for_it
     assert [one.last_caught_up_ms for one in progress] == [NOW, NOW + 1_000]
 
 
-def test_everything_is_read_now_and_then(leader: Leader) -> None:
+def test_every_partition_is_read_periodically(leader: Leader) -> None:
     leader.fetch(now_ms=NOW + READ_ALL_MS - 1)
     log = leader.parts[0].log
     assert log is not None
@@ -143,7 +143,7 @@ def test_everything_is_read_now_and_then(leader: Leader) -> None:
     assert leader.marked() == [0, 1]
 
 
-def test_a_replica_that_is_to_join_the_isr_is_always_read(leader: Leader) -> None:
+def test_partitions_of_a_replica_about_to_join_the_isr_are_always_read(leader: Leader) -> None:
     become(leader.parts[0], leadership(1, 4, (1,), partition_epoch=1))
     for _ in range(3):
         leader.fetch()
@@ -157,7 +157,7 @@ def test_a_change_of_leaders_marks_the_partition(leader: Leader) -> None:
     become(leader.parts[0], leadership(2, 5))
     assert leader.marked() == [0]
     assert [answer.error_code for _, answer in leader.reread().responses] == [ErrorCode.fenced_leader_epoch.value]
-    assert leader.marked() == [0], "the replica gets it until it fetches otherwise"
+    assert leader.marked() == [0], "the replica gets the error until it fetches with another epoch"
 
 
 def test_a_fetcher_that_reconnects_replaces_its_former_session(leader: Leader) -> None:
@@ -170,8 +170,8 @@ def test_a_fetcher_that_reconnects_replaces_its_former_session(leader: Leader) -
     assert fresh is not old
 
 
-def test_a_fetch_that_still_waits_is_given_up_for_the_fetchers_next() -> None:
-    """Its connection was lost unnoticed: its response would count as watermarks sent, and the new session would never send them."""
+def test_a_waiting_fetch_is_cancelled_by_the_fetchers_next_one() -> None:
+    """Its connection is lost: the response would count as watermarks sent, and the new session would never send them."""
     followers, given_up = FollowerSessions(), list[str]()
     followers.wait(2, "fetcher", lambda: given_up.append("first"))
     followers.wait(2, "another", lambda: given_up.append("another"))

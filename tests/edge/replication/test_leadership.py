@@ -1,4 +1,4 @@
-"""What waits for a leader's followers, what the controller decides, who is throttled, and where consumers are sent."""
+"""Produce with acks=all, ISR proposals, throttles, and the choice of replicas for consumers."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,9 +29,9 @@ from tests.edge.replication.nodes import (
     EPOCHS,
     RULES,
     Reported,
-    ask,
     become,
     fetch,
+    fetch_from,
     leadership,
     node_config,
     offsets,
@@ -48,7 +48,7 @@ def led(directory: Path, isr: tuple[int, ...] = (1, 2), *, min_isr: int = 1, **c
 
 
 def say(part: Partition, offset: int) -> None:
-    """Node 2 has everything below `offset`."""
+    """Let node 2 fetch from `offset`."""
     part.replica_fetched(2, EPOCHS[2], offset, 0, MonotonicMs(NOW))
 
 
@@ -56,7 +56,7 @@ def say(part: Partition, offset: int) -> None:
 
 
 def outcome(part: Partition, then: Callable[[], None], wait_ms: int = 600_000) -> ProduceResult:
-    """The response to a producer when `then` happens while it waits."""
+    """The response to a producer if `then` runs while it waits."""
 
     async def run() -> ProduceResult:
         produce(part, b"a", b"b")
@@ -95,7 +95,7 @@ def test_a_produce_that_fails_names_the_new_leader(tmp_path: Path) -> None:
     assert (heard.error_code, heard.current_leader) == (ErrorCode.not_leader_or_follower.value, (2, 5))
 
 
-def test_a_leader_that_comes_back_does_not_vouch_for_what_it_appended_before(tmp_path: Path) -> None:
+def test_a_leader_that_returns_after_another_fails_earlier_produces(tmp_path: Path) -> None:
     part = led(tmp_path)
 
     def lose_and_win() -> None:
@@ -105,7 +105,7 @@ def test_a_leader_that_comes_back_does_not_vouch_for_what_it_appended_before(tmp
     assert outcome(part, lose_and_win).error_code == ErrorCode.not_leader_or_follower.value
 
 
-def test_a_leader_that_goes_on_leading_in_another_epoch_does(tmp_path: Path) -> None:
+def test_a_leader_that_stays_in_the_next_epoch_completes_earlier_produces(tmp_path: Path) -> None:
     part = led(tmp_path)
     assert outcome(part, lambda: become(part, leadership(1, 5, (1,), replicas=(1,)))).error_code == 0
 
@@ -118,15 +118,15 @@ def test_a_produce_times_out(tmp_path: Path) -> None:
 
 
 class Controller:
-    """Returns the given responses, one after another; an exception is raised."""
+    """Returns the given responses one after another, or raises them if they are exceptions."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.done = asyncio.Event()
 
     async def send(self, request: Any) -> Any:
-        self.asked.append(request)
+        self.requests.append(request)
         answer = self.answers.pop(0)
         if not self.answers:
             self.done.set()
@@ -143,7 +143,7 @@ def decided(part: Partition, error: ErrorCode = ErrorCode.none, isr: tuple[int, 
 
 
 def propose(part: Partition, reported: Reported, controller: Controller) -> list[Any]:
-    """Let node 2 catch up outside the ISR and the controller send all its responses; returns the requests it got."""
+    """Let node 2 catch up outside the ISR, and the controller send all its responses; returns the requests it received."""
 
     async def run() -> None:
         changes = IsrChanges(controller, 1, lambda: EPOCHS[1], monotonic_ms)
@@ -154,23 +154,23 @@ def propose(part: Partition, reported: Reported, controller: Controller) -> list
         changes.stop()
 
     asyncio.run(run())
-    return controller.asked
+    return controller.requests
 
 
-def test_an_isr_is_in_force_when_the_controller_has_decided(tmp_path: Path) -> None:
+def test_an_isr_applies_when_the_controller_has_decided(tmp_path: Path) -> None:
     reported = Reported()
     part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
     (asked,) = propose(part, reported, Controller(decided(part, isr=(1, 2))))
-    (wanted,) = asked.topics[0].partitions
-    assert [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs] == [(1, 11), (2, 12)]
-    assert (asked.broker_id, asked.broker_epoch, wanted.leader_epoch, wanted.partition_epoch) == (1, 11, 4, 0)
+    (requested,) = asked.topics[0].partitions
+    assert [(state.broker_id, state.broker_epoch) for state in requested.new_isr_with_epochs] == [(1, 11), (2, 12)]
+    assert (asked.broker_id, asked.broker_epoch, requested.leader_epoch, requested.partition_epoch) == (1, 11, 4, 0)
     assert part.leadership.isr == (1, 2)
     assert part.leader is not None
     assert part.leader.in_flight is None
 
 
-def test_a_proposal_is_sent_again_until_it_is_decided(tmp_path: Path) -> None:
+def test_a_proposal_is_retried_until_it_is_decided(tmp_path: Path) -> None:
     reported = Reported()
     part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
@@ -182,7 +182,7 @@ def test_a_proposal_is_sent_again_until_it_is_decided(tmp_path: Path) -> None:
     assert part.leadership.isr == (1, 2)
 
 
-def test_a_refused_proposal_is_not_repeated_by_itself(tmp_path: Path) -> None:
+def test_a_refused_proposal_is_not_retried(tmp_path: Path) -> None:
     reported = Reported()
     part = led(tmp_path, (1,), reported=reported)
     produce(part, b"a")
@@ -194,7 +194,7 @@ def test_a_refused_proposal_is_not_repeated_by_itself(tmp_path: Path) -> None:
 
 
 def read(part: Partition, offset: int, **rules: Any) -> Any:
-    """What a consumer gets."""
+    """Fetch as a consumer."""
     asked = ReadRules(1_000_000, read_committed=False, replica_id=-1, **rules)
     ((_, answer),) = read_partitions(
         [("t", FetchPartition(0, offset, 1_000))], asked, lambda _t, _i: part, read_log
@@ -202,13 +202,13 @@ def read(part: Partition, offset: int, **rules: Any) -> Any:
     return answer
 
 
-def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path: Path) -> None:
+def test_consumers_of_a_follower_read_up_to_its_high_watermark(tmp_path: Path) -> None:
     one, two = led(tmp_path), partition(tmp_path, 2)
     become(two, leadership(1, 4))
     produce(one, b"a")
     fetch(one, two)
     assert read(two, 0).error_code == ErrorCode.not_leader_or_follower.value, (
-        "a consumer that knows nothing of followers"
+        "a consumer that does not support fetching from followers"
     )
     assert read(two, 0, leader_only=False).records == ()
     fetch(one, two)
@@ -216,16 +216,16 @@ def test_consumers_of_a_follower_read_up_to_the_high_watermark_it_knows(tmp_path
     assert read(two, 2, leader_only=False).error_code == ErrorCode.offset_out_of_range.value
 
 
-def test_a_high_watermark_that_moved_is_worth_a_response_but_no_hurry_and_is_sent_once(tmp_path: Path) -> None:
+def test_a_changed_high_watermark_is_sent_soon_but_not_at_once_and_only_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
     reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
-    wanted = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
-    first = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
+    requested = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
+    first = reader.read(requested, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
     assert (first.is_urgent, first.behind) == (False, [part])
     assert [answer.high_watermark for _, answer in first.responses] == [1]
     reader.record_watermarks_sent(first)
-    second = reader.read(wanted, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
+    second = reader.read(requested, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
     assert (second.responses, second.behind) == ([], [])
 
 
@@ -236,9 +236,11 @@ def test_a_throttle_holds_back_replicas_that_are_not_in_sync(
     part = led(tmp_path, isr, leader_replication_throttled_replicas=("0:1",))
     produce(part, b"x" * 1_000)
     throttles = Throttles(node_config(leader_replication_throttled_rate="10"))
-    wanted = FetchPartition(0, 0, 1_000_000, current_leader_epoch=4)
-    assert ask(part, wanted, throttles=throttles).records, "the first response is sent, then the rate is exceeded"
-    assert bool(ask(part, wanted, throttles=throttles).records) is records
+    requested = FetchPartition(0, 0, 1_000_000, current_leader_epoch=4)
+    assert fetch_from(part, requested, throttles=throttles).records, (
+        "the first response is sent, then the rate is exceeded"
+    )
+    assert bool(fetch_from(part, requested, throttles=throttles).records) is records
 
 
 def cluster(**racks: str) -> ClusterImage:
@@ -253,11 +255,11 @@ def cluster(**racks: str) -> ClusterImage:
     return ClusterImage(brokers=brokers)
 
 
-def test_the_leader_names_the_near_replica_that_holds_the_offset(tmp_path: Path) -> None:
+def test_the_leader_names_the_near_replica_that_has_the_offset(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
     for _ in range(2):
-        ask(part, FetchPartition(0, 1, 1_000, current_leader_epoch=4, log_start_offset=0))
+        fetch_from(part, FetchPartition(0, 1, 1_000, current_leader_epoch=4, log_start_offset=0))
     image = cluster(one="us", two="eu/a")
     near = NearReplica(image, True, "eu/b", "PLAINTEXT")
     answer = read(part, 0, prefer=near.choose)
@@ -267,10 +269,10 @@ def test_the_leader_names_the_near_replica_that_holds_the_offset(tmp_path: Path)
     assert near._replace(rack="us").choose(part, 0) is None
     produce(part, b"b")
     assert near.choose(part, 1) == 2
-    assert near.choose(part, 2) is None, "the replica does not know yet that this is committed"
+    assert near.choose(part, 2) is None, "the replica has not received this high watermark yet"
 
 
-def test_settings_of_a_topic_that_change_move_the_high_watermark(tmp_path: Path) -> None:
+def test_changed_topic_settings_advance_the_high_watermark(tmp_path: Path) -> None:
     part = led(tmp_path, (1,), min_isr=2)
     produce(part, b"a")
     assert offsets(part) == (0, 0, 1)
@@ -279,7 +281,7 @@ def test_settings_of_a_topic_that_change_move_the_high_watermark(tmp_path: Path)
     assert offsets(part) == (0, 1, 1)
 
 
-def test_throttled_replicas_are_those_the_topic_names() -> None:
+def test_throttled_replicas_are_those_that_the_topic_names() -> None:
     settings = config(follower_replication_throttled_replicas=("*",))
     part: Any = SimpleNamespace(log=SimpleNamespace(config=settings), index=0, leadership=SimpleNamespace(isr=()))
     throttles = Throttles(node_config(follower_replication_throttled_rate="1"))

@@ -1,4 +1,4 @@
-"""What a partition takes from producers and gives to readers."""
+"""Appends from producers and reads of consumers at a partition."""
 
 import asyncio
 from pathlib import Path
@@ -85,14 +85,14 @@ def damaged(data: memoryview, at: int) -> memoryview:
         (batch(b"a", timestamp=NOW + 4_000_000), 12, ErrorCode.invalid_timestamp),
     ],
 )
-def test_what_is_refused(tmp_path: Path, records: memoryview | None, version: int, error: ErrorCode) -> None:
+def test_which_batches_are_refused(tmp_path: Path, records: memoryview | None, version: int, error: ErrorCode) -> None:
     part = partition(tmp_path, max_message_bytes=2000)
     assert produce(part, records, version=version) is error
     assert part.log is not None
     assert part.log.end_offset == 0
 
 
-def test_who_may_write_where(tmp_path: Path) -> None:
+def test_which_replicas_accept_appends(tmp_path: Path) -> None:
     elsewhere = partition(tmp_path / "1", Leadership(2, 0, (1, 2), (1, 2)))
     thin = partition(tmp_path / "2", Leadership(1, 0, (1, 2, 3), (1,)), min_insync_replicas=2)
     offline = partition(tmp_path / "3")
@@ -125,7 +125,7 @@ def test_records_of_a_compacted_topic_need_keys(tmp_path: Path) -> None:
     assert [number for number, _ in result.record_errors] == [0, 1]
 
 
-def test_repeats_are_answered_with_the_old_offset(tmp_path: Path) -> None:
+def test_repeated_batches_return_the_first_offset(tmp_path: Path) -> None:
     part = partition(tmp_path)
     fields: dict[str, Any] = {"producer_id": 8, "producer_epoch": 0}
     first = part.produce(batch(b"a", base_sequence=0, **fields), 12, -1, at(NOW))

@@ -1,4 +1,4 @@
-"""A fetch of records that are not at hand: it waits, without a task, until the source has them."""
+"""A fetch of records that are not local: it waits, without a task, until the source has them."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ CONSUMER = ReadRules(1_000_000, read_committed=False, replica_id=-1)
 
 
 class _Loading:
-    """A read that ends when `loaded` is called."""
+    """A read that completes when `loaded` is called."""
 
     def __init__(self) -> None:
         self._watchers: list[Callable[[], None]] = []
@@ -38,7 +38,7 @@ class _Loading:
 
 
 class RemoteLog:
-    """A log whose records come from elsewhere, one request at a time."""
+    """A log whose records are read from a remote source, one request at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -68,7 +68,7 @@ def read(part: Partition) -> ReadResult:
     return read_partitions([("t", FetchPartition(0, 0, 1_000))], CONSUMER, lambda _topic, _index: part, read_log)
 
 
-def test_a_fetch_gets_records_that_a_source_has_later(tmp_path: Path) -> None:
+def test_a_fetch_waits_for_records_of_a_remote_source(tmp_path: Path) -> None:
     part, log = remote(tmp_path)
 
     async def run() -> ReadResult:
@@ -77,7 +77,7 @@ def test_a_fetch_gets_records_that_a_source_has_later(tmp_path: Path) -> None:
         first = read(part)
         assert (first.size, first.is_urgent, len(first.pending)) == (0, False, 1)
         Waiting(loop, first.pending, 600_000, lambda: read(part), lambda result: result.size > 0, done.set_result)
-        assert len(asyncio.all_tasks()) == 1, "nothing but this test runs as a task"
+        assert len(asyncio.all_tasks()) == 1, "this test is the only task"
         assert log.loading is not None
         loop.call_soon(log.loading.loaded)
         async with asyncio.timeout(60):
@@ -88,7 +88,7 @@ def test_a_fetch_gets_records_that_a_source_has_later(tmp_path: Path) -> None:
     assert not result.pending
 
 
-def test_a_fetch_whose_time_is_over_gets_no_records_and_no_error(tmp_path: Path) -> None:
+def test_a_fetch_that_times_out_gets_no_records_and_no_error(tmp_path: Path) -> None:
     part, _ = remote(tmp_path)
     ((_, fetched),) = read(part).responses
     assert (fetched.error_code, fetched.records, fetched.high_watermark) == (0, (), 1)

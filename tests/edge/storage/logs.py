@@ -1,4 +1,4 @@
-"""Logs in a temporary directory, small enough to reach every edge quickly."""
+"""Logs in a temporary directory, small enough to reach every limit quickly."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ _DEFAULTS = resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))).top
 
 
 class NoFailures:
-    """A log manager's directories work."""
+    """No directory is expected to fail."""
 
     def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
         raise AssertionError(lost)
@@ -33,7 +33,7 @@ class NoFailures:
 
 
 def config(**overrides: Any) -> TopicConfig:
-    """Kafka's defaults, but for what a test needs small."""
+    """Kafka's defaults, except for `overrides`."""
     return replace(resolve_topic({}, _DEFAULTS), **overrides)
 
 
@@ -43,7 +43,7 @@ def new_log(directory: Path, **overrides: Any) -> Log:
 
 
 def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> tuple[Log, Recovered]:
-    """What a new process finds in the directory."""
+    """Open the log again, as a new process would."""
     log.pool.close_all()
     return open_log(
         FilePool(SYSTEM),
@@ -59,13 +59,13 @@ def reopened(log: Log, *, clean: bool, recovery_point: int = 0, log_start_offset
 
 
 def append(log: Log, values: list[bytes], *, epoch: int = 0, timestamp: int = NOW, **fields: Any) -> int:
-    """One batch; returns its base offset."""
+    """Append one batch; returns its base offset."""
     batch = bytearray(build_batch([NewRecord(None, value, timestamp) for value in values], **fields))
     return append_batch(log, batch, epoch, MonotonicMs(timestamp))
 
 
 def append_batch(log: Log, batch: bytearray, epoch: int, now_ms: MonotonicMs) -> int:
-    """As the leader of that epoch; returns the base offset."""
+    """Append as the leader of that epoch; returns the base offset."""
     placed = place(batch, header_at(batch), log.end_offset, epoch)
     log.append(batch, placed, now_ms)
     return placed.base_offset

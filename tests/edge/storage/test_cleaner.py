@@ -1,4 +1,4 @@
-"""Compaction on real files: the newest of every key stays, offsets stay, and a kill in the middle of the swap loses nothing."""
+"""Compaction on real files: keeps the newest record of every key and all offsets; a crash during the swap loses nothing."""
 
 import asyncio
 import random
@@ -88,7 +88,7 @@ class Killed(Exception):
 
 
 class KilledWithinRenames(SystemFiles):
-    """Renames as often as `left` says; then the process is killed."""
+    """Raises Killed after `left` renames."""
 
     left: int | None = None
 
@@ -101,7 +101,7 @@ class KilledWithinRenames(SystemFiles):
 
 
 @pytest.mark.parametrize("steps", range(5))
-def test_a_kill_within_the_swap_loses_nothing(tmp_path: Path, steps: int) -> None:
+def test_a_crash_during_the_swap_loses_nothing(tmp_path: Path, steps: int) -> None:
     async def run() -> None:
         files = KilledWithinRenames()
         manager, log = filled(tmp_path, files)
@@ -117,7 +117,7 @@ def test_a_kill_within_the_swap_loses_nothing(tmp_path: Path, steps: int) -> Non
     asyncio.run(run())
 
 
-def test_a_tombstone_goes_after_its_time_and_an_empty_batch_keeps_a_producers_sequence() -> None:
+def test_a_tombstone_is_removed_after_its_retention_and_an_empty_batch_keeps_a_producers_sequence() -> None:
     newest = NewestOffsets(100)
     data = build_batch([NewRecord(b"k", None, NOW)], producer_id=7, producer_epoch=0, base_sequence=3)
     header = header_at(data)

@@ -1,4 +1,4 @@
-"""The history of leader epochs through restarts and cuts: followers find by it where their logs part."""
+"""The history of leader epochs after restarts and truncations: followers use it to find where logs diverge."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ HISTORY = [(1, 0), (2, 2), (4, 5)]
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("snapshot_at", range(7))
-def test_reading_producers_again_leaves_the_history_as_it_is(tmp_path: Path, snapshot_at: int, clean: bool) -> None:
+def test_rebuilding_producers_does_not_change_the_history(tmp_path: Path, snapshot_at: int, clean: bool) -> None:
     log = new_log(tmp_path)
     for offset, epoch in enumerate((1, 1, 2, 2, 2, 4)):
         if offset == snapshot_at:
@@ -30,7 +30,7 @@ def test_reading_producers_again_leaves_the_history_as_it_is(tmp_path: Path, sna
     assert list(third.epochs.entries) == HISTORY[:2]
 
 
-def test_an_epoch_in_which_nothing_was_written_is_forgotten_by_a_cut_at_the_end(tmp_path: Path) -> None:
+def test_truncation_at_the_end_removes_an_epoch_without_records(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, [b"v"], epoch=1)
     log.begin_epoch(3)

@@ -1,4 +1,4 @@
-"""Logs on another file system than the operating system's: everything they do to a disk goes through the seam."""
+"""Logs on a file system in memory: every disk operation goes through the `FileSystem` interface."""
 
 from pathlib import Path
 from uuid import UUID
@@ -49,7 +49,7 @@ def test_a_log_is_created_appended_to_and_opened_again(files: MemoryFiles, clean
     assert (again.topic_id, again.end_offset, bases(again)) == (UUID(int=7), 3, [0, 1, 2])
 
 
-def test_a_torn_write_is_cut_at_the_next_start(files: MemoryFiles) -> None:
+def test_a_torn_write_is_truncated_at_the_next_start(files: MemoryFiles) -> None:
     log = created(files)
     append(log, [b"a"])
     append(log, [b"b"])

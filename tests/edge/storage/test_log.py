@@ -1,4 +1,4 @@
-"""Appending, reading, rolling, truncating and retaining, on real files."""
+"""Appends, reads, rolling, truncation and retention on real files."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def values_from(data: bytes) -> list[bytes | None]:
     return [record.value for position, _ in batches(data) for record in iterate_records(data, position)]
 
 
-def test_a_read_begins_with_the_batch_that_holds_the_offset(tmp_path: Path) -> None:
+def test_a_read_begins_with_the_batch_that_contains_the_offset(tmp_path: Path) -> None:
     log = new_log(tmp_path, index_interval_bytes=100)
     for number in range(50):
         append(log, [b"%d" % number, b"x" * 30])
@@ -25,7 +25,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset(tmp_path: Path) -> N
     assert values_from(log.read(99, 10_000, 100, at_least_one=True).records()) == [b"49", b"x" * 30]
 
 
-def test_a_read_ends_before_its_bound_and_gives_one_whole_batch_however_large(tmp_path: Path) -> None:
+def test_a_read_ends_before_its_bound_but_returns_one_whole_batch(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     for _ in range(3):
         append(log, [b"x" * 500])
@@ -48,7 +48,7 @@ def test_segments_roll_by_size_by_time_and_by_index_size(tmp_path: Path) -> None
     assert [segment.base_offset for segment in by_index.segments] == [0, 2, 4]
 
 
-def test_offsets_are_found_by_timestamp_over_segments(tmp_path: Path) -> None:
+def test_a_timestamp_query_searches_all_segments(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=400, index_interval_bytes=1)
     for number in range(12):
         append(log, [b"x" * 40], timestamp=NOW + number * 10)
@@ -63,7 +63,7 @@ def test_offsets_are_found_by_timestamp_over_segments(tmp_path: Path) -> None:
     assert latest.offset == 11
 
 
-def test_truncation_forgets_offsets_epochs_and_producers(tmp_path: Path) -> None:
+def test_truncation_removes_offsets_epochs_and_producers(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=300, index_interval_bytes=1)
     for number in range(10):
         append(log, [b"x" * 60], epoch=number // 4, producer_id=7, producer_epoch=0, base_sequence=number)
@@ -106,7 +106,7 @@ def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     assert log.log_start_offset == 2
 
 
-def test_a_repeated_batch_is_known_and_a_gap_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_batch_is_detected_and_a_gap_is_refused(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     for number in range(7):
         append(log, [b"x", b"y"], producer_id=9, producer_epoch=1, base_sequence=number * 2)
@@ -156,8 +156,8 @@ def test_open_transactions_bound_the_last_stable_offset_and_aborts_are_indexed(t
     assert again.producers.first_open_offset() is None
 
 
-def test_a_log_that_is_cut_below_its_start_begins_at_its_end(tmp_path: Path) -> None:
-    """As after records were deleted that a leader of an unclean election never had: its leader could not serve it."""
+def test_a_log_truncated_below_its_start_begins_at_its_end(tmp_path: Path) -> None:
+    """As after an unclean election, whose leader does not have the deleted records: the follower truncates below its start."""
     log = new_log(tmp_path)
     for _ in range(3):
         append(log, [b"x"])

@@ -1,4 +1,4 @@
-"""The logs of a node's directories: what a topic that is created again under an old name must not inherit."""
+"""The logs of a node's directories: a topic created again does not use the offsets of a deleted one."""
 
 import asyncio
 from pathlib import Path
@@ -26,14 +26,14 @@ def opened(directory: Path) -> LogManager:
 
 
 async def written(directory: Path, name: str, present: bool) -> None:
-    """Waits until a checkpoint has the partition, or has it no more."""
+    """Wait until a checkpoint contains the partition, or no longer does."""
     line = f"{KEY[0]} {KEY[1]} "
     async with asyncio.timeout(60):
         while (directory / name).exists() is False or (line in (directory / name).read_text()) is not present:  # noqa: ASYNC110 - another thread writes it
             await asyncio.sleep(0.001)
 
 
-def test_a_log_created_again_does_not_inherit_the_offsets_of_the_one_before(tmp_path: Path) -> None:
+def test_a_log_created_again_does_not_use_the_offsets_of_the_deleted_one(tmp_path: Path) -> None:
     write_meta(SYSTEM, tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
     names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 

@@ -1,4 +1,4 @@
-"""A log that is killed at any byte comes back as a prefix of what was written, and goes on."""
+"""After a crash at any byte a log recovers to a prefix of its records, and accepts appends."""
 
 import shutil
 from pathlib import Path
@@ -86,12 +86,12 @@ def test_a_crashed_log_is_checked_only_above_the_recovery_point(tmp_path: Path) 
     last = log.active
     log.pool.close_all()
     first = log.segments[0].path
-    first.write_bytes(first.read_bytes()[:-1] + b"\xff")  # damage below the recovery point is not looked for
+    first.write_bytes(first.read_bytes()[:-1] + b"\xff")  # damage below the recovery point is not checked for
     _, recovered = reopened(log, clean=False, recovery_point=last.base_offset)
     assert recovered == (last.size, 0)
 
 
-def test_lost_indexes_are_made_again(tmp_path: Path) -> None:
+def test_lost_indexes_are_rebuilt(tmp_path: Path) -> None:
     log = written_log(tmp_path)
     before = content(log)
     log.close(MonotonicMs(0))
@@ -105,7 +105,7 @@ def test_lost_indexes_are_made_again(tmp_path: Path) -> None:
     assert again.producers.producers[3].last_sequence == 2 * BATCHES - 1
 
 
-def test_what_deletion_left_behind_is_removed(tmp_path: Path) -> None:
+def test_leftovers_of_deletion_are_removed(tmp_path: Path) -> None:
     log = written_log(tmp_path)
     log.close(MonotonicMs(0))
     (log.directory / "00000000000000000000.log.deleted").write_bytes(b"x")
@@ -114,7 +114,7 @@ def test_what_deletion_left_behind_is_removed(tmp_path: Path) -> None:
     assert not list(again.directory.glob("*.deleted")) + list(again.directory.glob("*.tmp"))
 
 
-def test_preallocated_segments_are_cut_when_they_are_full_when_they_are_closed_and_after_a_crash(
+def test_preallocated_segments_are_truncated_when_full_when_closed_and_after_a_crash(
     tmp_path: Path,
 ) -> None:
     log = new_log(tmp_path, segment_bytes=400, preallocate=True)

@@ -1,4 +1,4 @@
-"""A log as the replica cores see it: which epoch wrote each record, and the offsets."""
+"""A model of a log: its offsets and the epoch of each record."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from isthmus_broker.core.log.epochs import EpochHistory
 
 
 class ModelLog:
-    """One epoch for each record; a real log keeps batches, the decisions do not care."""
+    """A log with one epoch for each record; the decisions do not depend on batches."""
 
     def __init__(self, epochs: Sequence[int] = (), *, start: int = 0, high_watermark: int = 0) -> None:
         self.records: list[int] = list(epochs)

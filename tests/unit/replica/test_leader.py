@@ -1,4 +1,4 @@
-"""The leader's decisions: the high watermark, who is in sync, what the controller's answers mean."""
+"""The leader's decisions: the high watermark, the ISR, the controller's responses."""
 
 from collections.abc import Mapping
 
@@ -47,18 +47,18 @@ def settled(leader: ReplicaLeader, isr: tuple[int, ...]) -> Leadership:
 # -- the high watermark ------------------------------------------------------------------------------------------------------
 
 
-def test_the_high_watermark_is_what_every_member_has() -> None:
+def test_the_high_watermark_is_the_least_log_end_of_the_isr() -> None:
     log = ModelLog([EPOCH] * 10)
     leader = leads(log=log)
     fetch(leader, log, 2, 8)
-    assert log.high_watermark == 0, "replica 3 was not heard of yet"
+    assert log.high_watermark == 0, "replica 3 has not fetched yet"
     fetch(leader, log, 3, 5)
     assert log.high_watermark == 5
     fetch(leader, log, 3, 10)
     assert log.high_watermark == 8
 
 
-def test_it_never_falls() -> None:
+def test_the_high_watermark_never_moves_back() -> None:
     log = ModelLog([EPOCH] * 10, high_watermark=6)
     leader = leads(log=log)
     fetch(leader, log, 2, 2)
@@ -66,14 +66,14 @@ def test_it_never_falls() -> None:
     assert log.high_watermark == 6
 
 
-def test_a_lone_replica_commits_by_itself_whatever_the_minimum() -> None:
+def test_a_single_replica_commits_alone_whatever_the_minimum() -> None:
     log = ModelLog([EPOCH] * 3)
     leader = leads((1,), replicas=(1,), log=log, min_isr=2)
     assert leader.high_watermark(log, NOW) == 3
     assert leader.has_enough_in_sync
 
 
-def test_it_stands_still_below_the_minimum_of_members() -> None:
+def test_the_high_watermark_does_not_advance_below_min_isr() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1,), log=log, min_isr=2)
     assert leader.high_watermark(log, NOW) == 0
@@ -82,7 +82,7 @@ def test_it_stands_still_below_the_minimum_of_members() -> None:
     assert log.high_watermark == 4
 
 
-def test_a_member_that_is_only_proposed_holds_it_back() -> None:
+def test_a_proposed_member_holds_the_high_watermark_back() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
@@ -94,7 +94,7 @@ def test_a_member_that_is_only_proposed_holds_it_back() -> None:
     assert log.high_watermark == 5
 
 
-def test_a_member_that_is_about_to_leave_holds_it_back_until_it_has_left() -> None:
+def test_a_member_about_to_be_removed_holds_the_high_watermark_back_until_then() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1, 2), log=log)
     fetch(leader, log, 2, 3)
@@ -105,16 +105,16 @@ def test_a_member_that_is_about_to_leave_holds_it_back_until_it_has_left() -> No
     assert leader.high_watermark(log, MonotonicMs(late)) == 4
 
 
-def test_a_sync_replica_that_is_about_to_come_back_is_waited_for() -> None:
+def test_a_sync_replica_about_to_rejoin_holds_the_high_watermark_back() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
     log.append(EPOCH)
     assert leader.high_watermark(log, NOW) == 4
-    assert leader.high_watermark(log, MonotonicMs(NOW + LAG + 1)) == 5, "it has not come in time"
+    assert leader.high_watermark(log, MonotonicMs(NOW + LAG + 1)) == 5, "it has not fetched in time"
 
 
-def test_a_fenced_replica_is_not_waited_for() -> None:
+def test_a_fenced_replica_does_not_hold_the_high_watermark_back() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1,), log=log, active={1: 11, 3: 13})
     fetch(leader, log, 2, 4)
@@ -122,7 +122,7 @@ def test_a_fenced_replica_is_not_waited_for() -> None:
     assert leader.high_watermark(log, NOW) == 5
 
 
-def test_a_new_leader_does_not_know_what_is_committed_until_its_epoch_is() -> None:
+def test_a_new_leaders_high_watermark_is_current_once_it_reaches_its_epoch() -> None:
     log = ModelLog([EPOCH - 1] * 4, high_watermark=2)
     leader = leads((1, 2), replicas=(1, 2), log=log)
     assert not leader.is_high_watermark_current(log)
@@ -151,14 +151,14 @@ def test_producers_wait_for_the_high_watermark_and_enough_members() -> None:
     [
         (2, 12, True, None),
         (2, -1, True, None),
-        (2, 99, True, None),  # a life that the metadata here has not shown yet
+        (2, 99, True, None),  # a registration that is not in the metadata here yet
         (2, 11, True, ErrorCode.not_leader_or_follower),
         (9, -1, True, ErrorCode.unknown_leader_epoch),
         (9, -1, False, ErrorCode.not_leader_or_follower),
         (1, 11, False, ErrorCode.not_leader_or_follower),  # the leader does not follow itself
     ],
 )
-def test_whose_fetches_are_served(
+def test_which_replicas_fetches_are_served(
     replica: int, broker_epoch: int, with_leader_epoch: bool, error: ErrorCode | None
 ) -> None:
     leader = leads(log=ModelLog())
@@ -173,8 +173,8 @@ def test_a_follower_is_sent_every_high_watermark_once() -> None:
     assert not leader.has_caught_up(2, log)
     leader.record_watermarks_sent(2, log)
     assert not leader.needs_watermarks(2, log)
-    assert not leader.has_caught_up(2, log), "it may not have heard it"
-    assert leader.progress[2].high_watermark == -1, "the answer may be on its way"
+    assert not leader.has_caught_up(2, log), "it may not have received them"
+    assert leader.progress[2].high_watermark == -1, "the response may be on its way"
     fetch(leader, log, 2, 4)
     assert leader.progress[2].high_watermark == 4
     assert leader.has_caught_up(2, log)
@@ -182,7 +182,7 @@ def test_a_follower_is_sent_every_high_watermark_once() -> None:
     assert leader.needs_watermarks(2, log), "records were deleted"
 
 
-def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
+def test_the_low_watermark_is_that_of_the_active_replicas() -> None:
     log = ModelLog([EPOCH] * 4, start=3)
     leader = leads((1, 2), log=log, active={1: 11, 2: 12})
     assert leader.low_watermark(log) == -1
@@ -192,10 +192,10 @@ def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
     assert leader.low_watermark(log) == 3
 
 
-# -- leaving and joining -----------------------------------------------------------------------------------------------------
+# -- the ISR -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_member_that_does_not_fetch_leaves_after_the_lag_and_not_before() -> None:
+def test_a_member_that_does_not_fetch_is_removed_after_the_lag_and_not_before() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads(log=log)
     fetch(leader, log, 2, 4)
@@ -203,14 +203,14 @@ def test_a_member_that_does_not_fetch_leaves_after_the_lag_and_not_before() -> N
     assert leader.propose(log, MonotonicMs(NOW + LAG + 1)) == IsrProposal(((1, 11), (2, 12)), EPOCH, 5)
 
 
-def test_a_member_that_has_everything_stays_however_long_it_is_silent() -> None:
+def test_a_caught_up_member_stays_even_if_it_does_not_fetch() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads((1, 2), log=log)
     fetch(leader, log, 2, 4)
     assert leader.propose(log, MonotonicMs(NOW + 100 * LAG)) is None
 
 
-def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_though_it_never_sees_the_end() -> None:
+def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_without_reaching_the_end() -> None:
     log = ModelLog([EPOCH] * 10)
     leader = leads((1, 2), log=log)
     for step in range(1, 10):
@@ -219,7 +219,7 @@ def test_a_member_that_reads_a_busy_log_steadily_is_caught_up_though_it_never_se
     assert leader.propose(log, MonotonicMs(NOW + 9 * LAG // 2)) is None
 
 
-def test_a_member_that_falls_behind_a_busy_log_leaves() -> None:
+def test_a_member_that_falls_behind_a_busy_log_is_removed() -> None:
     log = ModelLog([EPOCH] * 10)
     leader = leads((1, 2), log=log)
     for step in range(1, 4):
@@ -228,7 +228,7 @@ def test_a_member_that_falls_behind_a_busy_log_leaves() -> None:
     assert new_isr(leader.propose(log, MonotonicMs(NOW + 3 * LAG // 2))) == (1,)
 
 
-def test_a_replica_joins_when_it_has_what_is_committed_and_the_start_of_the_epoch() -> None:
+def test_a_replica_joins_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
     log = ModelLog([EPOCH - 1] * 4, high_watermark=2)
     leader = leads((1,), log=log)
     log.append(EPOCH)
@@ -248,17 +248,17 @@ def test_a_replica_joins_when_it_has_what_is_committed_and_the_start_of_the_epoc
     [
         ({1: 11, 2: 12}, True),
         ({1: 11}, False),  # fenced, or about to stop
-        ({1: 11, 2: 99}, False),  # another life than the one that fetched
+        ({1: 11, 2: 99}, False),  # another registration than that of its fetches
     ],
 )
-def test_only_an_active_broker_joins_in_the_life_in_which_it_fetched(active: Mapping[int, int], joins: bool) -> None:
+def test_only_an_active_broker_joins_with_the_epoch_of_its_fetches(active: Mapping[int, int], joins: bool) -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log, active=active)
     fetch(leader, log, 2, 4)
     assert new_isr(leader.propose(log, NOW)) == ((1, 2) if joins else None)
 
 
-def test_a_replica_that_fetches_no_more_does_not_join() -> None:
+def test_a_replica_that_stopped_fetching_does_not_join() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
@@ -277,7 +277,7 @@ def test_there_is_one_proposal_at_a_time() -> None:
     assert new_isr(leader.propose(log, NOW)) == (1, 2, 3)
 
 
-def test_an_uncleanly_elected_leader_first_declares_its_log_in_order() -> None:
+def test_an_uncleanly_elected_leader_first_reports_its_recovery() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log, recovering=True)
     fetch(leader, log, 2, 4)
@@ -286,7 +286,7 @@ def test_an_uncleanly_elected_leader_first_declares_its_log_in_order() -> None:
     assert new_isr(leader.propose(log, NOW)) == (1, 2)
 
 
-# -- the controller's answers ------------------------------------------------------------------------------------------------
+# -- the controller's responses ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_an_uncleanly_elected_leader_first_declares_its_log_in_order() -> None:
         (ErrorCode.unknown_server_error, True, True),
     ],
 )
-def test_what_a_refusal_means(error: ErrorCode, again: bool, still_in_flight: bool) -> None:
+def test_what_each_error_means(error: ErrorCode, again: bool, still_in_flight: bool) -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
@@ -317,7 +317,7 @@ def test_what_a_refusal_means(error: ErrorCode, again: bool, still_in_flight: bo
     assert leader.maximal_isr == ((1, 2) if still_in_flight else (1,))
 
 
-def test_a_refusal_of_an_older_proposal_changes_nothing() -> None:
+def test_an_error_for_an_older_proposal_changes_nothing() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
@@ -330,7 +330,7 @@ def test_a_refusal_of_an_older_proposal_changes_nothing() -> None:
     assert leader.in_flight is new
 
 
-def test_old_news_of_the_controller_is_no_news() -> None:
+def test_an_older_state_from_the_controller_is_ignored() -> None:
     log = ModelLog([EPOCH] * 4, high_watermark=4)
     leader = leads((1,), log=log)
     fetch(leader, log, 2, 4)
@@ -340,7 +340,7 @@ def test_old_news_of_the_controller_is_no_news() -> None:
     assert leader.leadership.isr == (1,)
 
 
-def test_a_leader_that_goes_on_leading_in_another_epoch_keeps_what_it_knows() -> None:
+def test_a_leader_that_stays_in_the_next_epoch_keeps_the_recorded_progress() -> None:
     log = ModelLog([EPOCH] * 4)
     first = leads(log=log)
     fetch(first, log, 2, 3)
@@ -349,11 +349,11 @@ def test_a_leader_that_goes_on_leading_in_another_epoch_keeps_what_it_knows() ->
     assert second.leads_since == first.leads_since == EPOCH
     assert sorted(second.progress) == [2, 4]
     assert second.high_watermark(log, MonotonicMs(NOW + LAG)) == 3
-    assert second.propose(log, MonotonicMs(NOW + 2 * LAG)) is None, "members of the ISR get the whole time again"
+    assert second.propose(log, MonotonicMs(NOW + 2 * LAG)) is None, "members of the ISR get the full time again"
     assert new_isr(second.propose(log, MonotonicMs(NOW + 2 * LAG + 1))) == (1,)
 
 
-def test_a_leader_that_comes_back_after_another_knows_nothing_of_its_followers() -> None:
+def test_a_leader_that_returns_after_another_forgets_the_recorded_progress() -> None:
     log = ModelLog([EPOCH] * 4)
     first = leads(log=log)
     fetch(first, log, 2, 4)
@@ -364,7 +364,7 @@ def test_a_leader_that_comes_back_after_another_knows_nothing_of_its_followers()
     assert [progress.log_end for progress in second.progress.values()] == [-1, -1]
 
 
-def test_replicas_come_and_go_within_an_epoch() -> None:
+def test_replicas_are_added_and_removed_within_an_epoch() -> None:
     log = ModelLog([EPOCH] * 4)
     leader = leads(log=log)
     fetch(leader, log, 2, 3)
@@ -374,8 +374,8 @@ def test_replicas_come_and_go_within_an_epoch() -> None:
     assert leader.refuses(3, 13, with_leader_epoch=True) is ErrorCode.unknown_leader_epoch
 
 
-def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
-    """A slow follower of a busy leader would otherwise leave as soon as it has come, and come again with its next fetch."""
+def test_a_replica_that_has_just_joined_gets_time_to_reach_the_end() -> None:
+    """Otherwise a slow follower of a busy leader would be removed at once and join again with its next fetch."""
     log = ModelLog([EPOCH] * 10, high_watermark=5)
     leader = leads((1, 3), log=log)
     log.append(*[EPOCH] * 5)
@@ -391,20 +391,20 @@ def test_who_has_just_come_in_is_given_time_to_reach_the_end() -> None:
     assert new_isr(leader.propose(log, MonotonicMs(NOW + LAG + 1))) == (1, 3)
 
 
-@pytest.mark.parametrize(("missed", "known"), [(0, 9), (1, -1)])
-def test_a_leader_that_missed_a_change_knows_nothing_of_its_followers(missed: int, known: int) -> None:
-    """A replica may have been taken away and added again: it has nothing, and its broker is in the same life."""
+@pytest.mark.parametrize(("missed", "log_end"), [(0, 9), (1, -1)])
+def test_a_leader_that_missed_a_change_forgets_the_recorded_progress(missed: int, log_end: int) -> None:
+    """A replica may have been removed and added again: its log is empty, but its broker epoch is the same."""
     log = ModelLog([EPOCH] * 10)
     before = leads((1, 2, 3), log=log)
     fetch(before, log, 3, 9)
     old = before.leadership
     after = old._replace(leader_epoch=EPOCH + 1, partition_epoch=old.partition_epoch + 1 + missed, isr=(1, 2))
     leader = ReplicaLeader(1, after, before.rules, ACTIVE.get, log.end_offset, NOW, before)
-    assert leader.progress[3].log_end == known
+    assert leader.progress[3].log_end == log_end
 
 
 def test_in_a_new_epoch_followers_are_sent_all_watermarks_again() -> None:
-    """They took no answer to what they asked in the last one, though it was sent."""
+    """They ignore responses to fetches of the last epoch, though they were sent."""
     log = ModelLog([EPOCH] * 10, high_watermark=10)
     before = leads((1, 2, 3), log=log)
     fetch(before, log, 3, 10)

@@ -1,4 +1,4 @@
-"""Observers: when they stand in for sync replicas, and when they leave again. Replicas 1, 2 are sync ones, 3 and 4 observers."""
+"""Promotion and demotion of observers. Replicas 1 and 2 are sync replicas, 3 and 4 observers."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def target(
     replicas: tuple[int, ...] = ALL,
     observers: tuple[int, ...] = OBSERVERS,
 ) -> tuple[int, ...]:
-    """What the leader (the first of the ISR) proposes while `ready` could join and `lagging` fell behind."""
+    """The ISR that the leader (its first member) proposes while `ready` could join and `lagging` fell behind."""
     head = isr[0] if leader is None else leader
     leadership = Leadership(head, 1, replicas, isr, observers=observers)
     views = [
@@ -53,12 +53,12 @@ def test_the_whole_sync_region_is_lost_after_that(promotion: Promotion) -> None:
     assert target((4,), promotion, ready=(3,), min_isr=2) == (4, 3)
 
 
-def test_an_observer_that_leads_calls_the_others_by_its_own_policy() -> None:
+def test_a_leading_observer_promotes_others_by_its_own_policy() -> None:
     assert target((4,), Promotion.LEADER_IS_OBSERVER, ready=(3,)) == (4, 3)
 
 
 @pytest.mark.parametrize("promotion", list(Promotion))
-def test_observers_do_not_join_while_everything_is_well(promotion: Promotion) -> None:
+def test_observers_are_not_promoted_while_all_replicas_are_in_sync(promotion: Promotion) -> None:
     assert target((1, 2), promotion, ready=(3, 4), min_isr=2) == (1, 2)
 
 
@@ -78,7 +78,7 @@ def test_an_observer_replaces_the_sync_replica_that_falls_behind_in_one_step() -
 
 
 @pytest.mark.parametrize("promotion", [Promotion.UNDER_MIN_ISR, Promotion.UNDER_REPLICATED])
-def test_a_promoted_observer_leaves_when_the_sync_replica_is_back(promotion: Promotion) -> None:
+def test_a_promoted_observer_is_demoted_when_the_sync_replica_is_back(promotion: Promotion) -> None:
     assert target((1, 3), promotion, ready=(2,), min_isr=2) == (1, 2)
 
 
@@ -87,8 +87,8 @@ def test_a_promoted_observer_stays_until_then(promotion: Promotion) -> None:
     assert target((1, 3), promotion, ready=(4,), min_isr=2) == (1, 3)
 
 
-def test_two_and_a_half_sites() -> None:
-    """2+2 sync replicas, 1+1 observers, at least 3 in sync: a site is lost, then comes back one broker after the other."""
+def test_two_and_a_half_regions() -> None:
+    """2+2 sync replicas, 1+1 observers, at least 3 in sync: a region is lost, then returns one broker after the other."""
     policy = Promotion.UNDER_MIN_ISR
     six: dict[str, Any] = {"min_isr": 3, "replicas": (1, 2, 3, 4, 5, 6), "observers": (5, 6)}
     assert target((1, 2), policy, ready=(5,), **six) == (1, 2, 5)
@@ -96,17 +96,17 @@ def test_two_and_a_half_sites() -> None:
     assert target((1, 2, 3), policy, ready=(4, 5), **six) == (1, 2, 3, 4)
 
 
-def test_a_leading_observer_stays_in_its_own_isr_and_its_companion_leaves_first() -> None:
+def test_a_leading_observer_stays_in_its_own_isr_and_the_other_is_demoted_first() -> None:
     assert target((3, 4), Promotion.LEADER_IS_OBSERVER, ready=(1, 2)) == (3, 1, 2)
 
 
-def test_after_a_failback_observers_leave_once_the_minimum_is_met_without_them() -> None:
+def test_after_a_failback_observers_are_demoted_once_the_minimum_is_met_without_them() -> None:
     assert target((1, 3), Promotion.NEVER, min_isr=2, leader=1) == (1, 3)
     assert target((1, 3), Promotion.NEVER, min_isr=2, leader=1, ready=(2,)) == (1, 2)
     assert target((1, 3), Promotion.NEVER, min_isr=1, leader=1) == (1,)
 
 
-def test_an_observer_in_the_isr_leaves_like_any_other_when_it_falls_behind() -> None:
+def test_an_observer_in_the_isr_is_removed_like_any_other_when_it_falls_behind() -> None:
     assert target((1, 3), Promotion.UNDER_MIN_ISR, lagging=(3,), ready=(4,), min_isr=2) == (1, 4)
 
 
@@ -114,7 +114,7 @@ def test_an_observer_in_the_isr_leaves_like_any_other_when_it_falls_behind() -> 
 @pytest.mark.parametrize("isr", [(1,), (1, 2), (1, 3), (2, 3, 4), (3,), (4, 3), (3, 1, 2)])
 @pytest.mark.parametrize("ready", [(), (2,), (3, 4), (1, 2), (1, 2, 3, 4)])
 @pytest.mark.parametrize("min_isr", [1, 2, 3])
-def test_a_proposal_that_is_granted_is_followed_by_none(
+def test_no_proposal_follows_an_accepted_one(
     promotion: Promotion, isr: tuple[int, ...], ready: tuple[int, ...], min_isr: int
 ) -> None:
     joins = tuple(r for r in ready if r not in isr)

@@ -11,7 +11,7 @@ def quota(rate: int) -> ReplicationQuota:
     return made
 
 
-def test_without_a_limit_nothing_is_too_much() -> None:
+def test_without_a_limit_no_rate_exceeds_it() -> None:
     made = ReplicationQuota(windows=11, window_ms=1_000)
     made.record(2**40, MonotonicMs(0))
     assert not made.is_exceeded(MonotonicMs(0))
@@ -27,14 +27,14 @@ def test_a_quota_is_exceeded_until_the_mean_is_below_the_rate() -> None:
     assert not made.is_exceeded(MonotonicMs(4_000))
 
 
-def test_what_is_older_than_the_windows_is_forgotten() -> None:
+def test_bytes_older_than_the_windows_do_not_count() -> None:
     made = quota(10)
     made.record(1_000_000, MonotonicMs(0))
     assert made.is_exceeded(MonotonicMs(10_999))
     assert not made.is_exceeded(MonotonicMs(11_000))
 
 
-def test_a_new_limit_holds_at_once() -> None:
+def test_a_new_limit_applies_at_once() -> None:
     made = quota(10)
     made.record(1_000, MonotonicMs(0))
     made.limit(10_000)
