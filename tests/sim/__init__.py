@@ -1,6 +1,6 @@
-"""A simulated world for cores: one seed decides everything that happens, and every run of it is the same.
+"""Deterministic simulation of cores: one seed determines every event of a run.
 
-`world` holds time and events, `net` and `disk` what lies between cores and the outside, `faults` what goes wrong and how often,
-`checkers` what must never happen; `raft_node` puts a raft core on a disk and a net, `raft_life` is one cluster's life from birth
-through faults to recovery, `sweep` runs many. `python -m tests.sim --help` for the command.
+`world` has time and events, `net` and `disk` simulate the environment of cores, `faults` has the kinds and rates of faults, `checkers` the
+invariants. `raft_node` runs a raft core on a disk and a net, `raft_life` runs one cluster from its start through faults to recovery, and
+`sweep` runs many. See `python -m tests.sim --help` for the command.
 """

@@ -12,12 +12,12 @@ from itertools import islice
 from tests.sim.sweep import KINDS, Finding, sweep, trace
 
 CHUNK = 50
-"""Seeds that one job takes at a time."""
+"""Seeds per job and chunk."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
-    logging.disable(logging.WARNING)  # replicas that are cut are no news here
+    logging.disable(logging.WARNING)  # truncations are frequent here
     worlds = sorted(KINDS) if given.world is None else [given.world]
     if given.seed is not None:
         if len(worlds) > 1:
@@ -27,17 +27,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Lives of simulated clusters.")
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Simulate the lives of clusters.")
     parser.add_argument("--world", choices=sorted(KINDS), help="raft or replication (both, or raft for one seed)")
-    parser.add_argument("--seeds", type=int, default=2000, help="how many lives to run in each world (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=2000, help="number of lives to run in each world (%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes (%(default)s)")
     parser.add_argument("--seed", type=int, help="run this one life")
-    parser.add_argument("--trace", action="store_true", help="with --seed: print everything that happens in it")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
     parser.add_argument(
         "--canary",
         choices=sorted(canary for kinds in KINDS.values() for canary in kinds if canary is not None),
-        help="a planted defect of the world named, which must be found",
+        help="a planted defect of the given world, which the sweep must detect",
     )
     return parser
 
@@ -68,7 +68,7 @@ def _many(world: str, first: int, count: int, jobs: int, canary: str | None) -> 
 def _in_order(
     pool: ProcessPoolExecutor, world: str, chunks: Iterator[tuple[int, int]], canary: str | None, jobs: int
 ) -> Iterator[tuple[int, Finding | None]]:
-    """Results chunk by chunk, with no more chunks waiting than keeps every job busy."""
+    """Results chunk by chunk, with only enough chunks queued to keep every job busy."""
     waiting = [(end - start, pool.submit(_chunk, world, start, end, canary)) for start, end in islice(chunks, 2 * jobs)]
     while waiting:
         size, future = waiting.pop(0)
@@ -82,7 +82,7 @@ def _chunk(world: str, start: int, end: int, canary: str | None) -> Finding | No
 
 def _report(world: str, finding: Finding | None, canary: str | None) -> int:
     if finding is None:
-        print(f"{world}: nothing found")
+        print(f"{world}: no violations")
         return 0
     print(f"{world}, seed {finding.seed}: {finding.what}")
     planted = f" --canary {canary}" if canary else ""

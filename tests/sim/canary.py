@@ -1,4 +1,4 @@
-"""A planted bug: votes, and everything else that must wait for the disk, leave before it is written. The sweep must find it."""
+"""A planted defect: votes, and other messages that must wait for the disk, are sent before the write. The sweep must detect it."""
 
 from dataclasses import replace
 

@@ -1,7 +1,6 @@
-"""A disk that takes its time and forgets in a crash what it has not finished.
+"""A disk with delayed writes that loses unfinished writes in a crash.
 
-Writes become durable in the order they were made. A crash loses those that are under way, apart from a prefix that had already
-reached the platter without anybody having been told.
+Writes become durable in order. A crash loses the writes under way, except for a prefix that had become durable but was not reported.
 """
 
 from collections import deque
@@ -19,7 +18,7 @@ class Image(Protocol):
         """Carry out one write."""
 
     def copy(self) -> Self:
-        """The same contents, changing on their own from now on."""
+        """An independent copy of the contents."""
 
 
 Content = TypeVar("Content", bound=Image)
@@ -27,7 +26,7 @@ W = TypeVar("W")
 
 
 class Disk(Generic[Content, W]):
-    """Two images: what a running process sees, and what a crash leaves."""
+    """Two images: the contents for the running process, and those after a crash."""
 
     def __init__(self, world: World, rates: DiskRates, image: Content) -> None:
         self._world = world
@@ -35,13 +34,13 @@ class Disk(Generic[Content, W]):
         self.seen = image
         self.durable = image.copy()
         self.trap: Callable[[], None] | None = None
-        """Called once, somewhere in the midst of the next write: the moment at which a crash hurts most."""
+        """Called once in the middle of the next write, where a crash is most harmful."""
         self._unfinished: deque[W] = deque()
         self._life = 0
         self._busy_until = 0
 
     def write(self, writes: tuple[W, ...], done: Callable[[], None]) -> None:
-        """Make the writes visible at once and durable some time later, which `done` tells."""
+        """Make the writes visible at once and durable later, and then call `done`."""
         for write in writes:
             self.seen.apply(write)
             self._unfinished.append(write)

@@ -1,4 +1,4 @@
-"""What goes wrong, and how often: the rates themselves are drawn from the seed, since fixed ones find little."""
+"""The kinds and rates of faults. The rates are drawn from the seed, since fixed rates detect little."""
 
 from dataclasses import dataclass
 from random import Random
@@ -45,14 +45,14 @@ class FaultRates:
     crash_every: int | None
     down_max: int
     crash_in_write: float
-    """How many of the crashes wait for the node's next write and strike in the midst of it."""
+    """The share of crashes in the middle of the node's next write."""
     cut_every: int | None
     cut_max: int
     one_way: float
     refuses: float
-    """How often a request to a dead node fails at once instead of vanishing."""
+    """The share of requests to a dead node that fail at once instead of being lost."""
     clean_stop: float
-    """How many of the stops are announced to the node."""
+    """The share of stops that are announced to the node."""
     append_every: int
     voters_every: int | None
 
@@ -73,7 +73,7 @@ class FaultRates:
 
 
 def _often(random: Random, most: float) -> float:
-    """A rate: none in a third of the worlds, else anything up to `most`, small ones more often."""
+    """A rate: none in a third of the worlds, else up to `most`, with small rates more often."""
     return 0.0 if random.random() < 0.33 else most * random.random() ** 2
 
 

@@ -1,7 +1,7 @@
-"""The network: delays, losses, duplicates, reordering, and cuts in one or both directions.
+"""The network: delays, losses, duplicates, reordering, and partitions in one or both directions.
 
-Messages between the same two nodes overtake each other: each has its own delay. A response finds its way only to the life of the
-node that asked, as it would on a connection.
+Each message has its own delay, so messages between the same two nodes are reordered. A response only reaches the process that sent the
+request, not its successor, as on a connection.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Net:
             deliver()
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Nothing gets from sender to receiver any more; the other direction is another matter."""
+        """Drop messages from sender to receiver; the other direction is not affected."""
         self._cut.add((sender, receiver))
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""What a raft node has on its disk: the quorum state, the log, the snapshots."""
+"""The contents of a raft node's disk: the quorum state, the log, the snapshots."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from isthmus_broker.core.raft.types import Entry, QuorumState, Recovered, Snapsh
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A snapshot's content: a digest of everything applied, followed by padding so that it travels in several parts."""
+    """A snapshot's content: a digest of all applied entries, and padding so that it is transferred in several parts."""
 
     digest: int
     voters: VoterSet | None
@@ -56,7 +56,7 @@ class RaftImage:
             case TruncateTo():
                 while self.entries and self.entries[-1].base_offset >= write.offset:
                     self.entries.pop()
-                assert self.log_end == write.offset, "a batch was cut in two"
+                assert self.log_end == write.offset, "truncation inside a batch"
             case WriteSnapshotChunk():
                 self._write_chunk(write)
             case InstallSnapshot():
@@ -87,7 +87,7 @@ class RaftImage:
             self.snapshots[snapshot] = file
 
     def read(self, offset: int, end_offset: int, max_bytes: int = 1 << 30) -> tuple[Entry, ...]:
-        """Whole entries from `offset` on, at least one."""
+        """Whole entries from `offset`, at least one."""
         found: list[Entry] = []
         size = 0
         for entry in self.entries:
@@ -99,7 +99,7 @@ class RaftImage:
         return tuple(found)
 
     def recovered(self) -> Recovered:
-        """What a node finds when it starts."""
+        """The state that a node loads when it starts."""
         epochs: list[tuple[int, int]] = []
         for entry in self.entries:
             if not epochs or epochs[-1][0] != entry.epoch:

@@ -1,4 +1,4 @@
-"""One cluster's life: born from a seed, lives through its faults, is healed, and must then commit again everywhere."""
+"""One cluster's life: created from a seed, it runs with faults, is healed, and must then commit on every node again."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ from tests.sim.world import Violation, World
 
 FAULTS_MS = 6_000
 HEALING_MS = 60_000
-"""Long after the faults end: enough for many lost elections in a row, so that only a stuck cluster needs longer."""
+"""Upper bound on the recovery after the faults: enough for many lost elections in a row, so that only a stuck cluster needs longer."""
 
 MakeNode = Callable[[World, Net, RaftConfig, "Disk[RaftImage, Write]", "dict[int, RaftNode]"], RaftNode]
 
@@ -80,7 +80,7 @@ class RaftLife:
     # The two phases
 
     def run(self) -> None:
-        """Raise Violation, or AssertionError from inside a core, when this life goes wrong."""
+        """Run this life; raises Violation, or AssertionError from inside a core, on a defect."""
         for node_id in sorted(self._nodes):
             self.world.after(self.world.random.randrange(200), self._nodes[node_id].start)
         self._plan(self._rates.crash_every, self._crash_one)
@@ -139,7 +139,7 @@ class RaftLife:
             f"committed {core.high_watermark}, applied {node.applied}, voters {core.voters.node_ids()}"
         )
 
-    # What happens in it
+    # Faults
 
     def _some_node(self) -> RaftNode:
         ids = sorted(self._nodes)
@@ -160,7 +160,7 @@ class RaftLife:
             self.world.after(self.world.random.randrange(self._rates.down_max), lambda: self._start(node))
 
     def _start(self, node: RaftNode) -> None:
-        """Start a node again, now and then under another address."""
+        """Restart a node, sometimes with another address."""
         if node.core is None:
             if not self._is_static and self.world.chance(0.1):
                 moved = VoterEndpoint("CONTROLLER", f"node-{node.id}", 1 + self.world.random.randrange(3))
@@ -168,7 +168,7 @@ class RaftLife:
             node.start()
 
     def _cut_some(self) -> None:
-        """Cut a random part of the nodes off from the rest, in one direction or both, for a while."""
+        """Partition a random part of the nodes from the rest, in one direction or both, for some time."""
         world = self.world
         part = {node_id for node_id in sorted(self._nodes) if world.chance(0.5)}
         is_one_way = world.chance(self._rates.one_way)
@@ -180,7 +180,7 @@ class RaftLife:
         world.after(world.random.randrange(self._rates.cut_max), self._net.heal)
 
     def _append(self) -> None:
-        """Append to every node that believes it leads, now and then to one that does not."""
+        """Append at every node that believes it is the leader, sometimes at another one."""
         for node_id in sorted(self._nodes):
             node = self._nodes[node_id]
             if node.core is not None and (node.core.is_leader or self.world.chance(0.05)):

@@ -1,4 +1,4 @@
-"""One simulated node: the production raft core on a simulated disk, net and clock, with a state machine that digests what commits."""
+"""One simulated node: the production raft core on a simulated disk, net and clock, with a state machine that digests committed entries."""
 
 import zlib
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from tests.sim.world import Violation, World
 
 
 class SimControl:
-    """Control batches whose bytes name their content."""
+    """Control batches with readable contents."""
 
     def leader_change(
         self, leader_id: int, voters: tuple[int, ...], granting: tuple[int, ...], first: VoterSet | None
@@ -52,7 +52,7 @@ class SimControl:
 
 
 class Watcher:
-    """What the checkers hear of; each overrides what it needs."""
+    """The events that checkers observe; each overrides those it needs."""
 
     def committed(self, node_id: int, entries: tuple[Entry, ...]) -> None: ...
     def loaded(self, node_id: int, snapshot: SnapshotId, digest: int) -> None: ...
@@ -62,7 +62,7 @@ class Watcher:
 
 
 class RaftNode:
-    """A driver of the core, as `core.contract` demands it, in virtual time."""
+    """A driver of the core as `core.contract` requires it, in virtual time."""
 
     def __init__(
         self, world: World, net: Net, config: RaftConfig, disk: Disk[RaftImage, Write], peers: "dict[int, RaftNode]"
@@ -83,7 +83,7 @@ class RaftNode:
         self._callers: dict[int, tuple[int, int, int]] = {}  # token -> node, its life, its request id
         self._last_token = 0
         self._wakes_at: int | None = None
-        # A clock of its own: it starts anywhere and runs up to a tenth too fast or too slow.
+        # Each node's clock has a random start and is up to a tenth too fast or too slow.
         self._clock_base = world.random.randrange(1_000_000)
         self._clock_rate = world.random.randrange(900, 1_101)
 
@@ -133,13 +133,13 @@ class RaftNode:
         self._callers[self._last_token] = (sender, life, request_id)
         self.step(RequestReceived(self._last_token, request))
 
-    def answer(self, life: int, peer: int, request_id: int, response: Response) -> None:
+    def handle_response(self, life: int, peer: int, request_id: int, response: Response) -> None:
         if life == self.life:
             self.step(ResponseReceived(peer, request_id, response))
 
     def fail(self, life: int, peer: int, request_id: int) -> None:
         if life == self.life:
-            # Said by the machine of a dead process; by the time it arrives there may be a new one.
+            # Refused by the machine of a dead process; a new process may run when this arrives.
             self.step(RequestFailed(peer, request_id, is_gone=True))
 
     def _tick(self, life: int, at: int) -> None:
@@ -149,7 +149,7 @@ class RaftNode:
         self.core.tick(self.clock())
         due = self.core.deadline()
         if due is not None and due <= self.clock():
-            raise Violation(f"node {self.id} wants to be ticked again at once")
+            raise Violation(f"node {self.id} requests a tick without delay")
         self._after_call()
 
     def _persisted(self, life: int, ready: RaftReady) -> None:
@@ -173,7 +173,7 @@ class RaftNode:
         self._world.touched(self.id)
 
     def _handle(self, ready: RaftReady) -> None:
-        """Everything is read before anything is written, as the contract says."""
+        """Carry out the effects: all reads come before all writes, as the contract requires."""
         now = [self._filled(send) for send in ready.send_now]
         after = tuple(self._filled(send) for send in ready.send_after_persist)
         for reply in ready.replies:
@@ -183,7 +183,7 @@ class RaftNode:
             self.store(replace(ready, send_after_persist=after))
 
     def store(self, ready: RaftReady) -> None:
-        """Let what depends on the writes wait for them."""
+        """Delay effects that depend on the writes until they are durable."""
         life = self.life
         self.disk.write(ready.persist, lambda: self._persisted(life, ready))
 
@@ -197,12 +197,12 @@ class RaftNode:
                     deliver = partial(receiver.receive, self.id, self.life, send.request_id, send.request)
                     self._net.send(self.id, send.peer, deliver)
             else:
-                asker, life, request_id = self._callers.pop(send.token)
-                answer = partial(self._peers[asker].answer, life, self.id, request_id, send.response)
-                self._net.send(self.id, asker, answer)
+                caller, life, request_id = self._callers.pop(send.token)
+                deliver = partial(self._peers[caller].handle_response, life, self.id, request_id, send.response)
+                self._net.send(self.id, caller, deliver)
 
     def _filled(self, send: Send) -> Send:
-        """A response with what it has to carry from the disk."""
+        """A response with its data from the disk."""
         if isinstance(send, SendRequest) or send.read is None:
             return send
         response, read, image = send.response, send.read, self.disk.seen
@@ -240,7 +240,7 @@ class RaftNode:
 
     def _apply(self, reply: Committed) -> None:
         if reply.offset != self.applied:
-            raise Violation(f"node {self.id} is handed {reply} after it has applied up to {self.applied}")
+            raise Violation(f"node {self.id} gets {reply} after it has applied up to {self.applied}")
         entries = self.disk.seen.read(reply.offset, reply.end_offset)
         for entry in entries:
             if entry.base_offset != self.applied:
@@ -253,10 +253,10 @@ class RaftNode:
             watcher.committed(self.id, entries)
 
     def _take_snapshot(self, reply: TakeSnapshot) -> None:
-        """The snapshot takes a while to write; it is durable when the core hears of it."""
+        """Write the snapshot with a delay; the core learns of it when it is durable."""
         file = SnapshotFile(self.digest, reply.voters, 8 + self._world.random.randrange(40))
         if self.applied != reply.snapshot.end_offset:
-            raise Violation(f"node {self.id} is asked for {reply} when it has applied up to {self.applied}")
+            raise Violation(f"node {self.id} is requested to write {reply} after it has applied up to {self.applied}")
         life = self.life
         self._world.after(self._world.random.randrange(300), lambda: self._snapshot_written(life, reply.snapshot, file))
 

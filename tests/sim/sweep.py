@@ -1,4 +1,4 @@
-"""Many lives in a row: seeds in, the first finding out."""
+"""Runs the lives of many seeds, and reports the first finding."""
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -15,13 +15,13 @@ from tests.sim.world import Violation, World
 
 
 class Life(Protocol):
-    """One cluster, from birth to recovery."""
+    """One cluster, from its start to its recovery."""
 
     @property
     def world(self) -> World: ...
 
     def run(self) -> None:
-        """Raise when it goes wrong."""
+        """Run it; raises on a defect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Finding:
 
 
 class Kind(NamedTuple):
-    """A kind of world, with the product as it is or with a planted defect."""
+    """A kind of world, with the unchanged product or with a planted defect."""
 
     make: Callable[[int, bool], Life]
-    """From a seed, and whether to keep a trace."""
+    """Creates a life from a seed, with or without a trace."""
     canary: str | None = None
 
     def live(self, seed: int, *, traced: bool = False) -> tuple[World, Finding | None]:
-        """One life, and what was found in it."""
+        """The defect in one life."""
         with planted(self.canary if self.canary in CANARIES else None):
             life = self.make(seed, traced)
             try:
@@ -109,7 +109,7 @@ def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:
 
 
 def trace(seed: int, kind: Kind = RAFT) -> tuple[list[str], Finding | None]:
-    """Everything that happened in one life."""
+    """The events of one life."""
     world, finding = kind.live(seed, traced=True)
     assert world.trace is not None
     return world.trace, finding

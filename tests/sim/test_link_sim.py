@@ -1,4 +1,4 @@
-"""The default sweep of a link's partition, and the canary it has to find."""
+"""The default sweep of a link's partition, and the canary that it must detect."""
 
 import pytest
 
@@ -14,11 +14,11 @@ def test_a_copy_follows_its_source_batch_for_batch(first: int) -> None:
 
 
 def test_a_life_in_which_a_copy_went_on_with_another_log() -> None:
-    """A fetch was answered behind records that the destination had refused: it had others there, which the source had lost."""
+    """A fetch got a response above records that the destination had refused: it had others there, which the source had lost."""
     assert sweep([2_075_910], LINK) is None
 
 
-def test_appends_that_do_not_name_their_offset_are_found() -> None:
+def test_appends_that_do_not_name_their_offset_are_detected() -> None:
     finding = sweep(range(SEEDS), KINDS["link"]["append-anywhere"])
     assert finding is not None
     assert sweep([finding.seed], LINK) is None

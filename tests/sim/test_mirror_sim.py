@@ -1,4 +1,4 @@
-"""The default sweep of a mirror's partition, and the canaries it has to find."""
+"""The default sweep of a mirror flow's partition, and the canaries that it must detect."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_copy_has_every_record_once_and_its_map_is_true(first: int) -> None:
 
 
 @pytest.mark.parametrize("canary", ["believe-answers", "compare-ends-alone"])
-def test_what_is_believed_unread_is_found(canary: str) -> None:
+def test_trust_without_reading_is_detected(canary: str) -> None:
     finding = sweep(range(SEEDS), KINDS["mirror"][canary])
     assert finding is not None
     assert sweep([finding.seed], MIRROR) is None

@@ -1,4 +1,4 @@
-"""The default sweep, the canary it has to find, and that a seed means the same life everywhere."""
+"""The default sweep, the canary that it must detect, and the determinism of seeds."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.sim.sweep import KINDS, RAFT, Finding, Kind, sweep, trace
 
 SEEDS = 2_000
 CHUNK = 125
-"""So that parallel workers have something to share."""
+"""Several chunks, so that parallel workers share the sweep."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
@@ -20,8 +20,8 @@ def test_no_life_breaks_an_invariant(first: int) -> None:
     assert sweep(range(first, first + CHUNK)) is None
 
 
-def test_votes_that_leave_before_they_are_durable_are_found() -> None:
-    """The same sweep that passes with the core as it is; without this the sweep above would prove nothing."""
+def test_votes_sent_before_they_are_durable_are_detected() -> None:
+    """The sweep that passes with the unchanged core must detect a planted defect; otherwise it would prove nothing."""
     impatient = KINDS["raft"]["impatient-node"]
     finding = sweep(range(SEEDS), impatient)
     assert finding is not None
@@ -54,10 +54,10 @@ def _trace_in_process(world: str, seed: int, hash_seed: str) -> str:
 def test_the_command_says_how_to_replay_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def found(seed: int, _kind: Kind) -> tuple[list[str], Finding]:
+    def violated(seed: int, _kind: Kind) -> tuple[list[str], Finding]:
         return [], Finding(seed, "a node forgot its vote")
 
-    monkeypatch.setattr("tests.sim.__main__.trace", found)
+    monkeypatch.setattr("tests.sim.__main__.trace", violated)
     assert main(["--seed", "7"]) == 1
     assert capsys.readouterr().out == (
         "raft, seed 7: a node forgot its vote\nreplay: python -m tests.sim --world raft --seed 7 --trace\n"

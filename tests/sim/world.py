@@ -7,23 +7,23 @@ from typing import Protocol
 
 
 class Violation(Exception):
-    """Something happened that must never happen."""
+    """An invariant is violated."""
 
 
 class Checker(Protocol):
-    """Looks at one node after every event on it."""
+    """Checks a node after each of its events."""
 
     def check(self, node_id: int) -> None:
         """Raise Violation if an invariant does not hold."""
 
 
 class World:
-    """Runs events in the order of time; among those of one instant in the order they were planned."""
+    """Runs events in the order of time, and those of the same time in the order in which they were scheduled."""
 
     def __init__(self, seed: int, *, traced: bool = False) -> None:
         self.random = random.Random(seed)
         self.now = 0
-        """Virtual milliseconds since the beginning."""
+        """Virtual milliseconds since the start."""
         self.events = 0
         self.trace: list[str] | None = [] if traced else None
         self.checkers: list[Checker] = []
@@ -35,7 +35,7 @@ class World:
         heapq.heappush(self._queue, (self.now + delay, self._planned, action))
 
     def run_until(self, end: int, done: Callable[[], bool] = lambda: False) -> bool:
-        """Run the events up to `end`; whether `done` came true before."""
+        """Run the events up to `end`, or until `done`; returns whether it was done."""
         while self._queue and self._queue[0][0] <= end:
             self.now, _, action = heapq.heappop(self._queue)
             self.events += 1
@@ -46,7 +46,7 @@ class World:
         return False
 
     def touched(self, node_id: int) -> None:
-        """A node has handled an event: everything must still be well."""
+        """Check the invariants after an event at a node."""
         for checker in self.checkers:
             checker.check(node_id)
 

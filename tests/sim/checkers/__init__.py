@@ -1,1 +1,1 @@
-"""What must never happen, one file each. All of them look after every event, at the node that had it."""
+"""The invariants, one in each file. All are checked after every event, at the node of the event."""

@@ -1,4 +1,4 @@
-"""Committed entries never change and never vanish: one truth for all nodes, which every leader has and no acknowledgement leaves."""
+"""Committed entries never change and never vanish: all nodes commit the same entries, every leader has them, and acknowledgements match."""
 
 import zlib
 
@@ -11,10 +11,10 @@ from tests.sim.world import Violation
 class CommittedStays(Watcher):
     def __init__(self, nodes: dict[int, RaftNode]) -> None:
         self._nodes = nodes
-        self._truth: dict[int, Entry] = {}  # base offset -> entry, whoever found it committed first
-        self._digests: dict[int, int] = {0: 0}  # end offset -> digest of everything before
+        self._truth: dict[int, Entry] = {}  # base offset -> entry, as first committed by any node
+        self._digests: dict[int, int] = {0: 0}  # end offset -> digest of all entries before it
         self._end = 0
-        self._leads: dict[int, int] = {}  # node -> last epoch in which it was seen to lead
+        self._leads: dict[int, int] = {}  # node -> last epoch in which it was leader
         self.acknowledged_offsets: list[int] = []
 
     @property
@@ -32,7 +32,7 @@ class CommittedStays(Watcher):
 
     def loaded(self, node_id: int, snapshot: SnapshotId, digest: int) -> None:
         if self._digests.get(snapshot.end_offset) != digest:
-            raise Violation(f"node {node_id} loads {snapshot}, which is not what is committed")
+            raise Violation(f"node {node_id} loads {snapshot}, which differs from the committed entries")
 
     def acknowledged(self, token: int, base_offset: int, payload: bytes) -> None:
         truth = self._truth.get(base_offset)
@@ -41,7 +41,7 @@ class CommittedStays(Watcher):
         self.acknowledged_offsets.append(base_offset)
 
     def check(self, node_id: int) -> None:
-        """Whoever becomes leader has all that was committed before."""
+        """A new leader has all entries that were committed before."""
         node = self._nodes[node_id]
         if node.core is None or not node.core.is_leader or self._leads.get(node_id) == node.core.epoch:
             return

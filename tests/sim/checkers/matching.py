@@ -1,7 +1,7 @@
 """Log matching: entries with the same offset and epoch are the same in every log, and so is everything before them.
 
-It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction. What counts is
-what is durable: entries that a crash takes back before anybody has seen them may come again otherwise.
+It is enough to compare each entry and its predecessor when they appear in a log: the rest follows by induction. Only durable entries
+count: a crash may lose others before any node has received them, and their offsets may then get different entries.
 """
 
 from isthmus_broker.core.raft.types import Entry

@@ -1,4 +1,4 @@
-"""A node's high watermark does not fall while it lives, and its epoch never does, not even over a crash."""
+"""A node's high watermark does not move back while it runs; its epoch never does, not even after a crash."""
 
 from tests.sim.raft_node import RaftNode, Watcher
 from tests.sim.world import Violation
@@ -12,7 +12,7 @@ class NothingGoesBack(Watcher):
         self._durable_epochs: dict[int, int] = {}
 
     def restarted(self, node_id: int) -> None:
-        """An epoch that was never durable was never told to anyone, and may be forgotten."""
+        """An epoch that was never durable was never sent to another node, and may be forgotten."""
         self._high_watermarks[node_id] = 0
         self._epochs[node_id] = self._durable_epochs.get(node_id, 0)
 

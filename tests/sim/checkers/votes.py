@@ -1,4 +1,4 @@
-"""A node votes at most once per epoch, and only says so when it will still know after a crash."""
+"""A node votes at most once per epoch, and only after the vote is durable."""
 
 from isthmus_broker.core.raft.events import Send, SendRequest
 from isthmus_broker.core.raft.messages import VoteRequest, VoteResponse
@@ -13,7 +13,7 @@ class OneVotePerEpoch(Watcher):
         self._votes: dict[tuple[int, int], int] = {}
 
     def sent(self, node_id: int, send: Send) -> None:
-        """Asking for votes is a vote for oneself."""
+        """Requesting votes is a vote for oneself."""
         core = self._nodes[node_id].core
         if isinstance(send, SendRequest):
             if isinstance(send.request, VoteRequest) and not send.request.pre_vote:

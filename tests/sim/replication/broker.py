@@ -1,4 +1,4 @@
-"""A broker's life: it registers, follows the metadata, leads and follows, serves fetches and produces, and stops in order or not."""
+"""A broker's life: registration, metadata, leadership, fetches and produces, and clean or unclean stops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 
 from tests.sim.net import Net
-from tests.sim.replication.endpoint import Answer, Endpoint
+from tests.sim.replication.endpoint import Endpoint, Reply
 from tests.sim.replication.fetching import BACKOFF_MS, Fetcher, Serving, SimTimers
 from tests.sim.replication.quorum import CLUSTER_ID, NODE, Quorum
 from tests.sim.replication.rates import HEARTBEAT_MS, LAG_MAX_MS, SESSION_MS
@@ -56,13 +56,13 @@ _FORGOTTEN: Final = (ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_regis
 
 
 class ReplicaWatcher(LogWatcher, Protocol):
-    """Who is told of what happens to replicas."""
+    """Observer of replicas."""
 
     def leads(self, partition: SimPartition, leadership: Leadership) -> None:
-        """The replica begins to lead in this epoch."""
+        """The replica becomes leader in this epoch."""
 
     def acknowledged(self, partition: SimPartition, offset: int, record: Any) -> None:
-        """A producer is told that every in-sync replica has the record."""
+        """A producer gets the acknowledgement that every in-sync replica has the record."""
 
 
 class SimPartition(Partition):
@@ -83,7 +83,7 @@ class SimPartition(Partition):
         return super()._become_leader(log, leadership, rules, now)
 
     def take_record(self, producer: int, sequence: int, acks: int, *, idempotent: bool) -> ErrorCode | int:
-        """As `produce`, for one record: its offset, or why it is refused."""
+        """As `produce`, for one record: returns its offset or the error."""
         error = self.refuses()
         if error is None and acks == ALL_IN_SYNC and self.leader is not None and not self.leader.has_enough_in_sync:
             error = ErrorCode.not_enough_replicas
@@ -116,7 +116,7 @@ class SimBroker(Endpoint):
         self.throttles = Throttles(NODE)
         self.logs: dict[str, SimLog] = {}
         self.clean_epoch = -1
-        """The broker epoch of the last life, if it ended in order."""
+        """The broker epoch of the last life, if it ended with a clean shutdown."""
         self._appends = 0
 
     def next_append(self) -> int:
@@ -146,7 +146,7 @@ class SimBroker(Endpoint):
         self._register()
 
     def stop(self, *, clean: bool = False, machine: bool = False) -> None:
-        """The process is gone; with `machine` what was not synced may be, too."""
+        """End the process; with `machine`, data that was not synced may be lost too."""
         self.log("has stopped" if clean else "is lost with its machine" if machine else "is killed")
         if clean:
             for log in self.logs.values():
@@ -158,20 +158,20 @@ class SimBroker(Endpoint):
         self.die()
 
     def leave(self) -> None:
-        """Controlled shutdown: hand over, then stop; without leave to stop, stop all the same."""
+        """Controlled shutdown: hand over leadership, then stop; after a timeout, stop anyway."""
         if self.serves and not self.is_leaving:
             self.is_leaving = True
             self.later(3 * SESSION_MS, partial(self._stop_and_restart, clean=True))
-            self._ask_to_leave()
+            self._request_shutdown()
 
-    def _ask_to_leave(self) -> None:
-        def answered(response: Any) -> None:
+    def _request_shutdown(self) -> None:
+        def handle(response: Any) -> None:
             if response is None or response.error_code is not ErrorCode.none or response.should_shut_down:
                 self._stop_and_restart(clean=True)
             else:
-                self.later(ROUND_MS, self._ask_to_leave)
+                self.later(ROUND_MS, self._request_shutdown)
 
-        self._heartbeat(answered)
+        self._heartbeat(handle)
 
     def _stop_and_restart(self, *, clean: bool) -> None:
         self.stop(clean=clean)
@@ -181,24 +181,24 @@ class SimBroker(Endpoint):
         if not self.is_alive:
             self.start()
 
-    # -- in the eyes of the controller ---------------------------------------------------------------------------------------
+    # -- the controller ------------------------------------------------------------------------------------------------------
 
-    def ask_controller(self, request: Any, answered: Answer) -> None:
+    def send_to_controller(self, request: Any, handle: Reply) -> None:
         controller = self.quorum.contact()
         if controller is None:
-            self.later(RETRY_MS, lambda: answered(None))
+            self.later(RETRY_MS, lambda: handle(None))
         else:
-            self.ask(controller, lambda reply: controller.serve(request, reply), answered)
+            self.send_request(controller, lambda reply: controller.serve(request, reply), handle)
 
     def _register(self) -> None:
-        def answered(response: Any) -> None:
+        def handle(response: Any) -> None:
             if response is not None and response.error_code is ErrorCode.none:
                 self.epoch = int(response.broker_epoch)
                 self._open_when_known()
             else:
                 self.later(RETRY_MS, self._register)
 
-        self.ask_controller(self._registration(), answered)
+        self.send_to_controller(self._registration(), handle)
 
     def _registration(self) -> BrokerRegistrationRequest:
         features = tuple(
@@ -220,7 +220,7 @@ class SimBroker(Endpoint):
         )
 
     def _open_when_known(self) -> None:
-        """Nothing is done to the logs by an image older than the registration."""
+        """Open the logs once the image is as new as the registration."""
         if self.is_open:
             return
         if self.offset < self.epoch:
@@ -236,7 +236,7 @@ class SimBroker(Endpoint):
         self.later(LAG_MAX_MS // 2, self._check_isr)
 
     def _await_unfencing(self) -> None:
-        def answered(response: Any) -> None:
+        def handle(response: Any) -> None:
             if self._is_granted(response):
                 self.serves = True
                 self.later(HEARTBEAT_MS, self._beat)
@@ -244,7 +244,7 @@ class SimBroker(Endpoint):
                 self.quorum.push(self)
                 self.later(ROUND_MS, self._await_unfencing)
 
-        self._heartbeat(answered)
+        self._heartbeat(handle)
 
     def _beat(self) -> None:
         if self.is_leaving:
@@ -256,7 +256,7 @@ class SimBroker(Endpoint):
         if response is None:
             return False
         if response.error_code in _FORGOTTEN:
-            self.ask_controller(self._registration(), self._registered_again)
+            self.send_to_controller(self._registration(), self._registered_again)
             return False
         return response.error_code is ErrorCode.none and not response.is_fenced
 
@@ -264,7 +264,7 @@ class SimBroker(Endpoint):
         if response is not None and response.error_code is ErrorCode.none:
             self.epoch = int(response.broker_epoch)
 
-    def _heartbeat(self, answered: Answer) -> None:
+    def _heartbeat(self, handle: Reply) -> None:
         request = entity(
             BrokerHeartbeatRequest,
             broker_id=self.id,
@@ -274,12 +274,12 @@ class SimBroker(Endpoint):
             want_shut_down=self.is_leaving,
             offline_log_dirs=(),
         )
-        self.ask_controller(request, answered)
+        self.send_to_controller(request, handle)
 
-    # -- following the metadata ----------------------------------------------------------------------------------------------
+    # -- metadata ------------------------------------------------------------------------------------------------------------
 
     def receive_image(self, offset: int, image: ClusterImage) -> None:
-        """A newer image; images that were overtaken are of no interest."""
+        """Apply a newer image; older ones are ignored."""
         self._run(self.life, lambda: self._take_image(offset, image))
 
     def _take_image(self, offset: int, image: ClusterImage) -> None:
@@ -315,7 +315,7 @@ class SimBroker(Endpoint):
                 log = self.logs[topic] = SimLog(self.id, topic, self.watcher)
             held = self.partitions[topic] = self.by_id[topic_id.bytes] = SimPartition(self, topic, topic_id, log)
         held.take_leadership(leadership_of(state), self._rules(topic), BACKOFF_MS, self.now())
-        self.log(f"{topic}: {held.leadership}, log ends at {held.sim_log.end_offset}")
+        self.log(f"{topic}: {held.leadership}, log end {held.sim_log.end_offset}")
         self._follow(held)
 
     def _rules(self, topic: str) -> IsrRules:
@@ -324,7 +324,7 @@ class SimBroker(Endpoint):
         return isr_rules(constraints_of(settings), lag_max_ms=LAG_MAX_MS, min_isr=min_isr)
 
     def _follow(self, held: SimPartition) -> None:
-        """Fetch for the partition from whom it follows now, or no more."""
+        """Fetch the partition from its current leader, or stop."""
         fetcher = None
         if held.follower is not None:
             fetcher = self.fetchers.setdefault(held.follower.leader, Fetcher(self, held.follower.leader))
@@ -335,7 +335,7 @@ class SimBroker(Endpoint):
             self._fetcher_of[held] = fetcher
             fetcher.add(held)
 
-    # -- in sync -------------------------------------------------------------------------------------------------------------
+    # -- the ISR -------------------------------------------------------------------------------------------------------------
 
     def active_epoch(self, broker_id: int) -> int | None:
         broker = self.image.brokers.get(broker_id)
@@ -347,7 +347,7 @@ class SimBroker(Endpoint):
         self.later(LAG_MAX_MS // 2, self._check_isr)
 
     def truncated(self, held: Partition, end_offset: int) -> None:
-        """No log moves here."""
+        """Logs are never moved to another directory here."""
 
     def isr_proposed(self, held: Partition, proposal: IsrProposal) -> None:
         assert held.leader is not None
@@ -362,9 +362,9 @@ class SimBroker(Endpoint):
             self._is_proposing = False
             return
         self.log(f"proposes {[p for t in request.topics for p in t.partitions]}")
-        self.ask_controller(request, self._proposals_answered)
+        self.send_to_controller(request, self._proposals_settled)
 
-    def _proposals_answered(self, response: Any) -> None:
+    def _proposals_settled(self, response: Any) -> None:
         if response is not None:
             for decided in self.proposals.settle(response):
                 held = self.by_id.get(decided.key[0].bytes)
@@ -376,7 +376,7 @@ class SimBroker(Endpoint):
     # -- serving -------------------------------------------------------------------------------------------------------------
 
     def reachable(self, broker_id: int) -> SimBroker | None:
-        """A broker that has an address: it is not fenced, as far as this one knows."""
+        """A broker that is not fenced in this broker's image."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None or broker.fenced else self.brokers[broker_id]
 
@@ -388,7 +388,7 @@ class SimBroker(Endpoint):
         known = UUID(bytes=topic) in self.image.topics.by_id
         return ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_id
 
-    def serve_fetch(self, request: FetchRequest, reply: Answer) -> None:
+    def serve_fetch(self, request: FetchRequest, reply: Reply) -> None:
         if not self.serves:
             reply(None)
             return
@@ -398,7 +398,7 @@ class SimBroker(Endpoint):
         else:
             Serving(self, request, fetching, reply).serve()
 
-    def serve_offsets(self, topic: str, leader_epoch: int, reply: Answer) -> None:
+    def serve_offsets(self, topic: str, leader_epoch: int, reply: Reply) -> None:
         held = self.partitions.get(topic)
         if held is None or held.refuses(leader_epoch) is not None:
             reply(None)
@@ -418,13 +418,13 @@ class SimBroker(Endpoint):
             return
         record = held.sim_log.records[taken - held.sim_log.base]
 
-        def answer(outcome: ErrorCode | None) -> None:
+        def respond(outcome: ErrorCode | None) -> None:
             if outcome is ErrorCode.none and acks == ALL_IN_SYNC:
                 self.watcher.acknowledged(held, taken, record)
             reply(ErrorCode.request_timed_out if outcome is None else outcome)
 
         if acks != ALL_IN_SYNC or not held.has_uncommitted:
-            answer(ErrorCode.none)
+            respond(ErrorCode.none)
             return
         outcome = Uncommitted.now(held).outcome
-        Waiting(SimTimers(self), [held], COMMIT_WAIT_MS, outcome, lambda found: found is not None, answer)
+        Waiting(SimTimers(self), [held], COMMIT_WAIT_MS, outcome, lambda found: found is not None, respond)

@@ -1,6 +1,6 @@
 """Planted defects of replicas; the default sweep must find each of them.
 
-They take the place of the product's cores where its replica creates one, for as long as a life runs.
+They replace the product's cores, where its replica creates them, during a life.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from isthmus_model.clocks import MonotonicMs
 
 
 class HastyLeader(ReplicaLeader):
-    """Everything it has appended is committed, whoever has it."""
+    """Counts every appended record as committed, without its replicas."""
 
     def high_watermark(self, log: LogView, now_ms: int) -> int:
         return log.end_offset if self.has_enough_in_sync else log.high_watermark
 
 
 class StubbornFollower(ReplicaFollower):
-    """It never lets its leader find out that the two logs have parted, and so never cuts its own."""
+    """Hides a divergence from the leader, and so never truncates its log."""
 
     def next_fetch(self, log: LogView, now_ms: int) -> NextFetch | None:
         fetch = super().next_fetch(log, MonotonicMs(now_ms))
@@ -34,7 +34,7 @@ class StubbornFollower(ReplicaFollower):
 
 
 class ForgetfulLeader(ReplicaLeader):
-    """It forgets whom it proposed, and commits without those that the controller may have taken into the ISR."""
+    """Forgets the proposed ISR, and commits without replicas that the controller may have accepted into it."""
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ class ForgetfulLeader(ReplicaLeader):
 
 
 class GenerousLeader(ReplicaLeader):
-    """Observers count as members of the ISR."""
+    """Counts observers as members of the ISR."""
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -58,7 +58,7 @@ CANARIES: Final[Mapping[str, tuple[str, type]]] = {
 
 
 def planted(canary: str | None) -> AbstractContextManager[object]:
-    """The product with that defect in it, or as it is."""
+    """The product with that defect, or unchanged."""
     if canary is None:
         return nullcontext()
     name, defect = CANARIES[canary]

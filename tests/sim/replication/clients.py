@@ -1,4 +1,4 @@
-"""Producers: one record at a time, sent again until it is acknowledged."""
+"""Producers, which send one record at a time and retry until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.sim.world import World
 
 RETRY_MS = 40
 GIVES_UP_AFTER = 8
-"""Refusals for a wrong sequence, after which a producer begins anew: records before were lost, or a deposed leader lacks them."""
+"""Sequence errors after which a producer starts with a new id: earlier records were lost, or a deposed leader does not have them."""
 GENERATIONS_MAX = 1_000
 _SEQUENCE = (ErrorCode.out_of_order_sequence_number, ErrorCode.duplicate_sequence_number)
 
 
 class Producer(Endpoint):
-    """Idempotent with acks=all; with acks=1 it never sends anything twice."""
+    """A producer: idempotent with acks=all; with acks=1 it never retries."""
 
     def __init__(
         self, node_id: int, world: World, net: Net, brokers: dict[int, SimBroker], topic: str, acks: int, think_max: int
@@ -48,7 +48,7 @@ class Producer(Endpoint):
             return
         broker = self._brokers[self._leader]
         producer, sequence = self.id * GENERATIONS_MAX + self._generation, self._sequence
-        self.ask(
+        self.send_request(
             broker,
             lambda reply: broker.serve_produce(self.topic, producer, sequence, self._acks, reply),
             self._answered,
@@ -72,7 +72,7 @@ class Producer(Endpoint):
         self.later(RETRY_MS, self._send)
 
     def _look_for_leader(self) -> None:
-        """Some broker says who leads, as far as it knows."""
+        """The leader according to a random broker."""
         ids = sorted(self._brokers)
         broker = self._brokers[ids[self.world.random.randrange(len(ids))]]
         if broker.is_alive and (topic := broker.image.topics.named(self.topic)) is not None:

@@ -1,7 +1,7 @@
-"""A process in the simulation: what it plans, what it is asked, how it dies, stops for a while, and comes back.
+"""A simulated process: its timers and requests, its death, pauses and restarts.
 
-Requests and answers travel by connections: what is lost is a connection that broke, which the asker learns when its patience ends, and a
-dead process refuses at once. A process that is paused (SIGSTOP) handles nothing; all of it happens when it goes on.
+Requests and responses use connections: a lost message is a broken connection, which the sender detects at its timeout; a dead process
+refuses at once. A paused process (SIGSTOP) handles its events when it resumes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from isthmus_model.clocks import MonotonicMs, Now, WallMs
 from tests.sim.net import Net
 from tests.sim.world import World
 
-Answer = Callable[[Any], None]
-Serve = Callable[[Answer], None]
+Reply = Callable[[Any], None]
+Serve = Callable[[Reply], None]
 PATIENCE_MS: Final = 400
 
 
 class Endpoint:
-    """Everything it plans is forgotten when it dies."""
+    """A process; its scheduled actions are dropped when it dies."""
 
     def __init__(self, node_id: int, world: World, net: Net) -> None:
         self.id = node_id
@@ -31,7 +31,7 @@ class Endpoint:
         self.is_alive = False
         self.is_paused = False
         self._backlog: list[Callable[[], None]] = []
-        # A clock of its own: it starts anywhere and runs up to a tenth too fast or too slow.
+        # Each process's clock has a random start and is up to a tenth too fast or too slow.
         self._clock_base = world.random.randrange(1_000_000)
         self._clock_rate = world.random.randrange(900, 1_101)
         self._wall_offset_ms = 0
@@ -69,10 +69,10 @@ class Endpoint:
         while self._backlog and not self.is_paused:
             self._backlog.pop(0)()
 
-    # -- what happens in it --------------------------------------------------------------------------------------------------
+    # -- actions and requests ------------------------------------------------------------------------------------------------
 
     def later(self, delay: int, action: Callable[[], None]) -> None:
-        """Plan something for this life; the dead plan nothing."""
+        """Schedule an action for this life; a dead process schedules nothing."""
         if self.is_alive:
             self.world.after(delay, partial(self._run, self.life, action))
 
@@ -84,15 +84,15 @@ class Endpoint:
         else:
             action()
 
-    def ask(self, peer: Endpoint, serve: Serve, answered: Answer, patience: int = PATIENCE_MS) -> None:
-        """Ask `peer`, which serves it and calls back; None when there is no answer."""
+    def send_request(self, peer: Endpoint, serve: Serve, handle: Reply, patience: int = PATIENCE_MS) -> None:
+        """Send a request to `peer`, which serves it and calls back; None if there is no response."""
         life, is_open = self.life, True
 
         def settle(value: Any) -> None:
             nonlocal is_open
             if is_open:
                 is_open = False
-                answered(value)
+                handle(value)
 
         def reply(value: Any) -> None:
             self.net.send(peer.id, self.id, partial(self._run, life, partial(settle, value)))

@@ -1,4 +1,4 @@
-"""Both ends of a replica's fetch, with the product's decisions: the fetcher that drives the follower cores, and the leader's side."""
+"""Both sides of a replica's fetch, with the product's decisions: the fetcher, which drives the follower cores, and the leader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isthmus_client.fetch_session import FetchSession, grouped
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchRequest, FetchResponse
 
-from tests.sim.replication.endpoint import Answer, Endpoint
+from tests.sim.replication.endpoint import Endpoint, Reply
 
 if TYPE_CHECKING:
     from tests.sim.replication.broker import SimBroker, SimPartition
@@ -30,7 +30,7 @@ Key = tuple[Topic, int]
 
 
 class _Call:
-    """A call that is planned in virtual time."""
+    """A call that is scheduled in virtual time."""
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:
         self._when = when
@@ -90,12 +90,12 @@ class Fetcher:
         self._plan.drop(partition)
 
     def _give_up(self, fetch: int) -> None:
-        """No first fetch waits behind another."""
+        """Cancel a waiting fetch, so that an added partition is fetched at once."""
         if self._is_fetching and fetch == self._fetch:
             self._broken(0)
 
     def _broken(self, delay: int) -> None:
-        """The connection is of no more use; the next starts with every partition."""
+        """Close the connection; the next one starts with a fetch of every partition."""
         self._fetch += 1
         self._is_fetching = False
         self._session.reset()
@@ -125,13 +125,16 @@ class Fetcher:
         self._is_fetching = True
         self._fetch += 1
         request = self._request()
-        self._broker.ask(
-            leader, lambda reply: leader.serve_fetch(request, reply), partial(self._answered, self._fetch), 2 * WAIT_MS
+        self._broker.send_request(
+            leader,
+            lambda reply: leader.serve_fetch(request, reply),
+            partial(self._handle_response, self._fetch),
+            2 * WAIT_MS,
         )
 
     def _request(self) -> FetchRequest:
         plan = self._plan
-        session_id, epoch, changed, gone = self._session.plan_changes(plan.fetches, plan.changed, plan.changed)
+        session_id, epoch, changed, forgotten = self._session.plan_changes(plan.fetches, plan.changed, plan.changed)
         return FetchRequest(
             WAIT_MS,
             1,
@@ -139,12 +142,12 @@ class Fetcher:
             [(topic, [changed[topic, index] for index in indexes]) for topic, indexes in grouped(changed).items()],
             session_id=session_id,
             session_epoch=epoch,
-            forgotten=list(grouped(gone).items()),
+            forgotten=list(grouped(forgotten).items()),
             replica_id=self._broker.id,
             replica_epoch=self._broker.epoch,
         )
 
-    def _answered(self, fetch: int, response: FetchResponse | None) -> None:
+    def _handle_response(self, fetch: int, response: FetchResponse | None) -> None:
         if fetch != self._fetch:
             return
         if response is None:
@@ -171,7 +174,7 @@ class Fetcher:
             decision.replica.change_log(decision.step, fetched.records or (), now)
 
     def _look_up_offsets(self, partition: SimPartition, follower: ReplicaFollower) -> None:
-        """The fetch offset is not in the leader's log: find out where that begins and ends. Nothing is fetched meanwhile."""
+        """Look up the leader's log start and log end: the fetch offset is not in its log. Nothing is fetched meanwhile."""
         self._lookups += 1
 
         def responded(offsets: tuple[int, int] | None) -> None:
@@ -186,13 +189,13 @@ class Fetcher:
 
         leader = self._broker.brokers[self._leader]
         epoch, topic = follower.leader_epoch, partition.topic
-        self._broker.ask(leader, lambda reply: leader.serve_offsets(topic, epoch, reply), responded)
+        self._broker.send_request(leader, lambda reply: leader.serve_offsets(topic, epoch, reply), responded)
 
 
 class Serving:
     """A fetch of a replica at its leader."""
 
-    def __init__(self, broker: SimBroker, request: FetchRequest, fetch: SessionFetch, reply: Answer) -> None:
+    def __init__(self, broker: SimBroker, request: FetchRequest, fetch: SessionFetch, reply: Reply) -> None:
         self._broker = broker
         self._request = request
         self._fetch = fetch
@@ -213,7 +216,7 @@ class Serving:
         broker = self._broker
         waiting = Waiting(
             SimTimers(broker), self._watched(), WAIT_MS, self._read, self._is_enough, self._respond,
-            appends_too=True, deserves_soon=lambda found: bool(found.behind),
+            appends_too=True, deserves_soon=lambda result: bool(result.behind),
         )  # fmt: skip
         broker.followers.wait(request.replica_id, None, waiting.cancel)
         if result.behind:
@@ -233,7 +236,7 @@ class Serving:
         return result.is_urgent or result.size >= 1
 
     def _respond(self, result: ReadResult) -> None:
-        """Records are read when they are sent, which may be a while after what to send was decided."""
+        """Send the response. Records are read when they are sent, which may be some time after the decision."""
         broker = self._broker
         session_id, topics = broker.sessions.finish(self._fetch, result.responses, broker.clock())
         self._reader.record_watermarks_sent(result)

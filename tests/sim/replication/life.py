@@ -1,4 +1,4 @@
-"""One cluster's life: born from a seed, lives through its faults, is healed, and must then be as whole as if nothing had happened."""
+"""One cluster's life: created from a seed, it runs with faults, is healed, and must then be fully healthy again."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class ReplicationLife:
         self._operators = Operators(self._plan, self._quorum, self._brokers, self.truth)
         self._producers: list[Producer] = []
         self._acknowledged: list[int] = []
-        """By each producer, when the faults ended."""
+        """The acknowledged records of each producer when the faults ended."""
         world.log(0, f"{self._plan}, {self._rates}, {self._net_rates}")
 
     # -- the phases ----------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Raise Violation, or AssertionError from inside a core, when this life goes wrong."""
+        """Run this life; raises Violation, or AssertionError from inside a core, on a defect."""
         self._give_birth()
         self._net.rates = self._net_rates
         rates = self._rates
@@ -80,13 +80,13 @@ class ReplicationLife:
         self._expect(self._has_recovered, "no progress after healing")
         for producer in self._producers:
             producer.is_done = True
-        self._expect(self._is_whole, "not whole after healing")
+        self._expect(self._is_whole, "not healthy after healing")
         self._check_order()
 
     def _give_birth(self) -> None:
         for _, broker in sorted(self._brokers.items()):
             broker.start()
-        self._expect(lambda: all(broker.serves for broker in self._brokers.values()), "not born", BIRTH_MS)
+        self._expect(lambda: all(broker.serves for broker in self._brokers.values()), "not started", BIRTH_MS)
         self._operators.create_topics()
         self._expect(self._has_topics, "no topics", BIRTH_MS)
         number = FIRST_CLIENT
@@ -101,7 +101,7 @@ class ReplicationLife:
         return all(self._quorum.image.topics.named(topic.name) is not None for topic in self._plan.topics)
 
     def _expect(self, done: Callable[[], bool], otherwise: str, within: int = HEALING_MS) -> None:
-        """Go on until it is so; it is looked at now and then."""
+        """Continue until the condition holds, which is checked periodically."""
         end = self.world.now + within
         while not done():
             if self.world.now >= end:
@@ -131,7 +131,7 @@ class ReplicationLife:
             broker.start_if_dead()
         self._acknowledged = [producer.acknowledged for producer in self._producers]
 
-    # -- what must be in the end ---------------------------------------------------------------------------------------------
+    # -- final state ---------------------------------------------------------------------------------------------------------
 
     def _has_recovered(self) -> bool:
         """Every producer has a record acknowledged again."""
@@ -140,7 +140,7 @@ class ReplicationLife:
         return all(p.acknowledged > before for p, before in zip(self._producers, self._acknowledged, strict=True))
 
     def _help(self, topic: str) -> None:
-        """Where nobody may lead who is certain to have everything, an operator decides."""
+        """Elect uncleanly, as an operator, where no eligible replica is certain to have all records."""
         state = self.truth.state(topic)
         eligible = {*state.isr, *(state.eligible_leader_replicas or ()), *(state.last_known_elr or ())}
         if state.leader < 0 and not eligible and not self.truth.topics[topic].awaits_unclean:
@@ -165,20 +165,20 @@ class ReplicationLife:
         )
 
     def _check_order(self) -> None:
-        """No idempotent producer's record is there twice or before an earlier one. What retention deleted, nobody remembers."""
+        """No idempotent producer's record is duplicated or reordered, except for sequences that retention has deleted."""
         for topic in self._plan.topics:
             last: dict[int, int] = {}
             idempotent = {name for producer in self._producers for name in producer.idempotent_names}
             truth = self.truth.topics[topic.name]
             led = self._brokers[self.truth.state(topic.name).leader].logs[topic.name]
-            # A leader that was not in sync may have a log that begins earlier than what was deleted from the others.
+            # A leader that was not in sync may have records that were deleted from the other logs.
             for _, producer, sequence, _ in truth.records[max(led.log_start_offset, truth.start) :]:
                 if producer in idempotent and sequence <= last.get(producer, -1):
                     raise Violation(f"{topic.name} has record {sequence} of producer {producer} after {last[producer]}")
                 last[producer] = sequence
 
     def _describe(self) -> str:
-        lines = [f"constraints ask for {satisfy_constraints(self._quorum.image, self._quorum.context).records}"]
+        lines = [f"constraints require {satisfy_constraints(self._quorum.image, self._quorum.context).records}"]
         for topic in self._plan.topics:
             named = self._quorum.image.topics.named(topic.name)
             lines.append(f"{named}, {topic}" if named is None else f"{named.partitions[0]}, {topic}")
@@ -209,7 +209,7 @@ class ReplicationLife:
         self.world.after(self.world.random.randrange(self._rates.down_max), broker.start_if_dead)
 
     def _tell_of_death(self, broker: SimBroker, epoch: int) -> None:
-        """The controller finds that nobody listens where the broker did."""
+        """Let the controller detect that the broker's port refuses connections."""
         if not broker.is_alive and self._quorum.active is not None:
             self._quorum.active.fence_dead(broker.id, epoch)
 
@@ -227,7 +227,7 @@ class ReplicationLife:
             log.checkpoint()
 
     def _cut_some(self) -> None:
-        """Cut a region, or a random part of everybody, off from the rest, in one direction or both, for a while."""
+        """Partition a region, or a random part of all nodes, from the rest, in one direction or both, for some time."""
         world = self.world
         everybody = [*self._brokers, *CONTROLLERS, *(producer.id for producer in self._producers)]
         if world.chance(0.5):
@@ -236,7 +236,7 @@ class ReplicationLife:
         else:
             part = {node for node in everybody if world.chance(0.3)}
         is_one_way = world.chance(self._rates.one_way)
-        world.log(0, f"cuts {sorted(part)} off{' one way' if is_one_way else ''}")
+        world.log(0, f"partitions {sorted(part)}{' one way' if is_one_way else ''}")
         for a in sorted(part):
             for b in everybody:
                 if b not in part:

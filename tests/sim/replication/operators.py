@@ -1,4 +1,4 @@
-"""What people ask of the controller: moves, cancelled moves, other placement constraints, elections, deletion of old records."""
+"""Requests of operators: reassignments and their cancellation, placement constraints, elections, deletion of old records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicCo
 from kio.schema.elect_leaders.v2 import request as elect
 from kio.schema.incremental_alter_configs.v1 import request as alter
 
-from tests.sim.replication.quorum import Quorum, nobody
+from tests.sim.replication.quorum import Quorum, ignore
 from tests.sim.replication.rates import Plan, TopicPlan, random_constraints
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Operators:
     def _submit(self, request: Any) -> None:
         controller = self._quorum.contact()
         if controller is not None:
-            controller.log(f"is asked for {request}")
-            controller.serve(request, nobody)
+            controller.log(f"gets {request}")
+            controller.serve(request, ignore)
 
     def _some_topic(self) -> TopicPlan:
         return self._plan.topics[self._random.randrange(len(self._plan.topics))]
@@ -55,7 +55,7 @@ class Operators:
         self._submit(entity(CreateTopicsRequest, topics=topics, validate_only=False))
 
     def reassign(self) -> None:
-        """Other replicas for a partition, or back to those it had."""
+        """Reassign a partition, or revert its reassignment."""
         topic = self._some_topic()
         brokers = sorted(self._brokers)
         cancels = self._random.random() < 0.3
@@ -73,7 +73,7 @@ class Operators:
         )
 
     def constrain(self) -> None:
-        """Other placement constraints."""
+        """Change the placement constraints."""
         topic = self._some_topic()
         text = random_constraints(self._random, self._plan.racks, topic.min_isr)
         config = entity(alter.AlterableConfig, name="isthmus.placement.constraints", config_operation=SET, value=text)
@@ -86,7 +86,7 @@ class Operators:
         self._submit(entity(alter.IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False))
 
     def elect(self) -> None:
-        """Mostly the preferred leader; an unclean election where loss is allowed anyhow."""
+        """Elect the preferred leader, or sometimes uncleanly where loss is allowed."""
         topic = self._some_topic()
         unclean = topic.unclean and self._random.random() < 0.3
         self.elect_leader(topic.name, unclean=unclean)
@@ -99,7 +99,7 @@ class Operators:
         self._submit(entity(elect.ElectLeadersRequest, election_type=kind, topic_partitions=named))
 
     def retire(self) -> None:
-        """A leader deletes old records; its followers hear of it with their next fetch."""
+        """Let a leader delete old records; its followers learn of it with their next fetch."""
         topic = self._some_topic()
         for _, broker in sorted(self._brokers.items()):
             held = broker.partitions.get(topic.name)

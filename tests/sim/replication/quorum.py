@@ -1,7 +1,7 @@
 """The controllers: one committed metadata log, an active controller over the product's decisions, and those that were active before.
 
-A controller that is deposed does not know it for a while: it goes on answering what needs no record, and takes requests whose records are
-lost. Of what it had not committed its successor finds a part, commits it, and nobody is told.
+A deposed controller does not know it at first: it still responds to requests that need no record, and accepts requests whose records are
+lost. Its successor commits some of its uncommitted records, without a response to the requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.requests.table import operation_of
 
 from tests.sim.net import Net
-from tests.sim.replication.endpoint import Answer, Endpoint
+from tests.sim.replication.endpoint import Endpoint, Reply
 from tests.sim.replication.rates import SESSION_MS, Rates
 from tests.sim.world import World
 
@@ -41,23 +41,23 @@ Operation = Callable[[ClusterImage], Result[Any]]
 
 
 class MetadataWatcher(Protocol):
-    """Who is told of what is committed."""
+    """Observer of the committed metadata."""
 
     def committed(self, before: ClusterImage, after: ClusterImage) -> None:
         """The next image."""
 
 
 class Pending(NamedTuple):
-    """A batch that is not committed."""
+    """A batch that is not committed yet."""
 
     records: tuple[MetadataRecord, ...]
     last_offset: int
-    reply: Answer
+    reply: Reply
     response: Any
 
 
-def nobody(_value: Any) -> None:
-    """Takes an answer that interests nobody."""
+def ignore(_value: Any) -> None:
+    """Ignore a response."""
 
 
 class ActiveController(Endpoint):
@@ -78,14 +78,14 @@ class ActiveController(Endpoint):
         self._busy_until = 0
 
     def activate(self, inherited: list[Pending]) -> None:
-        """Commit what the last controller left, and begin."""
+        """Commit the batches inherited from the last controller, and start."""
         for batch in inherited:
             if not batch.records:
                 continue
             self.history.append(batch.records, self.log_end + len(batch.records) - 1)
             self.log_end += len(batch.records)
             self.quorum.publish(self.history.commit(self.log_end - 1))
-        self.run(self._bootstrap, nobody)
+        self.run(self._bootstrap, ignore)
         self.sessions = Sessions(self.history.latest, SESSION_MS, self.clock())
         self.later(1, self._watch)
         self.later(CONSTRAINTS_MS, self._satisfy_constraints)
@@ -97,14 +97,14 @@ class ActiveController(Endpoint):
             records = (*records, FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0))
         return Result(records, None)
 
-    def run(self, operation: Operation, reply: Answer) -> None:
-        """Decide, append, and answer once that is committed."""
+    def run(self, operation: Operation, reply: Reply) -> None:
+        """Decide, append, and respond once the records are committed."""
         if not self.is_alive:
             reply(None)
             return
         result = operation(self.history.latest)
         if not result.records:
-            self._answer_from(result.response, reply)
+            self._respond_later(result.response, reply)
             return
         self.log_end += len(result.records)
         self.history.append(result.records, self.log_end - 1)
@@ -113,8 +113,8 @@ class ActiveController(Endpoint):
         self._busy_until = max(self._busy_until, world.now + 1 + world.random.randrange(self.quorum.rates.commit_max))
         world.after(self._busy_until - world.now, self._commit)
 
-    def _answer_from(self, response: Any, reply: Answer) -> None:
-        """An answer without records, from what is not all committed: it is true when that is."""
+    def _respond_later(self, response: Any, reply: Reply) -> None:
+        """Respond without records. The decision may depend on uncommitted records, and waits for them."""
         if self.pending:
             self.pending.append(Pending((), self.log_end - 1, reply, response))
         else:
@@ -127,11 +127,11 @@ class ActiveController(Endpoint):
         self.quorum.publish(self.history.commit(batch.last_offset))
         batch.reply(batch.response)
         while self.pending and not self.pending[0].records:
-            answered = self.pending.popleft()
-            answered.reply(answered.response)
+            settled = self.pending.popleft()
+            settled.reply(settled.response)
 
     def learn_of_deposition(self) -> None:
-        """Another one is active, and now this one knows."""
+        """Stop: another controller is active."""
         self.die()
         self.quorum.zombies.remove(self)
         while self.pending:
@@ -139,7 +139,7 @@ class ActiveController(Endpoint):
 
     # -- requests ------------------------------------------------------------------------------------------------------------
 
-    def serve(self, request: Any, reply: Answer) -> None:
+    def serve(self, request: Any, reply: Reply) -> None:
         operation = operation_of(request.__api_key__)
         assert isinstance(operation, ControllerOperation)
         self.run(lambda image: operation.perform(image, request, self._decision_context()), reply)
@@ -155,13 +155,13 @@ class ActiveController(Endpoint):
         )
 
     def fence_dead(self, broker_id: int, epoch: int) -> None:
-        """The process of that registration is known to be dead."""
-        self.run(lambda image: fence_dead_broker(image, self.quorum.context, self.sessions, broker_id, epoch), nobody)
+        """Fence a broker whose process has died."""
+        self.run(lambda image: fence_dead_broker(image, self.quorum.context, self.sessions, broker_id, epoch), ignore)
 
-    # -- unasked -------------------------------------------------------------------------------------------------------------
+    # -- periodic work -------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Fence whoever is silent, one after another, each when the last is committed."""
+        """Fence brokers without heartbeats, one after another, each when the last is committed."""
         now = self.clock()
         if not self.sessions.expired(self.history.latest, now):
             self.sessions.forget_expired(now)
@@ -177,16 +177,16 @@ class ActiveController(Endpoint):
         image = self.history.latest
         if image is not self._seen:
             self._seen = image
-            self.run(lambda image: satisfy_constraints(image, self.quorum.context), nobody)
+            self.run(lambda image: satisfy_constraints(image, self.quorum.context), ignore)
         self.later(CONSTRAINTS_MS, self._satisfy_constraints)
 
     def _balance(self) -> None:
-        self.run(lambda image: balance_leaders(image, self.quorum.context), nobody)
+        self.run(lambda image: balance_leaders(image, self.quorum.context), ignore)
         self.later(self.quorum.rates.balance_ms, self._balance)
 
 
 class Quorum:
-    """What is committed, who is active, and who still believes to be."""
+    """The committed metadata, the active controller, and deposed ones that do not know it yet."""
 
     def __init__(self, world: World, net: Net, rates: Rates, *, elr: bool) -> None:
         self.world = world
@@ -208,7 +208,7 @@ class Quorum:
         return UUID(int=self._ids)
 
     def move(self) -> None:
-        """The active controller is deposed; the next one is elected a little later."""
+        """Depose the active controller; the next one is elected a little later."""
         deposed = self.active
         if deposed is None:
             return
@@ -228,12 +228,12 @@ class Quorum:
         controller.activate(inherited)
 
     def contact(self) -> ActiveController | None:
-        """Whom a broker takes for the active controller."""
+        """The controller that a broker believes to be active."""
         known = [*self.zombies, *([] if self.active is None else [self.active])]
         return known[self.world.random.randrange(len(known))] if known else None
 
     def publish(self, published: Any) -> None:
-        """What is committed goes to every broker."""
+        """Send the committed metadata to every broker."""
         if published is None:
             return
         before, self.image, self.offset = self.image, published.image, published.offset
@@ -243,7 +243,7 @@ class Quorum:
             self.push(broker)
 
     def push(self, broker: SimBroker) -> None:
-        """The newest image goes to a broker; one that is lost is made good with the next heartbeat."""
+        """Send the newest image to a broker; if it is lost, the next heartbeat sends it again."""
         sender = self.active
         if sender is not None and broker.is_alive:
             offset, image = self.offset, self.image

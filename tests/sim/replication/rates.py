@@ -1,4 +1,4 @@
-"""What goes wrong in a cluster, and how often; and what kind of cluster it is. All of it is drawn from the seed."""
+"""The shape of a cluster, and the kinds and rates of its faults, all drawn from the seed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Rates:
     kill_every: int | None
     down_max: int
     machine: float
-    """How many of the deaths are the machine's, which loses what was not synced."""
+    """The share of crashes of the machine, which loses data that was not synced."""
     sync_every: int
     refuses: float
-    """How often the controller learns at once of a process that died."""
+    """The share of dead processes that the controller detects at once."""
     pause_every: int | None
     pause_max: int
     cut_every: int | None
@@ -135,7 +135,7 @@ def random_constraints(random: Random, racks: Sequence[str], min_isr: int) -> st
 
 
 def _shares(random: Random, free: dict[str, int], wanted: int) -> list[dict[str, Any]]:
-    """So many places, region by region; they are taken from what is free."""
+    """That many brokers, region by region, removed from `free`."""
     taken = dict.fromkeys(free, 0)
     for _ in range(wanted):
         region = random.choice([region for region, count in free.items() if count])

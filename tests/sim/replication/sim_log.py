@@ -1,7 +1,7 @@
-"""A log on a simulated disk: what the product's partition asks of a log, over a list of records.
+"""A log on a simulated disk, with the interface that the product's partition needs, over a list of records.
 
-A record is (leader epoch, producer, sequence, number of its append); the last makes every append another one. A process that dies loses
-nothing of its log but the newest checkpoints of the high watermark; a machine that dies loses what was not synced.
+A record is (leader epoch, producer, sequence, append number); the append number makes every append unique. When a process dies, its log
+only loses the newest checkpoints of the high watermark; when a machine dies, it loses data that was not synced.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Key = str
 
 
 class LogWatcher(Protocol):
-    """Who is told of what happens to logs."""
+    """Observer of logs."""
 
     def appended(self, log: SimLog, first: int) -> None:
         """The records from `first` on are new."""
 
     def watermark_moved(self, log: SimLog, before: int, after: int) -> None:
-        """The high watermark is another one, by an append or a fetch."""
+        """The high watermark has changed, by an append or a fetch."""
 
     def cut(self, log: SimLog, end_offset: int) -> None:
-        """Everything from here on is about to be cut."""
+        """The log is about to be truncated to `end_offset`."""
 
 
 class SimLog:
@@ -47,7 +47,7 @@ class SimLog:
         self.topic = topic
         self.records: list[Record] = []
         self.base = 0
-        """Offset of the first record that is kept; what retention deletes is kept here, but not readable."""
+        """Offset of the first record in the list; records that retention deletes stay in it, but are not readable."""
         self.log_start_offset = 0
         self.epochs = EpochHistory()
         self.synced = 0
@@ -90,7 +90,7 @@ class SimLog:
             self.append(sound)
 
     def read(self, offset: int | float, max_bytes: int, upper: int = -1, *, at_least_one: bool = False) -> object:
-        """As a log: where the wanted records are. As a segment, with neither of the last two: the records."""
+        """As a log, return the position of the requested records; as a segment, without the last two arguments, the records."""
         start = int(offset)
         if upper < 0:
             return self.records[start - self.base : start - self.base + max_bytes]
@@ -144,13 +144,13 @@ class SimLog:
         self.checkpointed = self._high_watermark
 
     def lose_unsynced(self, random: Random) -> bool:
-        """The machine stops: some of what was not synced had reached the disk, or all of it, or none; whether any was lost."""
+        """Stop the machine: it loses some, all or none of the records that were not synced; returns whether any were lost."""
         low, before = max(self.synced, self.base), self.end_offset
         del self.records[low + random.randrange(before - low + 1) - self.base :]
         return self.end_offset < before
 
     def reopen(self) -> None:
-        """As a new process finds it."""
+        """Load the log as a new process would."""
         self.synced = min(self.synced, self.end_offset)
         self.log_start_offset = min(self.log_start_offset, self.end_offset)
         self._high_watermark = max(self.log_start_offset, min(self.checkpointed, self.end_offset))

@@ -1,4 +1,4 @@
-"""Who tells the checkers what happens to replicas."""
+"""Passes the events of replicas to the checkers."""
 
 from __future__ import annotations
 

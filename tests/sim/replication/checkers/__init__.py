@@ -1,1 +1,1 @@
-"""What must never happen to replicas, one file each. They are told of every event as it happens."""
+"""The invariants of replicas, one in each file. The checkers observe every event."""

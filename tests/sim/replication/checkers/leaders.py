@@ -1,4 +1,4 @@
-"""At most one leader in each leader epoch, and nobody goes back to an earlier one."""
+"""At most one leader in each leader epoch, and no broker returns to an earlier one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OneLeaderPerEpoch:
         self._lives[topic, broker.id] = broker.life, epoch
 
     def committed(self, before: ClusterImage, after: ClusterImage) -> None:
-        """What the controllers commit goes forward only."""
+        """Committed epochs only increase."""
         for topic_id, topic in before.topics.by_id.items():
             was, now = topic.partitions[0], after.topics.by_id[topic_id].partitions[0]
             if now is not was and (

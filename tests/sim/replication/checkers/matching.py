@@ -1,4 +1,4 @@
-"""Two logs that have a record of the same epoch at the same offset are the same up to there."""
+"""Two logs with a record of the same epoch at the same offset are equal up to that record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.sim.world import Violation
 
 
 class LogsMatch:
-    """It is enough to look at each record and the one before it when they appear in a log: the rest follows by induction."""
+    """It is enough to compare each record and its predecessor when they appear in a log: the rest follows by induction."""
 
     def __init__(self, truth: CommittedStays) -> None:
         self._truth = truth

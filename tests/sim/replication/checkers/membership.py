@@ -1,4 +1,4 @@
-"""Who may be in sync, who may be eligible: replicas only, observers only when they are wanted."""
+"""Only replicas may be in sync or eligible, and observers only if they are promoted."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ def _wrong(was: PartitionRecord, now: PartitionRecord, promotion: Promotion) -> 
     replicas = set(now.replicas)
     joining = (isr - set(was.isr)) & observers
     rules = {
-        "in sync is who is no replica": isr <= replicas,
-        "eligible is who is no replica": eligible <= replicas,
-        "an observer is no replica": observers <= replicas,
+        "a broker in sync is not a replica": isr <= replicas,
+        "an eligible broker is not a replica": eligible <= replicas,
+        "an observer is not a replica": observers <= replicas,
         "a replica is named twice": len(replicas) == len(now.replicas) and len(isr) == len(now.isr),
         "an observer is eligible to lead": not eligible & observers,
         "in sync and eligible at once": not eligible & isr,
         "the leader is not in sync": now.leader < 0 or now.leader in isr,
-        "an observer joins that nothing wants": not joining
-        or promotion is not Promotion.NEVER
-        or joining == {now.leader},
+        "an observer joins without need": not joining or promotion is not Promotion.NEVER or joining == {now.leader},
     }
     return next((rule for rule, holds in rules.items() if not holds), None)

@@ -1,12 +1,12 @@
-"""Committed records never change and never vanish: one truth for each partition, which every later leader has.
+"""Committed records never change and never vanish: each partition has one truth, which every later leader has.
 
-A record is committed when a leader's high watermark passes it. Of every leader is required what leaders of earlier epochs have committed:
-a leader that begins late, or goes on after it was deposed, may know less than the truth, but it can commit nothing at or above the start of
-a later epoch. What every member of the ISR must hold then is looked up on its disk.
+A record is committed when a leader's high watermark passes it. Every leader must have the records committed by leaders of earlier epochs: a
+leader that starts late, or continues after it was deposed, may know less than the truth, but it cannot commit at or above the start of a
+later epoch. The checker looks for committed records on the disk of every member of the ISR.
 
-Loss is allowed where the protocol allows it and nowhere else: by an election of a replica that was neither in sync nor eligible, if the
-topic or an operator permits those; and by a machine that lost its disk's newest part and is elected because it was the last in sync, which
-only eligible leader replicas with at least two in-sync replicas prevent.
+Loss is allowed only where the protocol allows it: by an unclean election, of a replica that was neither in sync nor eligible, if the topic
+or an operator permits it; and by the election of the last replica in sync after its machine lost the newest records of its disk, which only
+eligible leader replicas with at least two in-sync replicas prevent.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 NEVER = -1
 NOT_KEPT: Record = (NEVER, NEVER, NEVER, NEVER)
-"""Stands for a record that retention has deleted everywhere."""
+"""A record that retention has deleted everywhere."""
 
 
 @dataclass(slots=True)
 class Truth:
-    """What is known of one partition."""
+    """The truth of one partition."""
 
     plan: TopicPlan
     records: list[Record] = field(default_factory=list)
     start: int = 0
-    """What lies below was deleted by a leader: nobody reads it any more, and logs that never had it need not get it."""
+    """A leader has deleted the records below: they are never read again, and logs need not have them."""
     committed: dict[int, int] = field(default_factory=dict)
-    """By leader epoch: how far its leader has committed."""
+    """The high watermark of the leader of each epoch."""
     starts: dict[int, int] = field(default_factory=dict)
-    """By leader epoch: where its leader's log ended when it began."""
+    """The log end of the leader of each epoch when it started."""
     unclean_epoch: int = NEVER
-    """What leaders of earlier epochs say does not count any more."""
+    """Commits by leaders of earlier epochs no longer count."""
     awaits_unclean: bool = False
-    """The leader of that epoch has not begun yet: its log will be the truth."""
+    """The leader of that epoch has not started yet: its log will be the truth."""
     may_elect_uncleanly: bool = False
-    """An operator asked for an unclean election."""
+    """An operator requested an unclean election."""
     lossy: set[int] = field(default_factory=set)
-    """Brokers whose machine lost records, until they have all that is committed again."""
+    """Brokers whose machine lost records, until they have all committed records again."""
 
 
 class CommittedStays:
@@ -60,7 +60,7 @@ class CommittedStays:
         self._elr = False
 
     def state(self, topic: str) -> PartitionRecord:
-        """What the controller has committed of the partition."""
+        """The committed metadata of the partition."""
         return self._state[topic]
 
     # -- elections -----------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class CommittedStays:
             if state.leader >= 0:
                 self._elected(name, known, state)
             elif set(state.isr) - {*known.isr, *(known.eligible_leader_replicas or ())}:
-                # A reverted reassignment left nobody in sync: who follows leads when it is there.
+                # A reverted reassignment left no replica in sync: a follower becomes leader when it is available.
                 self._elected_uncleanly(name, known, state)
 
     def _elected(self, name: str, before: PartitionRecord, after: PartitionRecord) -> None:
@@ -84,15 +84,17 @@ class CommittedStays:
         if after.leader in (*before.isr, *(before.eligible_leader_replicas or ())):
             return
         if set(before.removing_replicas) - set(after.replicas) and not after.leader_recovery_state:
-            return  # it came into the ISR with the very change that completed a reassignment
+            return  # it joined the ISR in the change that completed a reassignment
         if after.leader in (before.last_known_elr or ()) and after.leader not in truth.lossy:
-            return  # it had everything when it last led, and has lost nothing since
+            return  # it had all records as the last leader, and has lost none since
         self._elected_uncleanly(name, before, after)
 
     def _elected_uncleanly(self, name: str, before: PartitionRecord, after: PartitionRecord) -> None:
         truth = self.topics[name]
         if not (truth.plan.unclean or truth.may_elect_uncleanly or after.leader in (before.last_known_elr or ())):
-            raise Violation(f"{name} is led by {after.leader} by an election nobody allowed: {before} became {after}")
+            raise Violation(
+                f"{name} is led by {after.leader} by an election that is not allowed: {before} became {after}"
+            )
         truth.unclean_epoch, truth.awaits_unclean = after.leader_epoch, True
 
     def leads(self, partition: SimPartition, leadership: Leadership) -> None:
@@ -106,7 +108,7 @@ class CommittedStays:
             if not (log.broker_id in truth.lossy and (not self._elr or truth.plan.min_isr < 2)):
                 raise Violation(
                     f"broker {log.broker_id} leads {partition.topic} in epoch {epoch} without all of the {required} "
-                    f"records that are committed: its log ends at {log.end_offset}"
+                    f"committed records: its log end is {log.end_offset}"
                 )
             truth.unclean_epoch = epoch
             self._accept(truth, log)
@@ -114,7 +116,7 @@ class CommittedStays:
         truth.starts[epoch] = log.end_offset
 
     def _accept(self, truth: Truth, log: SimLog) -> None:
-        """From here on this log is the truth."""
+        """From now on this log is the truth."""
         same = 0
         while same < min(len(truth.records), log.end_offset) and _same(log, truth, same):
             same += 1
@@ -129,7 +131,7 @@ class CommittedStays:
             if (held := self._brokers[b].logs.get(log.topic)) is not None and held.end_offset < same
         }
 
-    # -- what is committed ---------------------------------------------------------------------------------------------------
+    # -- commits -------------------------------------------------------------------------------------------------------------
 
     def watermark_moved(self, log: SimLog, before: int, after: int) -> None:
         if after < before:
@@ -142,7 +144,7 @@ class CommittedStays:
         if partition.leader is not None:
             self._commit(truth, partition, log, after)
         elif after > len(truth.records) or not _holds(log, truth, after):
-            raise Violation(f"broker {log.broker_id} shows what is not committed of {log.topic}, below {after}")
+            raise Violation(f"broker {log.broker_id} shows uncommitted records of {log.topic}, below {after}")
 
     def _does_not_count(self, truth: Truth, partition: SimPartition) -> bool:
         return truth.awaits_unclean or partition.leadership.leader_epoch < truth.unclean_epoch
@@ -166,7 +168,7 @@ class CommittedStays:
             self._check_holders(truth, partition, log, end)
 
     def _check_holders(self, truth: Truth, partition: SimPartition, log: SimLog, end: int) -> None:
-        """Whoever is in sync, as the controller knows it, has the record; and there are enough of them."""
+        """Every member of the committed ISR has the record, and there are enough members."""
         state = self._state[log.topic]
         missing = [
             replica
@@ -174,7 +176,9 @@ class CommittedStays:
             if replica not in truth.lossy and not _has(self._brokers[replica].logs.get(log.topic), log, end - 1)
         ]
         if missing:
-            raise Violation(f"broker {log.broker_id} commits {log.topic} up to {end}, which {missing} in sync lack")
+            raise Violation(
+                f"broker {log.broker_id} commits {log.topic} up to {end}, which {missing} in sync do not have"
+            )
         holders = [
             replica for replica in state.replicas if _has(self._brokers[replica].logs.get(log.topic), log, end - 1)
         ]
@@ -186,7 +190,7 @@ class CommittedStays:
         if not self._does_not_count(truth, partition) and truth.records[offset : offset + 1] != [record]:
             raise Violation(f"{record} of {partition.topic} is acknowledged at {offset} and not committed there")
 
-    # -- what becomes of logs ------------------------------------------------------------------------------------------------
+    # -- truncation and loss -------------------------------------------------------------------------------------------------
 
     def appended(self, log: SimLog, first: int) -> None:
         truth = self.topics[log.topic]
@@ -200,16 +204,16 @@ class CommittedStays:
         state = self._state[log.topic]
         counted = (*state.isr, *(state.eligible_leader_replicas or ()))
         if partition.leadership.leader_epoch < state.leader_epoch and log.broker_id not in counted:
-            return  # it follows a leader that is none any more, and nobody counts on it
+            return  # it follows a deposed leader, and its records do not count
         if truth.start <= end_offset < len(truth.records) and _same(log, truth, end_offset):
-            raise Violation(f"broker {log.broker_id} cuts {log.topic} at {end_offset}: that record is committed")
+            raise Violation(f"broker {log.broker_id} truncates {log.topic} to {end_offset}: that record is committed")
 
     def machine_lost(self, log: SimLog) -> None:
-        """The machine of this log has lost its end, of which the leader may count some as replicated."""
+        """The machine has lost the end of this log, though the leader may count some of it as replicated."""
         self.topics[log.topic].lossy.add(log.broker_id)
 
     def may_lose(self, broker_id: int, topic: str) -> bool:
-        """Whether a machine may lose its newest records now, with no more harm than the protocol is made for."""
+        """Whether a machine may lose its newest records now, within the faults that the protocol tolerates."""
         truth, state = self.topics[topic], self._state[topic]
         if truth.lossy - {broker_id}:
             return False
@@ -218,7 +222,7 @@ class CommittedStays:
 
 
 def _find_again(truth: Truth, log: SimLog) -> None:
-    """What a leader knows as committed, though an unclean election has lost it since, is committed again."""
+    """Records that a leader knows as committed are committed again, although an unclean election has lost them since."""
     known = len(truth.records)
     if log.high_watermark > known:
         truth.records += [NOT_KEPT] * (log.base - known)
@@ -236,7 +240,7 @@ def _has(other: SimLog | None, log: SimLog, offset: int) -> bool:
 
 
 def _holds(log: SimLog, truth: Truth, end: int) -> bool:
-    """Whether the log has all of the truth below `end` that was not deleted."""
+    """Whether the log has all records of the truth below `end` that were not deleted."""
     start = max(log.base, truth.start)
     return end <= log.end_offset and (
         end <= start or log.records[start - log.base : end - log.base] == truth.records[start:end]
