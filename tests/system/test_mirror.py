@@ -243,7 +243,7 @@ def test_a_mirror_to_itself_and_a_copy_that_is_no_copy_are_refused(tmp_path: Pat
     with running_node(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
         clusters = {"west": west.bootstrap, "east": west.bootstrap}
         with running_mirror(tmp_path / "self", clusters, QUICK) as mirror:
-            wait_until(lambda: "a cluster is not mirrored to itself" in ready(mirror).get("reason", ""), "a refusal")
+            wait_until(lambda: "a cluster cannot be mirrored to itself" in ready(mirror).get("reason", ""), "a refusal")
         for node in (west, east):
             make(node.bootstrap, "orders", 1)
             fill(node.bootstrap, "orders", 1, 10)

@@ -1,4 +1,4 @@
-"""One link's life: workers that die, doze and double, a network that loses, delays and repeats, and in the end peace."""
+"""The life of a link's partition on an unreliable network, with crashes and zombies, then in peace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ RETRY_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True)
 class Rates:
-    """How often what goes wrong; drawn from the seed."""
+    """Rates of faults, drawn from the seed."""
 
     loss: float
     repeat: float
@@ -60,34 +60,34 @@ class Rates:
 
 
 class Worker:
-    """What the edge does, over a network that may not deliver. A zombie is one that was given up and goes on."""
+    """The edge's work over an unreliable network. A zombie is a replaced worker that continues."""
 
     def __init__(self, life: "LinkLife", number: int) -> None:
         self.copy = PartitionCopy(RETRY_TIMEOUT_MS, 500)
         self.number = number
         self.alive = True
         self._life = life
-        self._asking = False
+        self._looking_up = False
         self._fetching = False
-        self._known_epoch = life.source.leader.epoch
+        self._current_epoch = life.source.leader.epoch
         self._known_elections = life.destination.elections
 
     def turn(self) -> None:
-        """Do everything that can be done now, and come back."""
+        """Do everything that is due, and schedule the next turn."""
         if not self.alive:
             return
         life, now = self._life, self._life.world.now
         if not life.world.chance(life.stale):
-            self._known_epoch = life.source.leader.epoch
-            self._hear_of_elections(life.destination.elections)
+            self._current_epoch = life.source.leader.epoch
+            self._apply_elections(life.destination.elections)
         was = self.copy.stage
-        for stage, ask in (
+        for stage, request in (
             (Stage.LOOK_UP_DESTINATION, self._look_up_destination),
             (Stage.LOOK_UP_SOURCE, self._look_up_source),
         ):
-            if not self._asking and self.copy.needs_lookup(stage, MonotonicMs(now)):
-                self._asking = True
-                ask()
+            if not self._looking_up and self.copy.needs_lookup(stage, MonotonicMs(now)):
+                self._looking_up = True
+                request()
         at = None if self._fetching else self.copy.fetch_at(MonotonicMs(now))
         if at is not None:
             self._fetching = True
@@ -102,65 +102,65 @@ class Worker:
             life.note(f"worker {self.number}: {self.copy.stage.name}, fetches at {at}, the log ends at {self.copy.end}")
         life.world.after(life.world.random.randrange(1, 40), self.turn)
 
-    def _hear_of_elections(self, elections: int) -> None:
+    def _apply_elections(self, elections: int) -> None:
         if elections != self._known_elections:
             self._known_elections = elections
             self.copy.leader_moved(MonotonicMs(self._life.world.now))
 
     def _look_up_destination(self) -> None:
-        def answered(told: tuple[EndOfLog, int]) -> None:
-            self._asking = False
-            self.copy.destination_ends(*told, MonotonicMs(self._life.world.now))
+        def responded(position: tuple[EndOfLog, int]) -> None:
+            self._looking_up = False
+            self.copy.destination_ends(*position, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
-            self._asking = False
+            self._looking_up = False
             self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
-        self._life.exchange(self, lambda: self._life.destination.progress, answered, lost)
+        self._life.exchange(self, lambda: self._life.destination.progress, responded, lost)
 
     def _look_up_source(self) -> None:
-        def answered(answer: SourceRange | ErrorCode) -> None:
-            self._asking = False
-            if isinstance(answer, ErrorCode):
+        def responded(response: SourceRange | ErrorCode) -> None:
+            self._looking_up = False
+            if isinstance(response, ErrorCode):
                 self.copy.lookup_failed(MonotonicMs(self._life.world.now))
             else:
-                self.copy.source_has(answer, MonotonicMs(self._life.world.now))
+                self.copy.source_has(response, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
-            self._asking = False
+            self._looking_up = False
             self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
-        epoch = self._known_epoch
-        self._life.exchange(self, lambda: self._life.source.range(epoch), answered, lost)
+        epoch = self._current_epoch
+        self._life.exchange(self, lambda: self._life.source.range(epoch), responded, lost)
 
     def _fetch(self, at: FetchAt) -> None:
-        def answered(answer: FetchResult | ErrorCode) -> None:
+        def responded(response: FetchResult | ErrorCode) -> None:
             self._fetching = False
-            if isinstance(answer, ErrorCode):
-                self.copy.fetch_refused(at, answer, epoch, MonotonicMs(self._life.world.now))
+            if isinstance(response, ErrorCode):
+                self.copy.fetch_refused(at, response, epoch, MonotonicMs(self._life.world.now))
             else:
-                self.copy.fetched(at, answer, MonotonicMs(self._life.world.now))
+                self.copy.fetched(at, response, MonotonicMs(self._life.world.now))
 
         def lost() -> None:
             self._fetching = False
 
-        epoch, size = self._known_epoch, self._life.world.random.choice((1, 150, 400, 5_000))
-        self._life.exchange(self, lambda: self._life.source.fetch(at, epoch, size), answered, lost)
+        epoch, size = self._current_epoch, self._life.world.random.choice((1, 150, 400, 5_000))
+        self._life.exchange(self, lambda: self._life.source.fetch(at, epoch, size), responded, lost)
 
     def _append(self, append: Append) -> None:
-        def answered(code: ErrorCode, ends: EndOfLog) -> None:
+        def responded(code: ErrorCode, ends: EndOfLog) -> None:
             if code is ErrorCode.none:
                 self.copy.appended(append, ends)
             else:
                 self.copy.append_refused(append, code, ends, MonotonicMs(self._life.world.now))
 
         self._life.append(
-            self, append, answered, lambda: self.copy.append_lost(append, MonotonicMs(self._life.world.now))
+            self, append, responded, lambda: self.copy.append_lost(append, MonotonicMs(self._life.world.now))
         )
 
 
 class LinkLife:
-    """Turmoil first, then peace, in which the copy must come to have everything."""
+    """Turmoil first, then peace, in which the copy must catch up."""
 
     def __init__(self, seed: int, *, traced: bool = False, checks_expected_end: bool = True) -> None:
         self.world = World(seed, traced=traced)
@@ -185,23 +185,23 @@ class LinkLife:
     # -- the network ---------------------------------------------------------------------------------------------------------
 
     def exchange(
-        self, worker: Worker, ask: Callable[[], A], answered: Callable[[A], None], lost: Callable[[], None]
+        self, worker: Worker, request: Callable[[], A], responded: Callable[[A], None], lost: Callable[[], None]
     ) -> None:
-        """A question that changes nothing: it may vanish on either way."""
+        """A request without effects; request or response may be lost."""
         if self._loses():
             self._later(worker, lost, 300)
             return
 
         def arrive() -> None:
-            answer = ask()
-            self._later(worker, lost if self._loses() else lambda: answered(answer))
+            response = request()
+            self._later(worker, lost if self._loses() else lambda: responded(response))
 
         self.world.after(self._delay(), arrive)
 
     def append(
-        self, worker: Worker, append: Append, answered: Callable[[ErrorCode, EndOfLog], None], lost: Callable[[], None]
+        self, worker: Worker, append: Append, responded: Callable[[ErrorCode, EndOfLog], None], lost: Callable[[], None]
     ) -> None:
-        """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or until its time is over."""
+        """An append; it may arrive twice, late, or after its sender has crashed. The response waits for the commit or the timeout."""
         sent = (
             append if append.chunk is None else append._replace(chunk=replace(append.chunk))
         )  # its sender may release it
@@ -217,7 +217,7 @@ class LinkLife:
             else:
                 self.destination.commit()
             outcome, wait = code, 300 if code is ErrorCode.request_timed_out else 0
-            self._later(worker, lost if self._loses() else lambda: answered(outcome, ends), wait)
+            self._later(worker, lost if self._loses() else lambda: responded(outcome, ends), wait)
 
         def arrive_again() -> None:
             self.destination.append(sent)
@@ -268,7 +268,7 @@ class LinkLife:
         worker.turn()
 
     def _replace_worker(self) -> None:
-        """The old one is dead, or only believed to be."""
+        """Replace the worker; the old one crashes, or becomes a zombie."""
         if not self.world.chance(self.rates.zombie):
             self.workers[-1].alive = False
         self._start_worker()
@@ -290,21 +290,21 @@ class LinkLife:
 
     @property
     def _owed(self) -> int:
-        """Where the copy must end: behind the newest batch that the source has, or, where it has none, wherever the copy came to."""
+        """The copy's final end: after the newest batch of the source, or the copy's own end if the source has none."""
         newest = self.source.leader.log[-1].last + 1 if self.source.leader.log else 0
         return max(newest, self.destination.end)
 
     def _check_failures(self) -> None:
-        """Only a source that lost committed records may end a copy."""
+        """Only a source that lost committed records may fail a copy."""
         for worker in self.workers:
             failure = worker.copy.failure
             if failure is not None and not self.source.lost_committed:
                 raise Violation(f"worker {worker.number} fails: {failure.error}: {failure.message}")
             if failure is not None and failure.error not in _OF_LOSS:
-                raise Violation(f"worker {worker.number} calls a loss of committed records {failure.error}")
+                raise Violation(f"worker {worker.number} reports a loss of committed records as {failure.error}")
 
     def note(self, what: str) -> None:
-        """For the trace."""
+        """Add a line to the trace."""
         self.world.log(0, what)
 
 

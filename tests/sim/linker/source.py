@@ -1,4 +1,4 @@
-"""A partition of a source: it grows, elects leaders, forgets by retention and compaction, and in some lives loses committed records."""
+"""A partition of a source: it grows, elects leaders, applies retention and compaction, and in some lives loses committed records."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from tests.sim.world import World
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A batch that was written, and the one before it: that chain is what a copy must follow."""
+    """A written batch and its predecessor; a copy must have the same chain."""
 
     base: int
     last: int
@@ -22,7 +22,7 @@ class Batch:
 
 @dataclass(eq=False)
 class Leader:
-    """What one leader of the partition can tell; a deposed one keeps what it had."""
+    """The state of one leader; a deposed one keeps its own."""
 
     epoch: int
     log: list[Batch] = field(default_factory=list)
@@ -31,10 +31,10 @@ class Leader:
     committed: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
     newest: "Batch | None" = None
-    """What was appended last, also where retention took it."""
+    """The last appended batch, even after retention removed it."""
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Where the log of that epoch or the nearest earlier one ends; None for an epoch this leader does not know of."""
+        """The end of that epoch or the nearest earlier one; None for an unknown epoch."""
         if epoch > self.epochs[-1][0]:
             return None
         known = [(e, start) for e, start in self.epochs if e <= epoch]
@@ -44,7 +44,7 @@ class Leader:
         return known[-1][0], after[0] if after else self.end
 
     def fetch(self, at: FetchAt, max_bytes: int) -> FetchResult | ErrorCode:
-        """As a broker answers; the last batch may be torn, and the first is always whole."""
+        """Respond as a broker; the last batch may be incomplete, the first is always whole."""
         if not self.start <= at.offset <= self.end:
             return ErrorCode.offset_out_of_range
         if at.last_epoch >= 0:
@@ -59,7 +59,7 @@ class Leader:
 
 
 class SimSource:
-    """`leader` is the one that leads now, `deposed` the one before it, which may not know."""
+    """`leader` is the current leader, `deposed` the previous one, which may not know it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -71,7 +71,7 @@ class SimSource:
         self._values = 0
 
     def produce(self) -> None:
-        """One more batch, committed now or later."""
+        """Append a batch, committed now or later."""
         leader = self.leader
         count = self._world.random.randrange(1, 4)
         records = []
@@ -88,30 +88,30 @@ class SimSource:
             leader.committed = leader.end
 
     def commit(self) -> None:
-        """Everything written is committed."""
+        """Commit all batches."""
         self.leader.committed = self.leader.end
 
     def elect(self) -> None:
-        """A clean election: what was not committed may go."""
+        """Elect cleanly: uncommitted batches may be lost."""
         old = self.leader
         keep = old.end if self._world.chance(0.5) else old.committed
         self._lead(old, keep)
 
     def elect_uncleanly(self) -> None:
-        """Somebody leads who lacks committed records."""
+        """Elect a leader that is missing committed records."""
         old = self.leader
         bases = [batch.base for batch in old.log if batch.base < old.committed]
         if bases:
             self.lost_committed = True
             keep = self._world.random.choice(bases)
-            # Behind the last batch that is left: a log that ends in a hole would be waited for until somebody writes.
+            # After the last remaining batch: a copy would wait for a gap at the end until the next record.
             self._lead(old, max((batch.last + 1 for batch in old.log if batch.last < keep), default=old.start))
 
     def _lead(self, old: Leader, keep: int) -> None:
         self.deposed = old
         epoch = old.epoch + self._world.random.randrange(1, 6)
         log = [batch for batch in old.log if batch.last < keep]
-        # A log whose tail was compacted away still ends where it ended.
+        # A log keeps its end after its last batches were compacted.
         epochs = [(e, start) for e, start in old.epochs if start < keep or start == old.start]
         epochs = [(e, start) for e, start in epochs if e < epoch]
         newest = old.newest
@@ -120,7 +120,7 @@ class SimSource:
         self.leader = Leader(epoch, log, keep, old.start, min(old.committed, keep), [*epochs, (epoch, keep)], newest)
 
     def retain(self) -> None:
-        """Retention takes batches from the front."""
+        """Remove batches from the front."""
         leader = self.leader
         batches = [batch for batch in leader.log if batch.last < leader.committed]
         if not batches:
@@ -134,7 +134,7 @@ class SimSource:
         leader.epochs = [(floor[-1], until), *later] if floor else later
 
     def compact(self) -> None:
-        """Compaction takes a batch from anywhere but the end: what makes a record old is a newer one that is committed as well."""
+        """Remove any batch except the newest committed one."""
         leader = self.leader
         committed = [batch for batch in leader.log if batch.last < leader.committed]
         if len(committed) > 1:
@@ -142,17 +142,17 @@ class SimSource:
             self.removed.add(gone)
             leader.log.remove(gone)
 
-    def fetch(self, at: FetchAt, known_epoch: int, max_bytes: int) -> FetchResult | ErrorCode:
-        """Asked of whom the worker takes for the leader."""
-        if known_epoch == self.leader.epoch:
+    def fetch(self, at: FetchAt, current_epoch: int, max_bytes: int) -> FetchResult | ErrorCode:
+        """Fetch from the worker's current leader."""
+        if current_epoch == self.leader.epoch:
             return self.leader.fetch(at, max_bytes)
-        if self.deposed is not None and known_epoch == self.deposed.epoch:
+        if self.deposed is not None and current_epoch == self.deposed.epoch:
             return self.deposed.fetch(at, max_bytes)
         return ErrorCode.fenced_leader_epoch
 
-    def range(self, known_epoch: int) -> SourceRange | ErrorCode:
-        """Where the log begins; a new copy begins there."""
+    def range(self, current_epoch: int) -> SourceRange | ErrorCode:
+        """The range; a new copy begins at the log start."""
         for leader in (self.leader, self.deposed):
-            if leader is not None and leader.epoch == known_epoch:
+            if leader is not None and leader.epoch == current_epoch:
                 return SourceRange(leader.start, leader.start, leader.epoch)
         return ErrorCode.fenced_leader_epoch

@@ -1,4 +1,4 @@
-"""One partition's life: mirrors that die, doze and double, a network that loses, delays and repeats, and in the end peace."""
+"""The life of a mirrored partition on an unreliable network, with crashes and zombies, then in peace."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ COPY = Copy(Place("orders", 0), None)
 
 @dataclass(frozen=True)
 class Rates:
-    """How often what goes wrong; drawn from the seed."""
+    """Rates of faults, drawn from the seed."""
 
     loss: float
     repeat: float
@@ -49,7 +49,7 @@ class Rates:
     compaction: float
     commit: float
     chained: float
-    """How many of the mirrors send batches behind batches; a cluster may have brokers of both kinds."""
+    """The share of mirrors that use AppendAfter; a cluster may have brokers of both kinds."""
 
     @classmethod
     def draw(cls, random: Random) -> "Rates":
@@ -71,7 +71,7 @@ class Rates:
 
 
 class TrustingCopy(PartitionCopy):
-    """The planted defect: whatever the target answers without an error, the batch there is its own."""
+    """The planted defect: takes every response without an error as success."""
 
     def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
         super().appended(sent, sent.base, -1, MonotonicMs(now_ms))
@@ -80,7 +80,7 @@ class TrustingCopy(PartitionCopy):
 
 
 class Worker:
-    """What the edge does, over a network that may not deliver. A zombie is one that was given up and goes on."""
+    """The edge's work over an unreliable network. A zombie is a replaced mirror that continues."""
 
     def __init__(self, life: "MirrorLife", number: int, copy: PartitionCopy) -> None:
         self.copy = copy
@@ -88,21 +88,21 @@ class Worker:
         self.alive = True
         self._life = life
         self._is_chained = life.world.chance(life.rates.chained)
-        self._asking = False
+        self._looking_up = False
         self._fetching = False
         self._recording = False
 
     def turn(self) -> None:
-        """Do everything that can be done now, and come back."""
+        """Do everything that is due, and schedule the next turn."""
         if not self.alive:
             return
         now = self._life.world.now
-        for stage, ask in (
+        for stage, request in (
             (Stage.PLACE, self._place), (Stage.LOOK_UP_SOURCE, self._look_up_source), (Stage.CHECK, self._check),
         ):  # fmt: skip
-            if not self._asking and self.copy.needs_lookup(stage, MonotonicMs(now)):
-                self._asking = True
-                ask()
+            if not self._looking_up and self.copy.needs_lookup(stage, MonotonicMs(now)):
+                self._looking_up = True
+                request()
         if self.copy.has_all and self._life.world.chance(0.05):
             life = self._life
             life.exchange(
@@ -124,21 +124,21 @@ class Worker:
         self._life.world.after(self._life.world.random.randrange(1, 40), self.turn)
 
     def _lost(self) -> None:
-        self._asking = False
+        self._looking_up = False
         self.copy.lookup_failed(MonotonicMs(self._life.world.now))
 
     def _place(self) -> None:
-        """The end first and the jumps after it, each over the network, and the jumps once more after every look at the copy."""
+        """Look up the end first and the jumps after it, each over the network, and the jumps again after every read of the copy."""
         life = self._life
-        seen: dict[int, int | None] = {}
+        checksums: dict[int, int | None] = {}
 
         def ended(end: int) -> None:
-            life.exchange(self, life.progress, lambda jumps: looked(end, jumps), self._lost)
+            life.exchange(self, life.progress, lambda jumps: settle_jumps(end, jumps), self._lost)
 
-        def looked(end: int, jumps: Jumps) -> None:
-            settled = settle(jumps, 0, end, seen)
+        def settle_jumps(end: int, jumps: Jumps) -> None:
+            settled = settle(jumps, 0, end, checksums)
             if isinstance(settled, NeedsChecksum):
-                seen[settled.base] = life.target.crc_at(settled.base)
+                checksums[settled.base] = life.target.crc_at(settled.base)
                 ended(end)
                 return
             tail = life.target.tail(end) if end else None
@@ -150,44 +150,44 @@ class Worker:
             life.exchange(self, lambda: life.settled(settled), lambda _: done(placed), self._lost)
 
         def done(placed: Placed) -> None:
-            self._asking = False
+            self._looking_up = False
             self.copy.placed(placed)
             life.note(f"mirror {self.number} is placed at {placed.end}: {[jump.runs for jump in placed.jumps]}")
 
         life.exchange(self, lambda: life.target.committed, ended, self._lost)
 
     def _look_up_source(self) -> None:
-        def answered(found: SourceRange) -> None:
-            self._asking = False
-            self.copy.source_has(found, MonotonicMs(self._life.world.now))
+        def responded(reported: SourceRange) -> None:
+            self._looking_up = False
+            self.copy.source_has(reported, MonotonicMs(self._life.world.now))
 
-        self._life.exchange(self, self._life.source.range, answered, self._lost)
+        self._life.exchange(self, self._life.source.range, responded, self._lost)
 
     def _check(self) -> None:
         sent = self.copy.to_check
         assert sent is not None
 
-        def answered(crc: int | None) -> None:
-            self._asking = False
+        def responded(crc: int | None) -> None:
+            self._looking_up = False
             self.copy.checked(sent, crc, MonotonicMs(self._life.world.now))
 
-        self._life.exchange(self, lambda: self._life.target.crc_at(sent.base), answered, self._lost)
+        self._life.exchange(self, lambda: self._life.target.crc_at(sent.base), responded, self._lost)
 
     def _fetch(self, at: int) -> None:
         life = self._life
         size = life.world.random.choice((1, 150, 400, 5_000))
 
-        def answered(answer: object) -> None:
+        def responded(response: object) -> None:
             self._fetching = False
-            if isinstance(answer, ErrorCode):
-                self.copy.fetch_refused(at, answer, MonotonicMs(life.world.now))
+            if isinstance(response, ErrorCode):
+                self.copy.fetch_refused(at, response, MonotonicMs(life.world.now))
             else:
-                self.copy.fetched(at, answer, life.world.now)  # type: ignore[arg-type]
+                self.copy.fetched(at, response, life.world.now)  # type: ignore[arg-type]
 
         def lost() -> None:
             self._fetching = False
 
-        life.exchange(self, lambda: life.source.fetch(at, size), answered, lost)
+        life.exchange(self, lambda: life.source.fetch(at, size), responded, lost)
 
     def _record(self, proposed: list[Jump], certain: list[Jump]) -> None:
         def done(_: None) -> None:
@@ -203,19 +203,19 @@ class Worker:
     def _append(self, sent: Stretch) -> None:
         life = self._life
 
-        def answered(answer: Taken | ErrorCode) -> None:
-            if isinstance(answer, Taken):
-                self.copy.appended(sent, answer.base_offset, answer.append_time, MonotonicMs(life.world.now))
-            elif answer is ErrorCode.none:
+        def responded(response: Taken | ErrorCode) -> None:
+            if isinstance(response, Taken):
+                self.copy.appended(sent, response.base_offset, response.append_time, MonotonicMs(life.world.now))
+            elif response is ErrorCode.none:
                 self.copy.followed(sent, MonotonicMs(life.world.now))
             else:
                 self.copy.append_refused(sent, MonotonicMs(life.world.now))
 
-        life.append(self, sent, answered, lambda: self.copy.append_refused(sent, MonotonicMs(life.world.now)))
+        life.append(self, sent, responded, lambda: self.copy.append_refused(sent, MonotonicMs(life.world.now)))
 
 
 class MirrorLife:
-    """Turmoil first, then peace, in which the copy must come to have everything, and its map must be true."""
+    """Turmoil first, then peace, in which the copy must catch up, and its map must be true."""
 
     def __init__(self, seed: int, *, traced: bool = False, trusting: bool = False, blind: bool = False) -> None:
         self.world = World(seed, traced=traced)
@@ -245,46 +245,46 @@ class MirrorLife:
     # -- progress ------------------------------------------------------------------------------------------------------------
 
     def record(self, proposed: Sequence[Jump], certain: Sequence[Jump]) -> None:
-        """As bytes, as the topic has them."""
+        """Write jumps, encoded as in the topic."""
         for jump in proposed:
             self._records[encode_key(COPY, jump.mark, Kind.PROPOSED)] = encode_value(jump)
         for jump in certain:
             self._records[encode_key(COPY, jump.mark, Kind.CERTAIN)] = encode_value(jump)
             self._records.pop(encode_key(COPY, jump.mark, Kind.PROPOSED), None)
 
-    def settled(self, found: Settled) -> None:
-        """What was proven is certain, and void jumps are deleted."""
-        self.record((), found.proven)
-        for jump in found.void:
+    def settled(self, reported: Settled) -> None:
+        """Make proven jumps certain and delete void ones."""
+        self.record((), reported.proven)
+        for jump in reported.void:
             self._records.pop(encode_key(COPY, jump.mark, Kind.PROPOSED), None)
 
     def progress(self) -> Jumps:
-        """What is durable now."""
-        found = Jumps()
+        """The durable jumps."""
+        reported = Jumps()
         for key, value in self._records.items():
-            known = decode_key(key)
-            assert known is not None
-            found.keep(Jump(known[1], decode_runs(value)), known[2])
-        return found
+            decoded = decode_key(key)
+            assert decoded is not None
+            reported.keep(Jump(decoded[1], decode_runs(value)), decoded[2])
+        return reported
 
     def _compact_copy(self) -> None:
-        """The cleaner never comes so near the end that a mirror would not have told before what is certain there."""
+        """Compact the copy before the first jump that is not certain: the cleaner never comes nearer to the end."""
         unsure = self.progress().proposed
         self.target.compact(min((mark.base for mark in unsure), default=self.target.committed))
 
     # -- the network ---------------------------------------------------------------------------------------------------------
 
     def exchange(
-        self, worker: Worker, ask: Callable[[], A], answered: Callable[[A], None], lost: Callable[[], None]
+        self, worker: Worker, request: Callable[[], A], responded: Callable[[A], None], lost: Callable[[], None]
     ) -> None:
-        """It may vanish on either way: what it does may be done without an answer."""
+        """A request; request or response may be lost, so it may take effect without a response."""
         if self._loses():
             self._later(worker, lost, 300)
             return
 
         def arrive() -> None:
-            answer = ask()
-            self._later(worker, lost if self._loses() else lambda: answered(answer))
+            response = request()
+            self._later(worker, lost if self._loses() else lambda: responded(response))
 
         self.world.after(self._delay(), arrive)
 
@@ -292,10 +292,10 @@ class MirrorLife:
         self,
         worker: Worker,
         sent: Stretch,
-        answered: Callable[[Taken | ErrorCode], None],
+        responded: Callable[[Taken | ErrorCode], None],
         lost: Callable[[], None],
     ) -> None:
-        """It may arrive twice, late, or after its sender has died; its answer waits until it is committed, or is given up."""
+        """An append; it may arrive twice, late, or after its sender has crashed. The response waits for the commit, or is lost."""
         data, base, after_crc = [bytes(out.data) for out in sent.batches], sent.base, sent.after_crc
 
         def take() -> Taken | ErrorCode:
@@ -305,14 +305,14 @@ class MirrorLife:
             take()
 
         def arrive() -> None:
-            answer = take()
-            self.note(f"mirror {worker.number} appends {len(data)} at {base}: {answer}")
-            is_taken = isinstance(answer, Taken) or answer is ErrorCode.none
+            response = take()
+            self.note(f"mirror {worker.number} appends {len(data)} at {base}: {response}")
+            is_taken = isinstance(response, Taken) or response is ErrorCode.none
             if is_taken and not self._peaceful and not self.world.chance(self.rates.commit):
                 self._later(worker, lost, 300)
                 return
             self.target.commit()
-            self._later(worker, lost if self._loses() else lambda: answered(answer))
+            self._later(worker, lost if self._loses() else lambda: responded(response))
 
         if self._loses():
             self._later(worker, lost, 300)
@@ -356,7 +356,7 @@ class MirrorLife:
         worker.turn()
 
     def _replace_worker(self) -> None:
-        """The old one is dead, or only believed to be."""
+        """Replace the mirror; the old one crashes, or becomes a zombie."""
         if not self.world.chance(self.rates.zombie):
             self.workers[-1].alive = False
         self._start_worker()
@@ -377,18 +377,18 @@ class MirrorLife:
         return copy.has_all and copy.reached >= self.source.end and copy.map.end == self.target.end
 
     def _check_map(self) -> None:
-        """Both ways, for every offset; what a group has read up to any offset, it has read up to there in the copy."""
-        truth, known = self.target.truth, self.workers[-1].copy.map
-        if known.end != len(truth):
-            raise Violation(f"the map ends at {known.end}, and the copy has {len(truth)} records")
+        """Check the map both ways for every offset."""
+        truth, decoded = self.target.truth, self.workers[-1].copy.map
+        if decoded.end != len(truth):
+            raise Violation(f"the map ends at {decoded.end}, and the copy has {len(truth)} records")
         for downstream, upstream in enumerate(truth):
-            if known.to_upstream(downstream) != upstream:
-                raise Violation(f"the copy has {upstream} at {downstream}, the map {known.to_upstream(downstream)}")
+            if decoded.to_upstream(downstream) != upstream:
+                raise Violation(f"the copy has {upstream} at {downstream}, the map {decoded.to_upstream(downstream)}")
         for upstream in range(self.source.end + 1):
             first = next((d for d, u in enumerate(truth) if u >= upstream), len(truth))
-            if known.to_downstream(upstream) != first:
-                raise Violation(f"{upstream} is {first} in the copy, in the map {known.to_downstream(upstream)}")
+            if decoded.to_downstream(upstream) != first:
+                raise Violation(f"{upstream} is {first} in the copy, in the map {decoded.to_downstream(upstream)}")
 
     def note(self, what: str) -> None:
-        """For the trace."""
+        """Add a line to the trace."""
         self.world.log(0, what)

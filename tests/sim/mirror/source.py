@@ -1,4 +1,4 @@
-"""A partition of a source: it grows, is compacted within batches and between them, has markers, and forgets its front."""
+"""A partition of a source: it grows, is compacted within and between batches, has markers, and applies retention."""
 
 from isthmus_mirror.core.partition import FetchResult, SourceRange
 from isthmus_wire.errors import ErrorCode
@@ -17,7 +17,7 @@ from tests.sim.world import World
 
 
 class SimSource:
-    """Every record has a value of its own, so that a copy's record tells where it came from."""
+    """Every record has a unique value, which identifies it in the copy."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -25,12 +25,12 @@ class SimSource:
         self.end = 0
         self.start = 0
         self.offsets: dict[bytes, int] = {}
-        """Of every record that ever was, by value."""
+        """Offsets of all records ever written, by value."""
         self.alive: dict[int, bytes] = {}
-        """Values of the records that are there now, by offset."""
+        """Values of the current records, by offset."""
 
     def produce(self) -> None:
-        """One more batch: records, or a marker."""
+        """Append a batch of records, or a marker."""
         random = self._world.random
         if random.random() < 0.15:
             self._add(
@@ -51,7 +51,7 @@ class SimSource:
         self.end = header_at(batch).last_offset + 1
 
     def compact(self) -> None:
-        """Takes a record, and its batch with the last of them; never from the newest batch."""
+        """Remove a record, with its batch if it was the last one; never from the newest batch."""
         older = [offset for offset in self.alive if offset < header_at(self.log[-1]).base_offset] if self.log else []
         if not older:
             return
@@ -65,7 +65,7 @@ class SimSource:
                 return
 
     def retain(self) -> None:
-        """Retention takes batches from the front."""
+        """Remove batches from the front."""
         if self.log:
             until = header_at(self._world.random.choice(self.log)).last_offset + 1
             self.log = [batch for batch in self.log if header_at(batch).last_offset >= until]
@@ -73,11 +73,11 @@ class SimSource:
             self.start = max(self.start, until)
 
     def fetch(self, offset: int, max_bytes: int) -> FetchResult | ErrorCode:
-        """As a broker answers: the last batch may be torn, and the first is whole."""
+        """Respond as a broker: the last batch may be incomplete, the first is whole."""
         if not self.start <= offset <= self.end:
             return ErrorCode.offset_out_of_range
-        found = [batch for batch in self.log if header_at(batch).last_offset >= offset]
-        data = b"".join(found)[: max(max_bytes, len(found[0]))] if found else b""
+        fetched = [batch for batch in self.log if header_at(batch).last_offset >= offset]
+        data = b"".join(fetched)[: max(max_bytes, len(fetched[0]))] if fetched else b""
         return FetchResult(memoryview(data), self.end, self._world.now + 1)
 
     def range(self) -> SourceRange:
@@ -86,5 +86,5 @@ class SimSource:
 
 
 def values_of(data: memoryview) -> list[bytes]:
-    """What a batch holds."""
+    """The values of a batch's records."""
     return [record.value or b"" for at, _ in batches(data) for record in iterate_records(data, at)]

@@ -1,5 +1,4 @@
-"""A partition of a target that knows nothing of mirrors: it takes batches as Kafka takes them from an idempotent producer, and behind a
-batch that is named as Isthmus does."""
+"""A partition of an ordinary target: it appends batches as Kafka does for an idempotent producer, and as Isthmus does with AppendAfter."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,14 +26,14 @@ class Stored(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An answer without an error."""
+    """A response without an error."""
 
     base_offset: int
     append_time: int
 
 
 class SimTarget:
-    """Every append is checked against the source: nothing again, nothing out of order, nothing left out that is still there."""
+    """Every append is checked against the source: no duplicates, no reordering, no missing record that still exists."""
 
     def __init__(self, world: World, source: SimSource, *, compares_checksums: bool = True) -> None:
         """`compares_checksums` is false in a canary."""
@@ -46,11 +45,11 @@ class SimTarget:
 
     @property
     def end(self) -> int:
-        """Behind the last record, committed or not."""
+        """The log end offset."""
         return self.log[-1].end if self.log else 0
 
     def append(self, data: bytes) -> Taken | ErrorCode:
-        """At the leader; committed later."""
+        """Append at the leader; committed later."""
         header = header_at(data)
         if self.log:
             for stored in self.log[-REMEMBERED:]:
@@ -63,7 +62,7 @@ class SimTarget:
         return Taken(self.log[-1].base, -1)
 
     def append_after(self, end: int, crc: int, sent: Sequence[bytes]) -> ErrorCode:
-        """At the leader; committed later."""
+        """Append at the leader; committed later."""
         is_same = not self._compares_checksums or crc == (self.log[-1].header.crc if self.log else -1)
         if end != self.end or not is_same:
             return ErrorCode.offset_out_of_range
@@ -88,7 +87,7 @@ class SimTarget:
             before = offset
 
     def compact(self, below: int) -> None:
-        """Rewrites a batch that ends before `below`, never the newest: its checksum is another one then."""
+        """Rewrite a batch that ends before `below`, never the newest; this changes its checksum."""
         older = [index for index, stored in enumerate(self.log[:-1]) if stored.end <= below]
         if older:
             index = self._world.random.choice(older)
@@ -96,23 +95,23 @@ class SimTarget:
             self.log[index] = stored._replace(header=stored.header._replace(crc=stored.header.crc ^ 1))
 
     def commit(self) -> None:
-        """Every in-sync replica has it."""
+        """Commit all batches."""
         self.committed = self.end
 
     def elect(self) -> None:
-        """A clean election: what was not committed may go, batch by batch from the end."""
+        """Elect cleanly: uncommitted batches may be lost from the end."""
         while self.log and self.log[-1].base >= self.committed and self._world.chance(0.7):
             self.log.pop()
 
     def crc_at(self, offset: int) -> int | None:
-        """Of a committed batch that begins there."""
-        found = (s.header.crc for s in self.log if s.base == offset and s.end <= self.committed)
-        return next(found, None)
+        """The checksum of the committed batch that begins there."""
+        matches = (s.header.crc for s in self.log if s.base == offset and s.end <= self.committed)
+        return next(matches, None)
 
     def tail(self, end: int) -> Tail | None:
-        """Of the batch that ends there."""
-        found = (s.header for s in self.log if s.end == end)
-        header = next(found, None)
+        """The tail of the batch that ends there."""
+        matches = (s.header for s in self.log if s.end == end)
+        header = next(matches, None)
         return None if header is None else Tail(header.producer_id, header.last_sequence, header.crc)
 
     @property

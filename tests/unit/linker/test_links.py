@@ -39,7 +39,7 @@ def test_the_destinations_defaults_are_understood() -> None:
     assert not settings.groups.includes("any")
 
 
-def test_what_somebody_set_counts() -> None:
+def test_explicit_settings_override_defaults() -> None:
     told = {
         **DEFAULTS,
         "replica.fetch.max.bytes": "1000",
@@ -73,7 +73,7 @@ def test_a_star_means_all_names_and_malformed_filters_are_refused() -> None:
             parse_filters(malformed, GROUP_FILTERS)
 
 
-def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> None:
+def test_a_lasting_mismatch_of_the_source_topic_fails_the_mirror_topic() -> None:
     watch, mirrored = SourceWatch(), SourceTopic(ONE, 4)
     failure = Failure(MirrorError.SOURCE_TOPIC_MAY_BE_DELETED, "the source no longer has the topic")
     assert watch.check(None, mirrored, MonotonicMs(0), 1_000) == Verdict()
@@ -83,25 +83,25 @@ def test_a_source_topic_that_stays_wrong_ends_its_mirror_after_the_timeout() -> 
 
 
 @pytest.mark.parametrize(
-    ("found", "error"),
+    ("current", "error"),
     [
         (SourceTopic(OTHER, 4), MirrorError.SOURCE_TOPIC_ID_CHANGED),
         (SourceTopic(ONE, 3), MirrorError.SOURCE_PARTITIONS_DECREASED),
         (None, MirrorError.SOURCE_TOPIC_MAY_BE_DELETED),
     ],
 )
-def test_what_is_wrong_has_a_name(found: SourceTopic | None, error: MirrorError) -> None:
-    verdict = SourceWatch().check(found, SourceTopic(ONE, 4), MonotonicMs(0), 0)
+def test_mismatches_have_error_codes(current: SourceTopic | None, error: MirrorError) -> None:
+    verdict = SourceWatch().check(current, SourceTopic(ONE, 4), MonotonicMs(0), 0)
     assert verdict.failure is not None
     assert verdict.failure.error is error
 
 
-def test_growth_is_followed_and_sources_without_ids_are_believed() -> None:
+def test_added_partitions_are_followed_and_missing_ids_ignored() -> None:
     assert SourceWatch().check(SourceTopic(ONE, 6), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict(grow_to=6)
     assert SourceWatch().check(SourceTopic(None, 4), SourceTopic(ONE, 4), MonotonicMs(0), 0) == Verdict()
 
 
-def test_offsets_are_clamped_and_never_go_back() -> None:
+def test_offsets_are_clamped_and_never_decrease() -> None:
     source = {("t", index): Position(offset, 7, "note") for index, offset in enumerate((50, 150, 5, 50, 60, 50))}
     destination = {("t", 3): Position(50, 7, None), ("t", 4): Position(80, 7, None)}
     extents = {("t", index): Extent(10, 100) for index in range(5)}
@@ -126,7 +126,7 @@ def test_when_nothing_is_left_to_copy(source: Extent, copied_to: int, drained: b
     assert is_drained(source, copied_to) is drained
 
 
-def test_configs_follow_the_source_where_they_shall() -> None:
+def test_included_configs_follow_the_source() -> None:
     source = {"cleanup.policy": "compact", "retention.ms": "1", "segment.ms": "5", "min.insync.replicas": "2"}
     destination = {"retention.ms": "2", "compression.type": "zstd", "max.message.bytes": "9"}
     assert config_changes(source, destination, ("retention.ms", "compression.type", "min.insync.replicas")) == {

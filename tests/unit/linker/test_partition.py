@@ -29,7 +29,7 @@ def result(
 
 
 def placed(end: int = 10, last_epoch: int = 3) -> PartitionCopy:
-    """A copy that knows where the destination ends."""
+    """A copy that has looked up the destination's log end."""
     copy = PartitionCopy(RETRY_TIMEOUT_MS, backoff_max_ms=400)
     copy.destination_ends(EndOfLog(end, last_epoch), end, MonotonicMs(0))
     return copy
@@ -47,7 +47,7 @@ def send(copy: PartitionCopy, now_ms: int = 0) -> Append:
     return append
 
 
-def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
+def test_it_fetches_from_the_destinations_end_and_expects_that_offset() -> None:
     copy = PartitionCopy(RETRY_TIMEOUT_MS, 400)
     assert copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(0))
     assert copy.fetch_at(MonotonicMs(0)) is None
@@ -64,7 +64,7 @@ def test_it_fetches_where_the_destination_ends_and_names_that_offset() -> None:
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(14, 4)
 
 
-def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() -> None:
+def test_one_response_is_fetched_while_another_is_appended() -> None:
     copy = placed()
     fetch(copy, result(batch(10)))
     first = send(copy)
@@ -75,7 +75,7 @@ def test_the_next_answer_is_fetched_while_the_first_is_appended_and_no_more() ->
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(14, 3)
 
 
-def test_what_not_every_replica_has_is_waited_for_and_nothing_is_sent_before() -> None:
+def test_nothing_is_sent_before_the_last_append_is_committed() -> None:
     copy = placed()
     fetch(copy, result(batch(10)))
     copy.append_refused(send(copy), ErrorCode.request_timed_out, EndOfLog(12, 3), MonotonicMs(0))
@@ -86,13 +86,13 @@ def test_what_not_every_replica_has_is_waited_for_and_nothing_is_sent_before() -
         copy.fetch_at(MonotonicMs(50)),
         copy.next_append(MonotonicMs(50)),
     ) == (False, None, None)
-    assert copy.end == 10, "nobody can count on it yet"
+    assert copy.end == 10, "not committed yet"
     assert copy.needs_lookup(Stage.LOOK_UP_DESTINATION, MonotonicMs(150))
     copy.destination_ends(EndOfLog(12, 3), 12, MonotonicMs(150))
     assert (copy.end, copy.fetch_at(MonotonicMs(150))) == (12, FetchAt(12, 3))
 
 
-def test_an_append_to_who_leads_no_more_is_given_up() -> None:
+def test_an_append_to_a_former_leader_is_given_up() -> None:
     copy = placed()
     copy.leader_moved(MonotonicMs(0))
     assert copy.stage is Stage.COPY, "nothing is under way"
@@ -103,10 +103,10 @@ def test_an_append_to_who_leads_no_more_is_given_up() -> None:
     assert (copy.stage, copy.is_overdue(MonotonicMs(9_000))) == (Stage.LOOK_UP_DESTINATION, False)
     copy.destination_ends(EndOfLog(10, 3), 10, MonotonicMs(9_100))
     copy.appended(append, EndOfLog(12, 3))
-    assert copy.fetch_at(MonotonicMs(9_100)) == FetchAt(10, 3), "what is answered late counts no more"
+    assert copy.fetch_at(MonotonicMs(9_100)) == FetchAt(10, 3), "late responses are ignored"
 
 
-def test_the_destinations_end_counts_when_it_is_another() -> None:
+def test_an_unexpected_log_end_of_the_destination_is_adopted() -> None:
     copy = placed()
     fetch(copy, result(batch(10)))
     append = send(copy)
@@ -116,7 +116,7 @@ def test_the_destinations_end_counts_when_it_is_another() -> None:
     assert append.chunk.released
 
 
-def test_an_answer_is_of_no_use_when_it_was_asked_for_behind_other_records() -> None:
+def test_a_response_to_an_outdated_fetch_is_ignored() -> None:
     copy = placed()
     fetch(copy, result(batch(10)))
     asked = copy.fetch_at(MonotonicMs(0))
@@ -127,7 +127,7 @@ def test_an_answer_is_of_no_use_when_it_was_asked_for_behind_other_records() -> 
     assert (copy.next_append(MonotonicMs(0)), copy.fetch_at(MonotonicMs(0))) == (None, FetchAt(12, 2))
 
 
-def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
+def test_a_lost_response_leads_to_a_lookup_after_a_growing_backoff() -> None:
     copy = placed()
     pauses = []
     now = 0
@@ -142,7 +142,7 @@ def test_a_lost_answer_is_settled_by_asking_after_a_pause_that_grows() -> None:
     assert pauses == [50, 100, 200, 400, 400, 400]
 
 
-def test_answers_of_what_was_given_up_are_not_listened_to() -> None:
+def test_responses_to_abandoned_requests_are_ignored() -> None:
     copy = placed()
     fetch(copy, result(batch(10)))
     append = send(copy)
@@ -154,14 +154,14 @@ def test_answers_of_what_was_given_up_are_not_listened_to() -> None:
     assert copy.fetch_at(MonotonicMs(100)) == FetchAt(10, 3)
 
 
-def test_a_fenced_epoch_says_which_epoch_is_needed() -> None:
+def test_a_fenced_epoch_sets_the_needed_epoch() -> None:
     copy = placed()
     fetch(copy, result(batch(10, epoch=7)))
     copy.append_refused(send(copy), ErrorCode.fenced_leader_epoch, EndOfLog(10, 3), MonotonicMs(0))
     assert (copy.needs_epoch_above, copy.stage) == (7, Stage.LOOK_UP_DESTINATION)
 
 
-def test_a_new_copy_begins_where_it_is_told_also_without_records() -> None:
+def test_a_new_copy_begins_at_the_given_offset_even_without_records() -> None:
     copy = placed(end=0, last_epoch=-1)
     assert copy.needs_lookup(Stage.LOOK_UP_SOURCE, MonotonicMs(0))
     copy.source_has(SourceRange(5, 8, 3), MonotonicMs(0))
@@ -175,7 +175,7 @@ def test_a_new_copy_begins_where_it_is_told_also_without_records() -> None:
     assert send(copy, 2_000)[1:] == (8, -1, 3, 20)
 
 
-def test_a_retention_gap_is_crossed_and_counted() -> None:
+def test_a_retention_gap_is_skipped_and_counted() -> None:
     copy = placed()
     at = copy.fetch_at(MonotonicMs(0))
     assert at is not None
@@ -190,7 +190,7 @@ def test_a_retention_gap_is_crossed_and_counted() -> None:
     assert copy.fetch_at(MonotonicMs(0)) == FetchAt(52, 4)
 
 
-def test_a_source_whose_retention_took_everything_leaves_nothing_to_wait_for() -> None:
+def test_a_source_emptied_by_retention_leaves_nothing_to_copy() -> None:
     copy = placed()
     at = copy.fetch_at(MonotonicMs(0))
     assert at is not None
@@ -198,10 +198,10 @@ def test_a_source_whose_retention_took_everything_leaves_nothing_to_wait_for() -
     copy.source_has(SourceRange(50, 50, 4), MonotonicMs(0))
     fetch(copy, result(high_watermark=50, epoch=4))
     assert (copy.has_all, copy.reached, copy.lag_ms(MonotonicMs(0))) == (True, 50, 0)
-    assert send(copy).high_watermark == 10, "the destination is told that it lacks nothing"
+    assert send(copy).high_watermark == 10, "the destination is reported as caught up"
 
 
-def test_a_log_that_is_another_one_ends_the_copy() -> None:
+def test_a_diverged_source_log_fails_the_copy() -> None:
     copy = placed()
     fetch(copy, result(diverging=(2, 6)))
     assert copy.failure is not None
@@ -216,7 +216,7 @@ def test_a_log_that_is_another_one_ends_the_copy() -> None:
     assert shortened.failure.error is MirrorError.UNEXPECTED_TRUNCATION
 
 
-def test_what_one_leader_lacks_and_another_one_has_ends_nothing() -> None:
+def test_an_offset_missing_at_one_leader_only_is_no_failure() -> None:
     copy = placed()
     at = copy.fetch_at(MonotonicMs(0))
     assert at is not None
@@ -228,7 +228,7 @@ def test_what_one_leader_lacks_and_another_one_has_ends_nothing() -> None:
     assert copy.failure is not None
 
 
-def test_a_leader_of_an_older_epoch_is_given_time_to_learn() -> None:
+def test_a_leader_of_an_older_epoch_is_retried_until_the_timeout() -> None:
     copy = placed()
     fetch(copy, result(diverging=(1, 6), epoch=2), 0)
     assert (copy.failure, copy.stage) == (None, Stage.COPY)
@@ -237,30 +237,30 @@ def test_a_leader_of_an_older_epoch_is_given_time_to_learn() -> None:
     assert copy.failure == Failure(MirrorError.NON_MONOTONIC_SOURCE_EPOCH, message)
 
 
-def test_an_idle_copy_tells_the_destination_of_the_source_every_second() -> None:
+def test_an_idle_copy_reports_the_source_position_every_second() -> None:
     copy = placed()
     fetch(copy, result(high_watermark=10), 0)
     telling = send(copy, 0)
     copy.appended(telling, EndOfLog(10, 3))
-    assert copy.next_append(MonotonicMs(5_000)) is None, "nothing new was heard of the source"
+    assert copy.next_append(MonotonicMs(5_000)) is None, "the source reported nothing new"
     copy.source_unchanged(MonotonicMs(500))
     assert copy.next_append(MonotonicMs(500)) is None
     assert copy.next_append(MonotonicMs(1_000)) == Append(None, 10, -1, 3, 10)
 
 
-def test_lag_is_the_age_of_the_last_moment_of_which_it_has_everything() -> None:
+def test_lag_is_the_time_since_it_was_caught_up() -> None:
     copy = placed()
     assert copy.lag_ms(MonotonicMs(0)) == -1
     fetch(copy, result(high_watermark=10), 1_000)
     assert copy.lag_ms(MonotonicMs(1_500)) == 0
-    assert copy.lag_ms(MonotonicMs(9_000)) == 8_000, "nobody knows what the source has got since"
+    assert copy.lag_ms(MonotonicMs(9_000)) == 8_000, "the source's newer records are unknown"
     fetch(copy, result(batch(10), high_watermark=12), 9_000)
     assert copy.lag_ms(MonotonicMs(9_500)) == 8_500
     copy.appended(send(copy, 9_500), EndOfLog(12, 3))
     assert copy.lag_ms(MonotonicMs(9_600)) == 0
 
 
-def test_a_copy_that_stops_gives_its_bytes_back() -> None:
+def test_a_stopped_copy_releases_its_bytes() -> None:
     copy = placed()
     at = copy.fetch_at(MonotonicMs(0))
     assert at is not None

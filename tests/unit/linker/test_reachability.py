@@ -1,4 +1,4 @@
-"""Whether a link's source is reachable, and that link and mirror topics are reported by one decision."""
+"""Whether a link's source is reachable, and that link and mirror topics are reported consistently."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ TIMED_OUT = Health(LinkState.UNAVAILABLE, LinkError.TIMEOUT_ERROR, "no response"
 LINK, TOPIC = UUID(int=1), UUID(int=2)
 
 
-def test_a_source_is_unreachable_after_some_failures_in_a_row_and_reachable_at_once() -> None:
+def test_a_source_is_unreachable_after_consecutive_failures_and_reachable_at_once() -> None:
     source = SourceReachability()
     for _ in range(2):
         source.check_failed(LinkError.TIMEOUT_ERROR, "no response", 3)
@@ -36,7 +36,7 @@ def test_a_source_is_unreachable_after_some_failures_in_a_row_and_reachable_at_o
     assert source.health == Health()
 
 
-def test_a_reachable_source_may_have_brokers_that_do_not_answer() -> None:
+def test_a_reachable_source_may_have_unresponsive_brokers() -> None:
     source = SourceReachability()
     source.unresponsive_brokers.add(1)
     trouble = "broker 1 of the source does not respond"
@@ -62,7 +62,7 @@ def test_mirror_topics_follow_the_link() -> None:
     assert (source.may_report_mirrors, source.health.mirror_action) == (False, None)
 
 
-def test_a_source_that_goes_while_a_report_is_under_way_is_reported_of_link_and_topics_alike(
+def test_a_source_lost_during_a_report_is_reported_alike_for_link_and_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reports: list[tuple[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Batches that were joined hold the records of all of them, as they were."""
+"""A merged batch has the unchanged records of all its parts."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_records_are_the_same_in_one_batch(several: list[list[NewRecord]], codec
     assert newest == max(record.timestamp for record in after)
 
 
-def test_what_cannot_be_read_cannot_be_joined() -> None:
+def test_unreadable_batches_are_not_merged() -> None:
     with pytest.raises(CorruptBatch):
         join([memoryview(bytes(batch(0))[: HEADER_SIZE + 1])])
 
@@ -65,7 +65,7 @@ def waiting(*batches_of: memoryview) -> PartitionCopy:
     return copy
 
 
-def test_small_batches_that_wait_go_as_one_to_a_broker_that_takes_one() -> None:
+def test_small_waiting_batches_are_merged_for_ordinary_brokers() -> None:
     copy = waiting(*(batch(120 + 2 * number, values=2) for number in range(5)))
     sent = send(copy)
     assert [(out.base, out.count, out.first, out.next) for out in sent.batches] == [(20, 10, 120, 130)]
@@ -73,18 +73,18 @@ def test_small_batches_that_wait_go_as_one_to_a_broker_that_takes_one() -> None:
     assert (copy.map.end, copy.map.to_downstream(129), copy.buffered_bytes) == (30, 29, 0)
 
 
-def test_a_gap_is_no_part_of_what_is_joined() -> None:
+def test_batches_with_gaps_are_not_merged() -> None:
     copy = waiting(*(batch(120 + number) for number in range(4)), batch(130))
     assert send(copy).batches[0].count == 4
 
 
-def test_few_batches_and_those_of_another_codec_stay_as_they_are() -> None:
+def test_few_batches_and_other_codecs_are_not_merged() -> None:
     assert send(waiting(*(batch(120 + number) for number in range(3)))).batches[0].count == 1
     zipped = [memoryview(build_batch([NewRecord(None, b"v", 1)], base_offset=122 + n, compression=4)) for n in range(4)]
     assert send(waiting(batch(120), batch(121), *zipped)).batches[0].count == 1
 
 
-def test_what_was_too_large_is_sent_as_it_came() -> None:
+def test_after_a_too_large_error_batches_are_not_merged() -> None:
     copy = waiting(*(batch(120 + number) for number in range(5)))
     copy.append_refused(send(copy), MonotonicMs(NOW), is_too_large=True)
     at_the_same_place(copy)

@@ -1,4 +1,4 @@
-"""What becomes of a source's batches: headers anew, records as they are, opened only where the protocol leaves no other way."""
+"""Conversion of the source's batches: new headers, unchanged records, decoded only if necessary."""
 
 import pytest
 from isthmus_mirror.core.batches import Piece, Skipped, addressed, pieces
@@ -24,19 +24,19 @@ RECORDS = [NewRecord(b"k%d" % i, b"v%d" % i, 1_000 + i, (("h", b"x"),)) for i in
 NOW = 5_000
 
 
-def found(
+def converted(
     data: bytes, start: int = 0, aborted: tuple[tuple[int, int], ...] = (), committed: bool = False
 ) -> list[object]:
     return list(pieces(memoryview(data), start, aborted, NOW, read_committed=committed))
 
 
 def only(data: bytes, start: int = 0) -> Piece:
-    (piece,) = (one for one in found(data, start) if isinstance(one, Piece))
+    (piece,) = (one for one in converted(data, start) if isinstance(one, Piece))
     return piece
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_records_stay_as_they_are(codec: int) -> None:
+def test_records_stay_unchanged(codec: int) -> None:
     data = build_batch(
         RECORDS, base_offset=70, leader_epoch=3, compression=codec, attributes=TRANSACTIONAL_BIT,
         producer_id=9, producer_epoch=2, base_sequence=44,
@@ -52,7 +52,7 @@ def test_records_stay_as_they_are(codec: int) -> None:
     assert bytes(batch[HEADER_SIZE:]) == data[HEADER_SIZE:]
 
 
-def test_a_batch_with_gaps_is_closed_and_its_runs_are_told() -> None:
+def test_a_batch_with_gaps_is_rebuilt_and_has_its_runs() -> None:
     data = build_batch(RECORDS, base_offset=10, compression=Compression.GZIP)
     kept = [record for record in records_to_keep(data) if record.offset != 11]
     gapped = rebuild_batch(header_at(data), kept, None)
@@ -65,14 +65,14 @@ def test_a_batch_with_gaps_is_closed_and_its_runs_are_told() -> None:
     assert only(data, 12).runs == (Run(12, 0),)
 
 
-def test_times_given_by_the_source_are_kept_and_missing_ones_are_given() -> None:
+def test_timestamps_are_kept_and_missing_ones_set() -> None:
     data = bytearray(build_batch(RECORDS, attributes=TIMESTAMP_TYPE_BIT))
     assert {r.timestamp for r in iterate_records(only(bytes(data)).batch)} == {1_003}
     untimed = build_batch([NewRecord(None, b"v", -1)])
     assert [r.timestamp for r in iterate_records(only(untimed).batch)] == [NOW]
 
 
-def test_the_sign_of_a_delete_horizon_goes() -> None:
+def test_the_delete_horizon_flag_is_removed() -> None:
     data = build_batch(RECORDS)
     horizon = rebuild_batch(header_at(data), list(records_to_keep(data)), 7_777)
     assert header_at(horizon).attributes & DELETE_HORIZON_BIT
@@ -98,14 +98,14 @@ def test_markers_and_aborted_batches() -> None:
         )
 
     data = of(1, 0) + of(2, 2) + marker(1, 4, 0) + of(1, 5) + marker(2, 7, 1)
-    everything = [one.runs[0].upstream for one in found(data) if isinstance(one, Piece)]
-    committed = [one.runs[0].upstream for one in found(data, 0, ((1, 0),), True) if isinstance(one, Piece)]
+    everything = [one.runs[0].upstream for one in converted(data) if isinstance(one, Piece)]
+    committed = [one.runs[0].upstream for one in converted(data, 0, ((1, 0),), True) if isinstance(one, Piece)]
     assert (everything, committed) == ([0, 2, 5], [2, 5])
-    assert found(data)[-1] == Skipped(8, -1)
+    assert converted(data)[-1] == Skipped(8, -1)
 
 
 def test_a_damaged_batch_is_not_given_a_new_checksum() -> None:
     data = bytearray(build_batch(RECORDS))
     data[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        found(bytes(data))
+        converted(bytes(data))

@@ -1,4 +1,4 @@
-"""Group offsets: exact, never backwards, never before the beginning or past the end; configs that a copy takes over."""
+"""Group offsets: exact, never backwards, never before the beginning or past the end; configs of a copy."""
 
 import re
 
@@ -18,7 +18,7 @@ def test_offsets_are_translated_exactly_and_never_past_the_end() -> None:
     assert translated(Committed(105, "note"), known) == Translation(105, 5, "note")
 
 
-def test_only_forward_and_only_what_is_there() -> None:
+def test_commits_only_move_forward_within_the_copy() -> None:
     wanted = {ORDERS: Translation(105, 5, "")}
     assert offsets_to_write(wanted, {}, {ORDERS: 0}) == wanted
     assert offsets_to_write(wanted, {ORDERS: 4}, {ORDERS: 0}) == wanted
@@ -27,7 +27,7 @@ def test_only_forward_and_only_what_is_there() -> None:
     assert offsets_to_write(wanted, {}, {ORDERS: 8}) == {ORDERS: Translation(105, 8, "")}
 
 
-def test_configs_follow_but_for_what_is_excluded_and_what_a_copy_needs() -> None:
+def test_configs_follow_except_excluded_and_fixed_ones() -> None:
     exclude = re.compile("|".join(part.strip() for part in DEFAULT_CONFIGS_EXCLUDE.split(",")))
     source = {"retention.ms": "7", "min.insync.replicas": "2", "compression.type": "gzip", "isthmus.x": "1"}
     target = {"cleanup.policy": "compact", "min.insync.replicas": "1", "compression.type": "producer"}

@@ -1,4 +1,4 @@
-"""The map against the truth, both ways, for every offset."""
+"""The map against a model, both ways, for every offset."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +31,6 @@ def test_every_offset_is_exact_both_ways(truth: list[int]) -> None:
     assert known.to_upstream(len(truth) + 1) is None
 
 
-def test_a_map_of_nothing() -> None:
+def test_an_empty_map() -> None:
     known = OffsetMap()
     assert (known.to_downstream(7), known.to_upstream(0), known.next_upstream, len(known)) == (0, None, 0, 0)

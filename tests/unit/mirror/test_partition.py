@@ -1,4 +1,4 @@
-"""What ends a copy rather than being guessed."""
+"""The state machine of a copy, and the errors that fail it."""
 
 import pytest
 from isthmus_mirror.core.offset_map import Run
@@ -53,7 +53,7 @@ def fetched(copy: PartitionCopy, *bases: int) -> None:
     copy.fetched(copy.map.next_upstream, FetchResult(memoryview(data), bases[-1] + 1, NOW), MonotonicMs(NOW))
 
 
-def test_a_copy_goes_on_where_its_log_and_its_jumps_say() -> None:
+def test_a_copy_continues_from_its_log_and_jumps() -> None:
     copy = placed()
     assert copy.fetch_at(MonotonicMs(NOW)) == (120, -1)
     fetched(copy, 120, 121)
@@ -65,7 +65,7 @@ def test_a_copy_goes_on_where_its_log_and_its_jumps_say() -> None:
     assert (copy.map.end, copy.has_all, copy.map.to_downstream(121)) == (22, True, 21)
 
 
-def test_a_gap_is_recorded_before_its_batch_is_sent_and_certain_when_it_came() -> None:
+def test_a_jump_is_proposed_before_its_batch_and_certain_after_it() -> None:
     copy = placed()
     fetched(copy, 125)
     assert copy.next_append(MonotonicMs(NOW), chained=False) is None
@@ -82,7 +82,7 @@ def test_a_gap_is_recorded_before_its_batch_is_sent_and_certain_when_it_came() -
     assert copy.jumps_to_confirm() == []
 
 
-def test_batches_behind_batches_go_together_up_to_what_is_not_recorded() -> None:
+def test_chained_batches_are_sent_together_up_to_an_unrecorded_jump() -> None:
     copy = placed()
     fetched(copy, 120, 121, 125)
     sent = send(copy, chained=True)
@@ -94,7 +94,7 @@ def test_batches_behind_batches_go_together_up_to_what_is_not_recorded() -> None
     assert copy.next_append(MonotonicMs(NOW), chained=False) is None
 
 
-def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
+def test_a_stretch_lands_only_after_those_before_it() -> None:
     copy = placed()
     fetched(copy, 120)
     first = send(copy, chained=True)
@@ -108,7 +108,7 @@ def test_a_stretch_is_in_its_place_only_when_those_before_it_are() -> None:
     assert copy.map.end == 22
 
 
-def test_an_append_that_is_not_answered_is_given_up_when_another_leads() -> None:
+def test_an_overdue_append_is_given_up_after_a_leader_change() -> None:
     copy = placed()
     fetched(copy, 120)
     assert not copy.is_overdue(MonotonicMs(NOW + 10_000))
@@ -118,7 +118,7 @@ def test_an_append_that_is_not_answered_is_given_up_when_another_leads() -> None
     assert copy.stage is Stage.PLACE
 
 
-def test_one_refused_stretch_puts_all_in_doubt() -> None:
+def test_one_refused_stretch_resets_all() -> None:
     copy = placed()
     fetched(copy, 120)
     first = send(copy, chained=True)
@@ -130,25 +130,25 @@ def test_one_refused_stretch_puts_all_in_doubt() -> None:
 
 
 @pytest.mark.parametrize("tail", [Tail(OURS + 1, 19, 99), Tail(OURS, 18, 99)])
-def test_a_copy_that_somebody_else_writes_to_is_refused(tail: Tail) -> None:
+def test_a_copy_with_another_producer_fails(tail: Tail) -> None:
     assert "the copy's last batch is not this mirror's" in placed(tail=tail).failure
 
 
-def test_an_append_that_came_elsewhere_ends_the_copy() -> None:
+def test_an_append_at_another_offset_fails_the_copy() -> None:
     copy = placed()
     fetched(copy, 120)
     copy.appended(send(copy), 21, -1, MonotonicMs(NOW))
     assert copy.failure == "a batch for offset 20 of the copy was appended at 21: another producer writes to it"
 
 
-def test_batches_that_came_from_the_target_never_go_back() -> None:
+def test_batches_from_the_target_are_not_copied_back() -> None:
     copy = placed(end=0)
     copy.source_has(SourceRange(0, 0, 1), MonotonicMs(NOW))
     copy.fetched(0, FetchResult(batch(0, BACK), 1, NOW), MonotonicMs(NOW))
     assert copy.failure == "the source's topic is a copy of the target's; it is not copied back"
 
 
-def test_a_source_that_lost_what_was_copied_ends_the_copy() -> None:
+def test_a_source_that_lost_copied_records_fails_the_copy() -> None:
     for result in (FetchResult(memoryview(b""), 110, NOW, (), (3, 110)), None):
         copy = placed()
         if result is not None:
@@ -159,7 +159,7 @@ def test_a_source_that_lost_what_was_copied_ends_the_copy() -> None:
         assert "110" in copy.failure
 
 
-def test_a_gap_of_retention_is_counted_and_crossed() -> None:
+def test_a_retention_gap_is_counted_and_skipped() -> None:
     copy = placed()
     copy.fetch_refused(120, ErrorCode.offset_out_of_range, MonotonicMs(NOW))
     copy.source_has(SourceRange(150, 150, 160), MonotonicMs(NOW))
@@ -180,31 +180,31 @@ VOID = Jump(Mark(10, 33), (Run(131, 10),))
 LATER = Jump(Mark(20, 44), (Run(150, 20),))
 
 
-def test_a_proposed_jump_is_true_if_its_batch_is_there() -> None:
+def test_a_proposed_jump_is_true_if_its_batch_exists() -> None:
     jumps = kept((VOID, LATER, FIRST, SECOND))
     assert isinstance(settle(jumps, 0, 20, {}), NeedsChecksum)
     assert settle(jumps, 0, 20, {0: 11, 10: 22}) == Settled((FIRST, SECOND), (FIRST, SECOND), (VOID,))
     assert settle(jumps, 0, 20, {0: 11, 10: None}) == Settled((FIRST,), (FIRST,), (VOID, SECOND))
 
 
-def test_a_certain_jump_is_true_whatever_its_batch_has_become() -> None:
+def test_a_certain_jump_stays_true_after_compaction() -> None:
     jumps = kept((FIRST, SECOND, VOID), (FIRST,))
     assert settle(jumps, 0, 20, {10: 22}) == Settled((FIRST, SECOND), (SECOND,), (VOID,))
     jumps.keep(FIRST, Kind.PROPOSED)
     assert FIRST.mark not in jumps.proposed, "who proposes it once more does not know"
 
 
-def test_what_retention_took_matters_only_if_nothing_later_is_known() -> None:
+def test_removed_batches_matter_only_without_a_later_jump() -> None:
     assert settle(kept((SECOND, VOID), (FIRST,)), 15, 20, {}) == Ambiguous((SECOND, VOID))
     assert settle(kept((VOID,), (FIRST, SECOND)), 10, 20, {}) == Settled((FIRST, SECOND), (), (VOID,))
 
 
-def test_progress_beyond_the_end_is_no_progress_of_this_copy() -> None:
+def test_progress_beyond_the_end_is_detected() -> None:
     assert settle(kept((), (FIRST, LATER)), 0, 20, {}) == Behind(20)
     assert settle(kept((LATER,), (FIRST,)), 0, 20, {}) == Settled((FIRST,), (), ())
 
 
-def test_jumps_whose_records_retention_took_are_not_needed() -> None:
+def test_jumps_of_records_removed_by_retention_are_not_needed() -> None:
     jumps = (FIRST, SECOND, LATER)
     assert [still_needed(jumps, start) for start in (0, 9, 10, 19, 25)] == [
         jumps, jumps, (SECOND, LATER), (SECOND, LATER), (LATER,),

@@ -27,7 +27,7 @@ def test_names_of_internal_topics() -> None:
     assert Naming("west", "target", "_", separated_internals=False).checkpoints == "west.checkpoints.internal"
 
 
-def test_progress_comes_back_as_it_was_written() -> None:
+def test_progress_records_round_trip() -> None:
     jump = Jump(Mark(7, 2**32 - 1), (Run(10, 7), Run(14, 9)))
     for kind in Kind:
         for topic_id in (None, UUID(int=7)):

@@ -1,4 +1,4 @@
-"""`mm2.properties`: what is understood, what is warned of, what is refused."""
+"""`mm2.properties`: accepted, ineffective and refused settings."""
 
 import pytest
 from isthmus_mirror.core.settings import SettingsRefused, read_settings
@@ -18,7 +18,7 @@ def test_defaults_are_those_of_mirror_maker() -> None:
     assert settings.warnings == ()
 
 
-def test_a_flows_own_settings_go_first_and_lines_may_go_on() -> None:
+def test_a_flows_own_settings_override_and_lines_may_continue() -> None:
     flow = read_settings(
         ENABLED
         + "topics = every.*\n! a comment\nwest->east.topics : orders, \\\n   pay.*\nemit.heartbeats.enabled=false\n"
@@ -29,7 +29,7 @@ def test_a_flows_own_settings_go_first_and_lines_may_go_on() -> None:
     assert (flow.heartbeats_seconds, flow.read_committed, flow.naming.identity) == (0, True, True)
 
 
-def test_what_has_no_effect_is_named_with_its_line() -> None:
+def test_settings_without_effect_are_listed_with_their_line() -> None:
     warnings = read_settings(ENABLED + "tasks.max = 4\nwest->east.sync.topic.acls.enabled = true\ntopic = x\n").warnings
     assert warnings == (
         "line 5: 'tasks.max' is not supported and has no effect",
@@ -57,13 +57,13 @@ def test_what_has_no_effect_is_named_with_its_line() -> None:
         ),
     ],
 )  # fmt: skip
-def test_nonsense_is_refused(text: str, reason: str) -> None:
+def test_invalid_settings_are_refused(text: str, reason: str) -> None:
     with pytest.raises(SettingsRefused) as refused:
         read_settings(text)
     assert reason in str(refused.value)
 
 
-def test_nothing_goes_in_a_circle() -> None:
+def test_cycles_are_impossible() -> None:
     flow = read_settings(ENABLED).flows[0]
     never = (
         "east.orders", "north.east.orders", "west.heartbeats", "north.west.heartbeats", "east.heartbeats",

@@ -1,4 +1,4 @@
-"""Addresses as people write them."""
+"""Addresses as users write them."""
 
 import pytest
 from isthmus_model.addresses import Address, parse_address, split_host_and_port

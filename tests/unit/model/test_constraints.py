@@ -1,4 +1,4 @@
-"""Placement constraints: the JSON of versions 1 and 2, what it admits, and what is no constraint."""
+"""Placement constraints: the JSON of versions 1 and 2, what it allows, and invalid constraints."""
 
 import json
 from typing import Any
@@ -46,12 +46,12 @@ def test_version_2_names_the_promotion_policy(policy: Promotion) -> None:
         ({"version": 1, "replicas": [{"count": 2, "constraints": {"planet": "mars"}}]}, "planet"),
     ],
 )
-def test_what_is_no_constraint_is_refused_with_a_sentence(given: Any, why: str) -> None:
+def test_invalid_constraints_are_refused_with_a_message(given: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_constraints(given if isinstance(given, str) else json.dumps(given))
 
 
-def test_either_name_of_the_setting_counts() -> None:
+def test_both_names_of_the_setting_are_accepted() -> None:
     text = json.dumps({"version": 1, "replicas": [WEST]})
     assert constraints_of({"confluent.placement.constraints": text}) == constraints_of(
         {"isthmus.placement.constraints": text}
@@ -69,7 +69,7 @@ def test_a_rack_is_matched_exactly_and_a_region_with_all_its_zones() -> None:
     assert PlacementRule(1).admits(None)
 
 
-def test_an_assignment_fills_every_share_and_no_more() -> None:
+def test_an_assignment_meets_every_count_exactly() -> None:
     constraints = Constraints(
         (PlacementRule(1, region="eu"), PlacementRule(1, rack="eu/a")), (PlacementRule(1, rack="us"),)
     )

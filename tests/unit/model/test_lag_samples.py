@@ -48,7 +48,7 @@ def test_samples_of_one_copy_share_a_key_and_those_of_others_do_not() -> None:
     assert SAMPLE.key() == b"link/to-east/west.orders/3/-1"
 
 
-def test_a_sample_survives_its_record() -> None:
+def test_samples_round_trip() -> None:
     assert LagSample.parse(SAMPLE.value()) == SAMPLE
 
 

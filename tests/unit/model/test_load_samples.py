@@ -1,4 +1,4 @@
-"""Samples of load: what is written is read again, in records of bounded size."""
+"""Samples of load: they round-trip, in records of bounded size."""
 
 import json
 
@@ -12,7 +12,7 @@ def replica(number: int) -> ReplicaLoad:
     )
 
 
-def test_many_replicas_are_told_in_parts_that_belong_together() -> None:
+def test_many_replicas_are_split_into_parts_of_one_report() -> None:
     replicas = [replica(number) for number in range(PARTITIONS_PER_RECORD + 1)]
     samples = [LoadSample.parse(sample.value()) for sample in load_samples(7, "west/a", 1000, replicas)]
     assert [(s.broker, s.rack, s.at_ms, s.part, s.parts) for s in samples] == [
@@ -22,11 +22,11 @@ def test_many_replicas_are_told_in_parts_that_belong_together() -> None:
     assert [each for sample in samples for each in sample.replicas] == replicas
 
 
-def test_a_broker_without_replicas_says_so() -> None:
+def test_a_broker_without_replicas_reports_that() -> None:
     assert [(s.part, s.parts, s.replicas) for s in load_samples(1, "", 5, [])] == [(0, 1, ())]
 
 
-def test_fields_of_later_versions_are_passed_over_and_what_is_no_sample_is_refused() -> None:
+def test_fields_of_later_versions_are_ignored_and_malformed_samples_refused() -> None:
     told = json.loads(next(load_samples(1, "", 5, [replica(0)])).value())
     told["replicas"][0]["temperature"] = 40
     assert LoadSample.parse(json.dumps({**told, "mood": "fine"}).encode()).replicas == (replica(0),)

@@ -17,7 +17,7 @@ from isthmus_model.mirror_maker import (
 )
 
 
-def test_topics_are_known_by_their_names() -> None:
+def test_topics_are_recognised_by_their_names() -> None:
     names = [
         "a.b.checkpoints.internal",
         "mm2-offset-syncs.c.internal",

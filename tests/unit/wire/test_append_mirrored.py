@@ -1,4 +1,4 @@
-"""The hand-written request says what the codec says."""
+"""The hand-written encoder produces the codec's bytes."""
 
 from dataclasses import fields
 from uuid import UUID

@@ -98,13 +98,13 @@ def test_damaged_bytes_are_refused_or_read_but_never_crash(layout: Any, data: st
         reader(layout, layout)(Cursor(bytes(out)))
 
 
-def test_a_lying_array_count_is_refused_before_anything_is_allocated() -> None:
+def test_a_false_array_count_is_refused_before_allocation() -> None:
     for version, lie in ((1, b"\x7f\xff\xff\xff"), (12, b"\xff\xff\xff\xff\x0f")):
         with pytest.raises(DecodeError, match="claims"):
             messages.decode_request(ApiKey.METADATA, version, lie)
 
 
-def test_every_api_knows_since_when_it_is_flexible() -> None:
+def test_every_api_has_its_first_flexible_version() -> None:
     for layout in LAYOUTS:
         assert layout.__flexible__ == (layout.__version__ >= FLEXIBLE_SINCE[layout.__api_key__])
 

@@ -1,10 +1,10 @@
-"""What a field holds when the version on the wire does not have it."""
+"""Values of fields that the version on the wire does not have."""
 
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.messages import decode_request, encode_request, request_class
 
 
-def test_numbers_and_booleans_an_old_version_lacks_are_zero() -> None:
+def test_numbers_and_booleans_missing_in_an_old_version_are_zero() -> None:
     whole = request_class(ApiKey.DESCRIBE_GROUPS)(groups=("g",), include_authorized_operations=True)
     old = decode_request(ApiKey.DESCRIBE_GROUPS, 2, encode_request(ApiKey.DESCRIBE_GROUPS, 2, whole))
     assert old.include_authorized_operations is False
