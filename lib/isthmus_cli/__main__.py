@@ -1,4 +1,4 @@
-"""`python -m isthmus_cli`: the command without the console script, for processes that start others of their kind."""
+"""`python -m isthmus_cli`: the command without the console script."""
 
 from isthmus_cli.main import main
 

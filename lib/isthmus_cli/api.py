@@ -19,7 +19,9 @@ DEFAULT_LISTEN: Final = "127.0.0.1:8080"
 def api(
     listen: Annotated[
         str,
-        typer.Option(envvar="ISTHMUS_API_LISTEN", metavar="HOST:PORT", help="Where to listen; port 0 takes any."),
+        typer.Option(
+            envvar="ISTHMUS_API_LISTEN", metavar="HOST:PORT", help="Listen address; port 0 takes any free port."
+        ),
     ] = DEFAULT_LISTEN,
     store: Annotated[
         str | None,
@@ -30,13 +32,16 @@ def api(
         ),
     ] = None,
     data_dir: Annotated[
-        Path, typer.Option(envvar="ISTHMUS_API_DATA_DIR", help="Where the admin key and the default store are kept.")
+        Path, typer.Option(envvar="ISTHMUS_API_DATA_DIR", help="Directory of the admin key and the default store.")
     ] = Path(".isthmus"),
     console: Annotated[
-        Path | None, typer.Option(envvar="ISTHMUS_API_CONSOLE", help="The console's built files, from elsewhere.")
+        Path | None,
+        typer.Option(
+            envvar="ISTHMUS_API_CONSOLE", help="Directory of the console's built files, if not the packaged ones."
+        ),
     ] = None,
 ) -> None:
-    """Run the control plane until SIGTERM or Ctrl-C. At its first start it makes the admin key and prints it, once."""
+    """Run the control plane until SIGTERM or Ctrl-C. The first start creates the admin key and prints it once."""
     from isthmus_model.addresses import parse_address
     from isthmus_service.logs import set_up_logs
 

@@ -1,4 +1,4 @@
-"""`isthmus balance`: one plan for a cluster, shown or carried out."""
+"""`isthmus balance`: plan and execute moves in a cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from isthmus_client.client import Client
 
 balance_app = typer.Typer(
-    help="Spread load over the brokers of a cluster: plan, carry out, clean up.", no_args_is_help=True
+    help="Spread load over the brokers of a cluster: plan, execute, clean up.", no_args_is_help=True
 )
 RemoveOption = Annotated[
-    list[int] | None, typer.Option("--remove", metavar="BROKER", help="Leave this broker empty; may be repeated.")
+    list[int] | None, typer.Option("--remove", metavar="BROKER", help="Empty this broker; may be repeated.")
 ]
 _BROKERS = ("broker", "rack", "replicas", "leaders", "disk_mb", "network_out_kb_s")
 _GOALS = ("goal", "must_hold", "violations", "spread")
@@ -31,7 +31,7 @@ _SHOWN_MAX = 40
 def plan_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, remove: RemoveOption = None, output: OutputOption = Output.TABLE
 ) -> None:
-    """Show what would be moved and why, and how the brokers stand before and after. Nothing is changed."""
+    """Show what would be moved and why, with each broker's load before and after. Changes nothing."""
     from isthmus_cli.session import run
 
     _show(run(bootstrap, lambda client: _make(client, remove or ())), output)
@@ -42,12 +42,12 @@ def execute_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     remove: RemoveOption = None,
     throttle: Annotated[
-        int, typer.Option("--throttle", min=0, help="Bytes a second and broker; 0 for none.")
+        int, typer.Option("--throttle", min=0, help="Bytes per second per broker; 0 disables the throttle.")
     ] = 10_000_000,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Partitions that move at once for one broker.")] = 5,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Concurrent partition moves per broker.")] = 5,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make a plan and carry it out; Ctrl-C takes back what is under way. Throttles are lifted whatever happens."""
+    """Make a plan and execute it; Ctrl-C cancels moves in progress. Throttles are always removed."""
     from isthmus_balancer.core.schedule import Pace
     from isthmus_balancer.edge.executor import Executor, Progress
 
@@ -68,13 +68,13 @@ def execute_command(
 
 @balance_app.command("clean-up")
 def clean_up_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP) -> None:
-    """Lift the throttles that a run which died has left behind."""
+    """Remove throttles that a killed run has left."""
     from isthmus_balancer.edge.throttles import Throttles
 
     from isthmus_cli.session import run
 
-    found = run(bootstrap, lambda client: Throttles(client).lift_left_behind())
-    print("throttles of an earlier run are lifted" if found else "no run has left anything behind")
+    removed = run(bootstrap, lambda client: Throttles(client).lift_left_behind())
+    print("throttles of an earlier run were removed" if removed else "no throttles of an earlier run")
 
 
 async def _make(client: Client, remove: Sequence[int]) -> Plan:
@@ -109,13 +109,13 @@ def _show(plan: Plan, output: Output) -> None:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """All of it, for programs."""
+    """The plan as JSON."""
     from dataclasses import asdict
 
-    told = asdict(plan)
-    told["targets"] = [{"topic": t, "partition": p, "replicas": list(r)} for (t, p), r in plan.targets.items()]
-    del told["observers"]
-    return told
+    data = asdict(plan)
+    data["targets"] = [{"topic": t, "partition": p, "replicas": list(r)} for (t, p), r in plan.targets.items()]
+    del data["observers"]
+    return data
 
 
 def _broker(before: Any, after: Any) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`isthmus balancer`: the process that watches a cluster, and moves what is uneven if it is told to."""
+"""`isthmus balancer`: the process that watches a cluster and balances its load according to --mode."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def balancer(
         str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve /metrics and /health here.")
     ] = None,
     mode: Annotated[
-        Mode, typer.Option("--mode", envvar="ISTHMUS_BALANCE", help="When to move anything by itself.")
+        Mode, typer.Option("--mode", envvar="ISTHMUS_BALANCE", help="When to move partitions automatically.")
     ] = Mode.OFF,
     interval: Annotated[float, typer.Option("--interval", min=1, help="Seconds between two looks.")] = 60.0,
     throttle: Annotated[
-        int, typer.Option("--throttle", min=0, help="Bytes a second and broker; 0 for none.")
+        int, typer.Option("--throttle", min=0, help="Bytes per second per broker; 0 disables the throttle.")
     ] = 10_000_000,
 ) -> None:
-    """Watch a cluster until SIGTERM or Ctrl-C. Of several for one cluster one works and the others stand by."""
+    """Watch a cluster until SIGTERM or Ctrl-C. Of several instances one is active; the others are standby."""
     from isthmus_balancer.core.cluster import Limits
     from isthmus_balancer.core.schedule import Pace
     from isthmus_balancer.edge.service import Balancer
@@ -57,12 +57,12 @@ async def _run(balancer: Balancer, listen: Address | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
-        told = "ready"
+        ready_line = "ready"
         if listen is not None:
             port = await stack.enter_async_context(observed(listen, balancer.registry, balancer.not_ready))
-            told = f"ready http://{listen[0]}:{port}"
+            ready_line = f"ready http://{listen[0]}:{port}"
         work = asyncio.create_task(balancer.run())
-        print(told, flush=True)
+        print(ready_line, flush=True)
         await stopping.wait()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)

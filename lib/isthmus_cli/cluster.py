@@ -40,7 +40,7 @@ def describe_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: Out
 
 @cluster_app.command("features")
 def features_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE) -> None:
-    """Show the features, their levels, and what the broker that answers could do."""
+    """Show the features, their finalized levels, and the levels that the broker supports."""
     from isthmus_client.admin.cluster import features
 
     from isthmus_cli.output import show_rows
@@ -65,7 +65,7 @@ def log_dirs_command(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the log directories, and the size of replicas in them."""
+    """Show the log directories and the sizes of their replicas."""
     from isthmus_client.admin.cluster import log_dirs
 
     from isthmus_cli.output import show_rows
@@ -107,7 +107,7 @@ def log_dirs_command(
 
 @cluster_app.command("quorum")
 def quorum_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE) -> None:
-    """Show the voters and observers of the metadata log, and how far each is."""
+    """Show the voters and observers of the metadata log with their log end offsets."""
     from isthmus_client.admin.quorum import describe_quorum
     from isthmus_model.uuid_text import uuid_text
 
@@ -144,7 +144,7 @@ def add_voter_command(
     settings: SettingsOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Make the controller of these settings a voter; run it where that controller's log directories are."""
+    """Make the controller of these settings a voter; run it on that controller's host."""
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.assembly.format import metadata_directory
@@ -162,15 +162,15 @@ def add_voter_command(
         fail(str(problem))
     endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in resolved.listeners.advertised_to_controllers)
     run(bootstrap, lambda client: add_voter(client, resolved.node_id, meta.directory_id, endpoints))
-    print(f"node {resolved.node_id} votes")
+    print(f"node {resolved.node_id} is now a voter")
 
 
 @cluster_app.command("remove-voter")
 def remove_voter_command(
-    node_id: Annotated[int, typer.Argument(help="The node that shall vote no more.")],
+    node_id: Annotated[int, typer.Argument(help="The voter to remove.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Let a controller vote no more; it may be gone already."""
+    """Remove a voter from the quorum, even if it is offline."""
     from isthmus_client.admin.quorum import describe_quorum, remove_voter
 
     from isthmus_cli.session import fail, run
@@ -178,17 +178,17 @@ def remove_voter_command(
     voter = next((each for each in run(bootstrap, describe_quorum).voters if each.node_id == node_id), None)
     directory = None if voter is None else voter.directory_id
     if directory is None:
-        fail(f"node {node_id} is no voter that can be removed: `isthmus cluster quorum` shows them")
+        fail(f"node {node_id} is not a voter that can be removed; see `isthmus cluster quorum`")
     run(bootstrap, lambda client: remove_voter(client, node_id, directory))
-    print(f"node {node_id} votes no more")
+    print(f"node {node_id} is no longer a voter")
 
 
 @cluster_app.command("unregister")
 def unregister_command(
-    broker: Annotated[int, typer.Argument(help="The broker that will not come back.")],
+    broker: Annotated[int, typer.Argument(help="The broker to unregister.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Forget a broker that is gone for good."""
+    """Unregister a broker that will not return."""
     from isthmus_client.admin.quorum import unregister_broker
 
     from isthmus_cli.session import run

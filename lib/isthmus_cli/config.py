@@ -18,7 +18,7 @@ BROKER_DEFAULTS: Final = "defaults"
 
 
 class Kind(StrEnum):
-    """What has configs."""
+    """The kind of a resource with configs."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -41,7 +41,7 @@ def describe_command(
     kind: KindArgument,
     name: NameArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also what nobody set.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include defaults.")] = False,
     documentation: Annotated[bool, typer.Option("--doc", help="What each config means.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -99,7 +99,7 @@ def delete_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only let the cluster check it.")] = False,
 ) -> None:
-    """Bring configs back to their defaults."""
+    """Reset configs to their defaults."""
     from isthmus_client.admin.configs import Change, Operation
 
     _alter(bootstrap, _resource(kind, name), [Change(key, Operation.DELETE) for key in keys], dry_run=dry_run)
@@ -110,8 +110,8 @@ def _alter(bootstrap: str, resource: Resource, changes: list[Change], *, dry_run
 
     from isthmus_cli.session import exit_for, run
 
-    answers = run(bootstrap, lambda client: alter(client, {resource: changes}, validate_only=dry_run))
-    exit_for({str(one): error for one, error in answers.items()})
+    outcomes = run(bootstrap, lambda client: alter(client, {resource: changes}, validate_only=dry_run))
+    exit_for({str(one): error for one, error in outcomes.items()})
     print(f"{resource}: {len(changes)} {'checked' if dry_run else 'changed'}")
 
 
@@ -119,6 +119,6 @@ def _resource(kind: Kind, name: str) -> Resource:
     from isthmus_client.admin.configs import Resource, ResourceType
 
     if kind is Kind.BROKER and name != BROKER_DEFAULTS and not name.isdigit():
-        raise typer.BadParameter(f"wants a broker's id or '{BROKER_DEFAULTS}', not '{name}'", param_hint="'NAME'")
+        raise typer.BadParameter(f"expected a broker id or '{BROKER_DEFAULTS}', not '{name}'", param_hint="'NAME'")
     of_all = kind is Kind.BROKER and name == BROKER_DEFAULTS
     return Resource(ResourceType[kind.name], "" if of_all else name)

@@ -1,4 +1,4 @@
-"""`isthmus consume`: records to lines."""
+"""`isthmus consume`: print records."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def consume(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topics)],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     partition: Annotated[list[int] | None, typer.Option("--partition", help="Only this one; may be repeated.")] = None,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Instead of what comes from now on.")
-    ] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the earliest record.")] = False,
     from_offset: Annotated[int | None, typer.Option("--from-offset", min=0)] = None,
     from_time: Annotated[str | None, typer.Option("--from-time", metavar="ISO-8601|MS")] = None,
     group: Annotated[
@@ -45,10 +43,12 @@ def consume(
     ] = None,
     max_messages: Annotated[int | None, typer.Option("-n", "--max-messages", min=1)] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="End after so many seconds without a record.")
+        float | None, typer.Option("--timeout", help="Stop after this many seconds without a record.")
     ] = None,
-    until_end: Annotated[bool, typer.Option("-e", "--until-end", help="End where the partitions end now.")] = False,
-    read_committed: Annotated[bool, typer.Option("--read-committed", help="Nothing of aborted transactions.")] = False,
+    until_end: Annotated[
+        bool, typer.Option("-e", "--until-end", help="Stop at the current end of the partitions.")
+    ] = False,
+    read_committed: Annotated[bool, typer.Option("--read-committed", help="Skip aborted transactions.")] = False,
     record_format: Annotated[
         str,
         typer.Option(
@@ -58,14 +58,14 @@ def consume(
     ] = "%v\\n",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print records, by default those that come from now on, until Ctrl-C. With -o json one document per line."""
+    """Print records until Ctrl-C, by default new ones only. With -o json one document per line."""
     from isthmus_cli.session import run
 
     if (from_beginning, from_offset is not None, from_time is not None).count(True) > 1:
         raise typer.BadParameter("give one of --from-beginning, --from-offset and --from-time")
     if group is not None and (partition or from_offset is not None or from_time is not None or until_end):
         raise typer.BadParameter(
-            "a group says itself which partitions it reads from where; use --from-beginning or none",
+            "a group determines its own partitions and offsets; only --from-beginning can be combined with --group",
             param_hint="'--group'",
         )
     start = _start(from_beginning, from_offset, from_time)
@@ -83,7 +83,7 @@ def consume(
 
 
 def _start(from_beginning: bool, from_offset: int | None, from_time: str | None) -> tuple[str, int]:
-    """What to look for: an offset, a time, or an `At`."""
+    """The start position: an offset, a time, or an `At`."""
     from isthmus_client.admin.list_offsets import At
 
     from isthmus_cli.reset_plan import parse_datetime
@@ -121,9 +121,9 @@ async def _partitions(client: Client, topics: list[str], chosen: list[int] | Non
     from isthmus_client.errors import ClientError
     from isthmus_client.metadata import TopicPartition
 
-    found = await describe(client, topics)
+    described = await describe(client, topics)
     partitions = []
-    for name, topic in found.items():
+    for name, topic in described.items():
         for index in chosen or topic.partitions:
             if index not in topic.partitions:
                 raise ClientError(f"topic {name} has no partition {index}; it has {len(topic.partitions)}")
@@ -148,7 +148,7 @@ async def _consume_assigned(
     ends: dict[TopicPartition, int] = {}
     if until_end:
         latest = await list_offsets(client, dict.fromkeys(partitions, int(At.LATEST)), read_committed=read_committed)
-        ends = {partition: found.offset for partition, found in results(latest).items()}
+        ends = {partition: end.offset for partition, end in results(latest).items()}
     async with Consumer(client, read_committed=read_committed, reset=None) as consumer:
         await consumer.assign(await _starts(client, partitions, start))
 
@@ -167,8 +167,8 @@ async def _starts(
     kind, number = start
     if kind != "time":
         return dict.fromkeys(partitions, number)
-    found = results(await list_offsets(client, dict.fromkeys(partitions, number)))
-    return {tp: one.offset if one.offset >= 0 else int(At.LATEST) for tp, one in found.items()}
+    offsets = results(await list_offsets(client, dict.fromkeys(partitions, number)))
+    return {tp: one.offset if one.offset >= 0 else int(At.LATEST) for tp, one in offsets.items()}
 
 
 async def _consume_group(
@@ -185,7 +185,7 @@ async def _consume_group(
     from isthmus_client.admin.topics import describe
     from isthmus_client.consumer import Consumer
 
-    await describe(client, topics)  # a group may wait for a topic, a person who mistyped its name should not
+    await describe(client, topics)  # a group may wait for a topic; a mistyped name should fail
     async with Consumer(
         client, group_id=group, topics=topics, read_committed=read_committed, reset=At(start[1])
     ) as consumer:
@@ -201,7 +201,7 @@ async def _print(
     ends: dict[TopicPartition, int],
     after: Callable[[], Awaitable[object]] | None = None,
 ) -> None:
-    """Until there are enough, the end is reached, or nothing came for so long."""
+    """Read until the maximum number, the end, or the timeout is reached."""
     from isthmus_client.limits import POLL_RECORDS_MAX
 
     from isthmus_cli.progress import progress
@@ -217,9 +217,9 @@ async def _print(
                     return
                 continue
             last = loop.time()
-            wanted = [one for one in records if one.record.offset < ends.get(one.partition, _UNLIMITED)]
-            write(wanted)
-            left -= len(wanted)
-            advance(len(wanted), sum(len(one.record.value or b"") for one in wanted))
+            selected = [one for one in records if one.record.offset < ends.get(one.partition, _UNLIMITED)]
+            write(selected)
+            left -= len(selected)
+            advance(len(selected), sum(len(one.record.value or b"") for one in selected))
             if after is not None:
                 await after()

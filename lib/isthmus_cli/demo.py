@@ -1,4 +1,4 @@
-"""`isthmus demo`: what the platform does, told on the topology that `isthmus up` has started."""
+"""`isthmus demo`: a tour of the platform on the running topology of `isthmus up`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from isthmus_cli.topology import DEFAULT_DIRECTORY, DirectoryOption, opened
 
 
 def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Write, read near by, lose a region, fail over, look at the lag: a story of a minute on the built-in platform."""
+    """Write, read in the nearest region, lose a region, fail over, look at the lag: a tour of one minute on the built-in platform."""
     from isthmus_client.errors import ClientError
     from isthmus_topology.demo import tell_story
     from isthmus_topology.reading import TopologyRefused
@@ -18,7 +18,7 @@ def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
     console = Console(highlight=False)
     chapters = 0
 
-    def tell(heading: str, outcome: str) -> None:
+    def print_chapter(heading: str, outcome: str) -> None:
         nonlocal chapters
         if heading:
             chapters += 1
@@ -26,6 +26,6 @@ def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
         console.print(f"   {outcome}")
 
     try:
-        asyncio.run(tell_story(opened(directory), tell))
+        asyncio.run(tell_story(opened(directory), print_chapter))
     except (ClientError, TopologyRefused, OSError) as problem:
         fail(str(problem))

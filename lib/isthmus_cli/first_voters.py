@@ -1,4 +1,4 @@
-"""Who votes first in a quorum whose voters the metadata log tells: options of `isthmus storage format` (KIP-853), with Kafka's rules."""
+"""The first voters of a quorum whose voters are in the metadata log: options of `isthmus storage format` (KIP-853), with Kafka's rules."""
 
 import re
 from typing import TYPE_CHECKING, Final
@@ -18,14 +18,14 @@ _ENTRY: Final = re.compile(r"(\d+)@(.+):([A-Za-z0-9_-]{22})")
 def first_voters(
     config: "NodeConfig", own_directory: "UUID", initial: str | None, *, standalone: bool, none: bool
 ) -> VoterSet | None:
-    """None where nothing is to be written: static voters, or a node that joins later. Raises ConfigRefused."""
+    """The voters to write; None for static voters or a node that joins later. Raises ConfigRefused."""
     chosen = sum((standalone, initial is not None, none))
     if chosen > 1:
         raise ConfigRefused("only one of --standalone, --initial-controllers and --no-initial-controllers can be given")
     if config.voters:
         if chosen:
             raise ConfigRefused(
-                "controller.quorum.voters says who votes; leave it out to use --standalone, --initial-controllers or "
+                "controller.quorum.voters defines the voters; remove it to use --standalone, --initial-controllers or "
                 "--no-initial-controllers"
             )
         return None
@@ -35,7 +35,7 @@ def first_voters(
         return None
     if not chosen:
         raise ConfigRefused(
-            "controller.quorum.voters is not set, so say who votes first: --standalone, --initial-controllers, or "
+            "controller.quorum.voters is not set; name the first voters with --standalone, --initial-controllers, or "
             "--no-initial-controllers for a controller that joins a quorum later"
         )
     if standalone:
@@ -46,7 +46,7 @@ def first_voters(
 
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
-    """`id@host:port:directory-id` entries between commas."""
+    """Parse `id@host:port:directory-id` entries, separated by commas."""
     from isthmus_model.uuid_text import parse_uuid
 
     voters: dict[int, Voter] = {}
@@ -54,10 +54,10 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
         match = _ENTRY.fullmatch(entry.strip())
         address = None if match is None else split_host_and_port(match[2])
         if match is None or address is None:
-            raise ConfigRefused(f"--initial-controllers wants ID@HOST:PORT:DIRECTORY-ID, not '{entry}'")
+            raise ConfigRefused(f"--initial-controllers: expected ID@HOST:PORT:DIRECTORY-ID, got '{entry}'")
         node_id = int(match[1])
         if node_id in voters:
-            raise ConfigRefused(f"--initial-controllers names node {node_id} twice")
+            raise ConfigRefused(f"--initial-controllers lists node {node_id} twice")
         key = ReplicaKey(node_id, parse_uuid(match[3]))
         voters[node_id] = Voter(key, (VoterEndpoint(listener, address.host, address.port),))
     return VoterSet(tuple(voter for _, voter in sorted(voters.items())))

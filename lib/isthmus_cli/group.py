@@ -48,7 +48,7 @@ def list_command(
 def describe_command(
     groups: GroupsArgument, bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE
 ) -> None:
-    """Show the members of groups, and how far each partition lags behind."""
+    """Show the members of groups and the lag of each partition."""
     from isthmus_cli.output import show_json, show_table
     from isthmus_cli.session import run
 
@@ -112,7 +112,7 @@ def _member(member: Any) -> dict[str, Any]:
 
 
 async def _offsets(client: Client, group: Group, committed: dict[TopicPartition, Committed]) -> list[dict[str, Any]]:
-    """Every partition that is assigned or has an offset; the end, and so the lag, of one that is gone is not known."""
+    """Every partition that is assigned or has an offset; the lag of a deleted partition is unknown."""
     from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 
     owners = {partition: member.member_id for member in group.members for partition in member.partitions}
@@ -120,8 +120,8 @@ async def _offsets(client: Client, group: Group, committed: dict[TopicPartition,
     ends = await list_offsets(client, dict.fromkeys(partitions, int(At.LATEST)))
     rows = []
     for partition in partitions:
-        found = ends[partition]
-        end = found.offset if isinstance(found, ListedOffset) else None
+        listed = ends[partition]
+        end = listed.offset if isinstance(listed, ListedOffset) else None
         offset = committed[partition].offset if partition in committed else None
         known = end is not None and offset is not None
         rows.append(
@@ -139,16 +139,16 @@ async def _offsets(client: Client, group: Group, committed: dict[TopicPartition,
 
 @group_app.command("delete")
 def delete_command(groups: GroupsArgument, bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP) -> None:
-    """Delete groups that have no members, and their offsets."""
+    """Delete groups without members, and their offsets."""
     from isthmus_client.admin.groups import delete
 
     from isthmus_cli.session import exit_for, run
 
-    answers = run(bootstrap, lambda client: delete(client, groups))
-    for name, error in answers.items():
+    outcomes = run(bootstrap, lambda client: delete(client, groups))
+    for name, error in outcomes.items():
         if error is None:
             print(f"group {name} deleted")
-    exit_for(dict(answers))
+    exit_for(dict(outcomes))
 
 
 @group_app.command("delete-offsets")
@@ -157,7 +157,7 @@ def delete_offsets_command(
     topics: ScopeOption,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Forget a group's offsets of topics that it is not subscribed to."""
+    """Delete a group's offsets of topics that it is not subscribed to."""
     from isthmus_client.admin import group_offsets
 
     from isthmus_cli.group_reset import partitions_of
@@ -166,8 +166,8 @@ def delete_offsets_command(
     async def work(client: Client) -> dict[TopicPartition, Any]:
         return dict(await group_offsets.delete(client, group, await partitions_of(client, topics)))
 
-    answers = run(bootstrap, work)
-    for partition, error in answers.items():
+    outcomes = run(bootstrap, work)
+    for partition, error in outcomes.items():
         if error is None:
             print(f"offset of group {group} for partition {partition} deleted")
-    exit_for({str(partition): error for partition, error in answers.items()})
+    exit_for({str(partition): error for partition, error in outcomes.items()})

@@ -1,4 +1,4 @@
-"""`isthmus group reset-offsets`: shows where it would take the group, and goes there with --execute."""
+"""`isthmus group reset-offsets`: shows a group's new offsets, and sets them with --execute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INACTIVE: Final = frozenset({"Empty", "Dead"})
 
 
 class Target(NamedTuple):
-    """Where to: a word and its number or offsets."""
+    """The target of a reset: its kind, and a number or offsets."""
 
     way: str
     number: int = 0
@@ -40,23 +40,25 @@ class Target(NamedTuple):
 def reset_command(
     group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_groups)],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
-    topics: ScopeOption = [],  # noqa: B006 - typer wants a list, and nobody changes it
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has offsets of.")] = False,
+    topics: ScopeOption = [],  # noqa: B006 - typer needs a list; it is never changed
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics that the group has offsets of.")] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="Where it is; clamped to what exists.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="The current offsets, clamped to existing ones.")
+    ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset")] = None,
     to_datetime: Annotated[str | None, typer.Option("--to-datetime", metavar="ISO-8601")] = None,
-    by_duration: Annotated[str | None, typer.Option("--by-duration", metavar="PT1H", help="So long ago.")] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward, or back when negative.")] = None,
+    by_duration: Annotated[str | None, typer.Option("--by-duration", metavar="PT1H", help="This long ago.")] = None,
+    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Forward; back if negative.")] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from-file", help="Lines topic,partition,offset, as --export writes them.")
     ] = None,
-    export: Annotated[bool, typer.Option("--export", help="Print such lines and change nothing.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without it nothing is changed.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print such lines; change nothing.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Set the offsets; without it nothing is changed.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Set a group's offsets anew; the group must have no members. Nothing is changed without --execute."""
+    """Reset a group's offsets; the group must have no members. Changes nothing without --execute."""
     from isthmus_cli.output import show_rows
     from isthmus_cli.reset_plan import write_plan
     from isthmus_cli.session import complain, run
@@ -79,7 +81,7 @@ def reset_command(
         return
     show_rows(output, ("group", "topic", "partition", "old_offset", "new_offset"), rows)
     if not execute:
-        complain("this was a dry run; add --execute to do it")
+        complain("dry run; add --execute to set the offsets")
 
 
 def _target(
@@ -111,12 +113,12 @@ def _target(
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
     if len(given) != 1:
-        raise typer.BadParameter("say where to, once: --to-earliest, --to-latest, --to-offset, --to-datetime, ...")
+        raise typer.BadParameter("give exactly one of --to-earliest, --to-latest, --to-offset, --to-datetime, ...")
     return given[0]
 
 
 async def partitions_of(client: Client, words: Collection[str]) -> list[TopicPartition]:
-    """The partitions that "topic" and "topic:0,1" name; raises Refused for a topic that does not exist."""
+    """The partitions of "topic" and "topic:0,1"; raises Refused for a topic that does not exist."""
     from isthmus_client.admin import topics
     from isthmus_client.metadata import TopicPartition
 
@@ -127,11 +129,11 @@ async def partitions_of(client: Client, words: Collection[str]) -> list[TopicPar
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--topic'") from error
     whole = [topic for topic, indexes in scope.items() if indexes is None]
-    found = await topics.describe(client, whole) if whole else {}
+    described_topics = await topics.describe(client, whole) if whole else {}
     return sorted(
         TopicPartition(topic, index)
         for topic, indexes in scope.items()
-        for index in (found[topic].partitions if indexes is None else indexes)
+        for index in (described_topics[topic].partitions if indexes is None else indexes)
     )
 
 
@@ -149,8 +151,8 @@ async def _reset(
         partitions = await partitions_of(client, words) if words else sorted(committed)
     plan = await _plan(client, partitions, committed, target)
     if execute and plan:
-        answers = await group_offsets.commit(client, group, {tp: Committed(offset) for tp, offset in plan.items()})
-        for error in answers.values():
+        outcomes = await group_offsets.commit(client, group, {tp: Committed(offset) for tp, offset in plan.items()})
+        for error in outcomes.values():
             if error is not None:
                 raise error
     return [
@@ -172,7 +174,7 @@ async def _must_be_inactive(client: Client, group: str) -> None:
 
     described = (await describe(client, [group]))[group]
     if isinstance(described, Refused) and described.code is ErrorCode.group_id_not_found:
-        return  # its first offsets make it
+        return  # created by its first offsets
     if isinstance(described, ClientError):
         raise described
     if described.state not in _INACTIVE:
@@ -199,15 +201,15 @@ async def _plan(
         earliest, latest = first[tp].offset, last[tp].offset
         if target.way == "shift" and tp not in committed:
             raise ClientError(f"partition {tp} has no offset to shift; use --to-earliest or --to-latest for it")
-        found = at_time[tp].offset if tp in at_time else -1
-        wanted = {
+        offset = at_time[tp].offset if tp in at_time else -1
+        targets = {
             "earliest": earliest,
             "latest": latest,
             "current": committed[tp].offset if tp in committed else latest,
             "offset": target.number,
-            "time": found if found >= 0 else latest,
+            "time": offset if offset >= 0 else latest,
             "shift": committed[tp].offset + target.number if tp in committed else 0,
             "file": (target.offsets or {}).get(tp, 0),
         }[target.way]
-        plan[tp] = clamped(wanted, earliest, latest)
+        plan[tp] = clamped(targets, earliest, latest)
     return plan

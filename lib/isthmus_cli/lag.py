@@ -1,4 +1,4 @@
-"""`isthmus lag`: reports about samples of lag, and their history as Parquet, by Spark. `spark-submit` runs the same commands."""
+"""`isthmus lag`: lag reports and their Parquet history, by Spark. `spark-submit` runs the same commands."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -30,10 +30,10 @@ _COLUMNS: Final = [
 ]
 _COLUMNS_RECORDS: Final = ["rpo_records_p50", "rpo_records_p99", "rpo_records_max"]
 
-TopicOption = Annotated[str | None, typer.Option("--topic", help="Where the samples are, if not in __isthmus_lag.")]
+TopicOption = Annotated[str | None, typer.Option("--topic", help="The topic of the samples.")]
 MasterOption = Annotated[str | None, typer.Option("--master", help="A Spark cluster; without it Spark runs here.")]
 ConfOption = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")]
-_AGO = "an ISO 8601 time, or how long ago as PT6H"
+_AGO = "an ISO 8601 time, or a duration before now such as PT6H"
 
 
 @lag_app.command()
@@ -48,19 +48,19 @@ def report(
         ),
     ] = None,
     step_ms: Annotated[
-        int | None, typer.Option("--step-ms", min=1, help="Between moments, if not the interval.")
+        int | None, typer.Option("--step-ms", min=1, help="Interval between points; by default that of the samples.")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every number of the page.")] = None,
     topic: TopicOption = None,
     history: Annotated[
-        str | None, typer.Option("--history", metavar="DIR", help="Read what `lag stream` wrote, and no topic.")
+        str | None, typer.Option("--history", metavar="DIR", help="Read the output of `lag stream` instead of a topic.")
     ] = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Lag, what would have been lost, and missed objectives, of links, topics, regions and copies."""
+    """Report lag, potential loss and missed objectives by link, topic, region and copy."""
     _check_installed()
     from isthmus_client.clock import wall_ms
     from isthmus_lag.history import read_history
@@ -96,19 +96,20 @@ def report(
 
 @lag_app.command()
 def stream(
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Where the Parquet files are to be.")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Directory of the Parquet files.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     every: Annotated[str, typer.Option("--every", help="How often a batch is written.")] = "10 seconds",
-    once: Annotated[bool, typer.Option("--once", help="Write what is there now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Write the existing samples and stop.")] = False,
     batch: Annotated[int | None, typer.Option("--max-offsets", min=1, help="The most that one batch reads.")] = None,
     fail_on_data_loss: Annotated[
-        bool, typer.Option(help="End when the topic lost samples, or was made anew, before they were read; or go on.")
+        bool,
+        typer.Option(help="Whether to fail when samples were lost, or the topic was recreated, before they were read."),
     ] = True,
     topic: TopicOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Write samples as Parquet by day and kind, each exactly once, until SIGTERM or Ctrl-C; started again it goes on."""
+    """Write samples as Parquet by day and kind, each exactly once, until SIGTERM or Ctrl-C; a restart continues."""
     _check_installed()
     from isthmus_lag.stream import OFFSETS_PER_TRIGGER, StreamOptions, await_end, start_stream
 
@@ -133,7 +134,7 @@ def _check_installed() -> None:
 
 
 def _topic(bootstrap: str, given: str | None) -> str:
-    """The topic, which is there: Spark takes seconds to find out, and says it at length."""
+    """Check that the topic exists: Spark takes seconds to fail, with a long error."""
     from isthmus_client.admin.topics import describe
     from isthmus_client.errors import Refused
     from isthmus_model.internal_topics import LAG_TOPIC
@@ -141,7 +142,7 @@ def _topic(bootstrap: str, given: str | None) -> str:
 
     name = given or LAG_TOPIC
 
-    async def look(client: "Client") -> bool:
+    async def check_topic(client: "Client") -> bool:
         try:
             await describe(client, [name])
         except Refused as refused:
@@ -150,8 +151,8 @@ def _topic(bootstrap: str, given: str | None) -> str:
             return False
         return True
 
-    if not run(bootstrap, look):
-        fail(f"there is no topic {name}: linkers write it, and brokers with isthmus.samples.interval.ms")
+    if not run(bootstrap, check_topic):
+        fail(f"topic {name} does not exist: linkers write it, and brokers with isthmus.samples.interval.ms")
     return name
 
 
@@ -163,12 +164,12 @@ def _time(text: str | None, now_ms: int, option: str) -> int | None:
     try:
         return now_ms - parse_duration(text) if text.startswith("P") else parse_datetime(text)
     except ValueError as error:
-        raise typer.BadParameter(f"wants {_AGO}, not '{text}'", param_hint=f"'{option}'") from error
+        raise typer.BadParameter(f"expected {_AGO}, got '{text}'", param_hint=f"'{option}'") from error
 
 
 @contextmanager
 def _spark(name: str, master: str | None, conf: list[str] | None) -> "Iterator[SparkSession]":
-    """A session; what goes wrong in it is one line."""
+    """A session whose errors are one line."""
     from isthmus_lag.session import NoSpark, first_line, spark_session
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -183,11 +184,11 @@ def _spark(name: str, master: str | None, conf: list[str] | None) -> "Iterator[S
 
 
 def _stopping() -> Callable[[], bool]:
-    """Whether SIGTERM or Ctrl-C came."""
-    asked: list[int] = []
+    """A function that returns whether SIGTERM or Ctrl-C was received."""
+    received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _frame: asked.append(got))
-    return lambda: bool(asked)
+        signal.signal(number, lambda got, _frame: received.append(got))
+    return lambda: bool(received)
 
 
 def _write(document: dict[str, Any], html: Path | None, json: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""`isthmus link`: what this cluster copies from others. To fail over, one broker of the destination is enough."""
+"""`isthmus link`: links from other clusters. A failover needs one broker of the destination."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def create_command(
     source: Annotated[str, typer.Option("--source", metavar="HOST:PORT,...", help="Brokers of the source cluster.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     source_cluster_id: Annotated[
-        str | None, typer.Option(help="The source must have this id; by default it is asked for its id.")
+        str | None, typer.Option(help="Required id of the source; by default it is looked up.")
     ] = None,
     config: ConfigOption = None,
-    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not ask the source anything now.")] = False,
+    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not contact the source now.")] = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Make a link to a source cluster."""
+    """Create a link to a source cluster."""
     from isthmus_client.admin.links import create_link
 
     from isthmus_cli.session import pairs, run
@@ -98,7 +98,7 @@ def alter_command(
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Change settings of a link, all or none of them."""
+    """Change settings of a link, all or none."""
     from isthmus_client.admin.links import alter_link
 
     from isthmus_cli.session import pairs, run
@@ -114,10 +114,10 @@ def alter_command(
 def delete_command(
     name: NameArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
-    force: Annotated[bool, typer.Option("--force", help="Fail over what it still copies.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fail over its active mirror topics.")] = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """End a link. Its stopped topics stay."""
+    """Delete a link. Its stopped topics remain."""
     from isthmus_client.admin.links import delete_link
 
     from isthmus_cli.session import run

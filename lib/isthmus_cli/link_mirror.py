@@ -27,7 +27,7 @@ TopicsArgument = Annotated[
 LinkOption = Annotated[str | None, typer.Option("--link", metavar="LINK", help="All mirror topics of this link.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Validate only; change nothing.")]
 _COLUMNS = ("topic", "link", "source_topic", "state", "error", "partitions", "since_ms")
-_PARTITION_COLUMNS = ("partition", "lag", "log_end", "source_end", "heard_ms_ago", "caught_up_ms_ago", "leader_epoch")
+_PARTITION_COLUMNS = ("partition", "lag", "log_end", "source_end", "source_age_ms", "caught_up_ms_ago", "leader_epoch")
 _LAG_COLUMNS = ("topic", "partition", "lag", "log_end")
 
 
@@ -64,11 +64,11 @@ def create_command(
                 made[topic] = refusal
         return made
 
-    answers = run(bootstrap, create)
-    for topic, made in answers.items():
+    outcomes = run(bootstrap, create)
+    for topic, made in outcomes.items():
         if isinstance(made, str):
             print(f"mirror topic {made} of {topic} {'can be created' if dry_run else 'created'}")
-    exit_for({topic: made if isinstance(made, Exception) else None for topic, made in answers.items()})
+    exit_for({topic: made if isinstance(made, Exception) else None for topic, made in outcomes.items()})
 
 
 @mirror_app.command("list")
@@ -92,7 +92,7 @@ def describe_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show mirror topics and the lag of each partition; heard_ms_ago is the age of the source position."""
+    """Show mirror topics and the lag of each partition; source_age_ms is the age of the source position."""
     from isthmus_cli.output import show_json, show_table
     from isthmus_cli.session import run
 
@@ -194,7 +194,7 @@ async def _ask(
 
     if topics is None or link is not None:
         assert link is not None, "topics or a link are named"
-        await describe_links(client, [link])  # a link that does not exist is an error, not one without topics
+        await describe_links(client, [link])  # a link that does not exist is an error
         mirrors = await describe_mirrors(client, link=link)
         topics = [mirror.topic for mirror in mirrors if mirror.state != MirrorState.STOPPED]
     return await alter_mirrors(client, action, topics, validate_only=dry_run)
@@ -207,14 +207,14 @@ async def _described(client: Client, topics: list[str] | None, link: str | None)
     from isthmus_client.metadata import TopicPartition
 
     mirrors = await describe_mirrors(client, link=link, topics=topics)
-    told = await progress(client, [TopicPartition(m.topic, i) for m in mirrors for i in range(m.partitions)])
+    reports = await progress(client, [TopicPartition(m.topic, i) for m in mirrors for i in range(m.partitions)])
     return [
         {
             **_facts(mirror),
             "lags": [
                 _progress(index, None if isinstance(known, ClientError) else known)
                 for index in range(mirror.partitions)
-                for known in (told[TopicPartition(mirror.topic, index)],)
+                for known in (reports[TopicPartition(mirror.topic, index)],)
             ],
         }
         for mirror in mirrors
@@ -238,7 +238,7 @@ def _facts(mirror: DescribedMirror) -> dict[str, Any]:
 
 
 def _progress(index: int, progress: PartitionProgress | None) -> dict[str, Any]:
-    """Null is unknown."""
+    """A row for each partition; null is unknown."""
     from isthmus_model.lag import mirror_lag, number_or_none
 
     if progress is None:
@@ -248,7 +248,7 @@ def _progress(index: int, progress: PartitionProgress | None) -> dict[str, Any]:
         "lag": mirror_lag(progress),
         "log_end": progress.log_end_offset,
         "source_end": number_or_none(progress.source_high_watermark),
-        "heard_ms_ago": number_or_none(progress.last_heard_lag_ms),
+        "source_age_ms": number_or_none(progress.last_heard_lag_ms),
         "caught_up_ms_ago": number_or_none(progress.caught_up_lag_ms),
         "leader_epoch": progress.leader_epoch,
     }
@@ -274,5 +274,5 @@ def _lag(lag: PartitionLag) -> dict[str, Any]:
 
 
 def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same rows with a word for a lag that is unknown."""
+    """The same rows, with "unknown" for an unknown lag."""
     return [{**row, "lag": "unknown" if row["lag"] is None else row["lag"]} for row in rows]

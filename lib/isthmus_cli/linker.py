@@ -20,7 +20,7 @@ DestinationOption = Annotated[
         "--bootstrap",
         envvar="ISTHMUS_BOOTSTRAP",
         metavar="HOST:PORT,...",
-        help="The destination: the cluster that has the links.",
+        help="Brokers of the destination, the cluster with the links.",
     ),
 ]
 HttpOption = Annotated[
@@ -30,7 +30,7 @@ HttpOption = Annotated[
 
 
 def linker(bootstrap: DestinationOption = DEFAULT_BOOTSTRAP, http: HttpOption = None) -> None:
-    """Copy what the destination's links say, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
+    """Copy mirror topics of the destination's links until SIGTERM or Ctrl-C. Several workers share the work; none keeps state."""
     from isthmus_model.endpoints import parse_bootstrap
     from isthmus_service.logs import set_up_logs
 

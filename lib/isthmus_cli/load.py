@@ -34,7 +34,7 @@ def load(
         list[str] | None, typer.Option("--group", "-g", help="A group that reads and commits; may be repeated.")
     ] = None,
 ) -> None:
-    """Write records at a steady rate, with acks=all, until SIGTERM or Ctrl-C; failures are told and tried again."""
+    """Write records at a steady rate, with acks=all, until SIGTERM or Ctrl-C; failures are logged and retried."""
     from isthmus_service.logs import set_up_logs
 
     try:
@@ -61,7 +61,7 @@ async def _run(bootstrap: str, topic: str, rate: int, size: int, groups: list[st
 
 
 async def _insist(bootstrap: str, work: Callable[[Client], Coroutine[None, None, None]]) -> None:
-    """Begin again with a new client whenever the cluster cannot be worked with."""
+    """Retry with a new client when the cluster is unavailable."""
     from isthmus_client.client import Client
     from isthmus_client.errors import ClientError
     from isthmus_model.endpoints import parse_bootstrap
@@ -76,7 +76,7 @@ async def _insist(bootstrap: str, work: Callable[[Client], Coroutine[None, None,
 
 
 async def _write(client: Client, topic: str, rate: int, size: int) -> None:
-    """As many records in every tick as make up the rate, counted from the beginning so that delays are caught up."""
+    """Write as many records per tick as the rate requires since the start, so that delays are made up for."""
     from isthmus_client.producer import Producer
 
     loop = asyncio.get_running_loop()

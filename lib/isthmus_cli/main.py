@@ -26,7 +26,11 @@ from isthmus_cli.topic import topic_app
 from isthmus_cli.topology import down, kill, pause, resume, up
 from isthmus_cli.wan import wan_app
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Kafka-compatible nodes, and their care.")
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Kafka-compatible brokers, links, mirrors and lag analytics across regions.",
+)
 app.command()(node)
 app.command()(api)
 app.command()(linker)
@@ -50,7 +54,7 @@ app.add_typer(wan_app, name="wan")
 
 
 def main() -> None:
-    """The console script. The code's assertions guard data, so an interpreter that drops them is refused."""
+    """The console script. Assertions protect data, so python -O is refused."""
     if not __debug__:
         sys.exit("isthmus: do not run with python -O: it removes the checks that protect your data")
     app()

@@ -1,4 +1,4 @@
-"""`isthmus mirror`: copies topics between clusters, as MirrorMaker's file says."""
+"""`isthmus mirror`: mirror flows between clusters, by MirrorMaker's file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ HttpOption = Annotated[
 
 
 def mirror(config: FileOption, clusters: ClustersOption = None, http: HttpOption = None) -> None:
-    """Copy topics between clusters, until SIGTERM or Ctrl-C. Run several to share the work; none keeps any state."""
+    """Run mirror flows until SIGTERM or Ctrl-C. Several processes share the work; none keeps state."""
     from isthmus_mirror.core.settings import SettingsRefused, read_settings
     from isthmus_model.endpoints import parse_bootstrap
     from isthmus_service.logs import set_up_logs

@@ -7,7 +7,7 @@ from isthmus_model.endpoints import parse_bootstrap
 
 
 def names_of(what: str, bootstrap: str, seconds: float) -> list[str]:
-    """The names, asked within that time; raises ClientError, ValueError, TimeoutError."""
+    """The names, looked up within the timeout; raises ClientError, ValueError, TimeoutError."""
     return asyncio.run(_within(what, bootstrap, seconds))
 
 

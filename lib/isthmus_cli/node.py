@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from isthmus_linker.edge.main import LinkerRole
 
 _OPERATING_ERROR: Final = 1
-# Young objects on the way of a request die by themselves; the collector looks for cycles only now and then.
+# Objects of a request are freed by their reference counts; cycles are collected rarely.
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 ConfigOption = Annotated[Path | None, typer.Option("-c", "--config", help="A server.properties file.")]
@@ -29,7 +29,7 @@ SettingsOption = Annotated[
 
 def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
     """Run a node until SIGTERM or Ctrl-C. Without settings it is a cluster of its own on 127.0.0.1:9092."""
-    gc.disable()  # nothing that start-up makes goes away again; `_serve` turns it on
+    gc.disable()  # objects of the start-up are never freed; `_serve` turns collection on again
     from isthmus_broker.core.config.node_config import resolve_node
     from isthmus_broker.core.config.values import ConfigRefused
 
@@ -85,13 +85,13 @@ async def _serve(config: "NodeConfig") -> int:
         await linker.stop()
     await running.stop()
     if running.fault is not None:
-        print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
+        print(f"isthmus node: stopped after an error: {running.fault}", file=sys.stderr)
         return _OPERATING_ERROR
     return 0
 
 
 def _linker_of(running: "Node") -> "LinkerRole":
-    """A worker for the links of the node's cluster, which it talks to as any other client."""
+    """A worker for the links of the node's cluster, a client like any other."""
     from isthmus_linker.edge.main import LinkerRole
 
     role = LinkerRole(running.own_endpoint())
@@ -100,8 +100,8 @@ def _linker_of(running: "Node") -> "LinkerRole":
 
 
 def _ended_early(running: "Node") -> int:
-    """It failed, or was told to stop, before it served: nothing was written that would have to be left in order."""
+    """The node failed or was stopped before it served: nothing needs a clean shutdown."""
     if running.fault is None:
         return 0
-    print(f"isthmus node: stopped by a fault: {running.fault}", file=sys.stderr)
+    print(f"isthmus node: stopped after an error: {running.fault}", file=sys.stderr)
     return _OPERATING_ERROR

@@ -13,7 +13,7 @@ _COMPLETION_SECONDS: Final = 2.0
 
 
 class Output(StrEnum):
-    """How to print."""
+    """The output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,7 +29,7 @@ OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table for 
 
 
 def listen_address(text: str | None, option: str = "--http") -> "Address | None":
-    """The address of an option that says where to listen."""
+    """Parse a listen address."""
     from isthmus_model.addresses import parse_address
 
     try:
@@ -57,5 +57,5 @@ def _complete(ctx: typer.Context, incomplete: str, what: str) -> list[str]:
     try:
         names = names_of(what, bootstrap, _COMPLETION_SECONDS)
     except (ClientError, ValueError, TimeoutError):
-        return []  # a shell that completes has nowhere to show an error
+        return []  # completion has no place to show an error
     return [name for name in names if name.startswith(incomplete)]

@@ -1,7 +1,7 @@
 """Printing: tables for people, JSON for programs.
 
 JSON is one document, or one per line for streams. Its keys are the tables' columns and do not change. A table that does not go to a
-terminal is as wide as its contents: nothing is cut off that a pipe might want.
+terminal is as wide as its contents: nothing is truncated.
 """
 
 import json
@@ -19,7 +19,7 @@ _UNBOUNDED_WIDTH: Final = 100_000
 
 
 def show_rows(output: Output, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Rows as a table with these columns; as JSON every key of a row is there."""
+    """Print rows as a table with these columns; JSON has all keys."""
     if output is Output.JSON:
         show_json(rows)
     else:
@@ -27,7 +27,7 @@ def show_rows(output: Output, columns: Sequence[str], rows: Sequence[Row]) -> No
 
 
 def show_json(document: Any) -> None:
-    """One document, one line, unless a person reads it."""
+    """Print one document; indented on a terminal."""
     print(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
 
 
@@ -40,7 +40,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Row], title: str | None = 
 
 
 def table(columns: Sequence[str], rows: Sequence[Row], title: str | None = None) -> "Table":
-    """The same, to be drawn by somebody else."""
+    """The table, for a live display."""
     from rich.table import Table
     from rich.text import Text
 

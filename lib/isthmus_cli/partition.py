@@ -1,4 +1,4 @@
-"""`isthmus partition`: elections, and moves from broker to broker."""
+"""`isthmus partition`: elections and reassignments."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ def elect_command(
     topic: TopicArgument,
     partitions: PartitionsOption = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Let any replica that lives lead where none does; what it lacks is lost.")
+        bool,
+        typer.Option(
+            "--unclean", help="Elect any live replica where there is no leader; records that it does not have are lost."
+        ),
     ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Let the preferred replicas lead again, or, when nobody is in sync, somebody."""
+    """Elect the preferred leaders, or with --unclean any live replica where there is no leader."""
     from isthmus_cli.session import exit_for, run
 
     outcomes = run(bootstrap, lambda client: _elect(client, topic, partitions, unclean=unclean))
     for partition, refused in outcomes.items():
         if refused is None:
-            print(f"partition {partition}: a leader was elected")
+            print(f"partition {partition}: leader elected")
     exit_for(_failures(outcomes))
 
 
@@ -60,11 +63,11 @@ def move_command(
     partitions: PartitionsOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Begin to move partitions to these brokers; `isthmus partition moves` shows how far that is."""
+    """Start reassigning partitions to these brokers; `isthmus partition moves` shows the progress."""
     try:
         target = [int(broker) for broker in replicas.split(":")]
     except ValueError as error:
-        raise typer.BadParameter(f"wants broker ids as in 1:2:3, not '{replicas}'", param_hint="'--to'") from error
+        raise typer.BadParameter(f"expected broker ids such as 1:2:3, got '{replicas}'", param_hint="'--to'") from error
     _reassign(topic, partitions, target, bootstrap, "is on its way")
 
 
@@ -72,13 +75,13 @@ def move_command(
 def cancel_command(
     topic: TopicArgument, partitions: PartitionsOption = None, bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP
 ) -> None:
-    """Let partitions that are on their way stay where they were."""
+    """Cancel reassignments in progress."""
     _reassign(topic, partitions, None, bootstrap, "stays")
 
 
 @partition_app.command("moves")
 def moves_command(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, output: OutputOption = Output.TABLE) -> None:
-    """Show the moves under way."""
+    """Show reassignments in progress."""
     from isthmus_client.admin.partitions import moves
 
     from isthmus_cli.output import show_rows
@@ -102,10 +105,10 @@ def _reassign(topic: str, partitions: list[int] | None, target: list[int] | None
 
     from isthmus_cli.session import exit_for, run
 
-    async def ask(client: Client) -> Mapping[TopicPartition, Refused | None]:
+    async def request_moves(client: Client) -> Mapping[TopicPartition, Refused | None]:
         return await reassign(client, dict.fromkeys(await _named(client, topic, partitions), target))
 
-    outcomes = run(bootstrap, ask)
+    outcomes = run(bootstrap, request_moves)
     for partition, refused in outcomes.items():
         if refused is None:
             print(f"partition {partition} {outcome}")

@@ -1,4 +1,4 @@
-"""`isthmus produce`: lines to records."""
+"""`isthmus produce`: write records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 256 * 1024
 _UNCHECKED_MAX: Final = 100_000
-"""Deliveries that nobody has looked at; then the oldest is waited for."""
+"""Unchecked deliveries; beyond this the oldest is awaited."""
 
 
 class Compression(StrEnum):
@@ -35,7 +35,7 @@ class Compression(StrEnum):
 
 
 class Acks(StrEnum):
-    """Who must have a record before it counts as delivered."""
+    """Required acknowledgements."""
 
     ALL = "all"
     ONE = "1"
@@ -47,7 +47,7 @@ def produce(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="Read this instead of standard input.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("-K", "--key-separator", help="What ends the key in every line.")
+        str | None, typer.Option("-K", "--key-separator", help="Separator between key and value.")
     ] = None,
     null: Annotated[str | None, typer.Option("--null", help="A key or value of exactly this text is null.")] = None,
     header: Annotated[
@@ -96,7 +96,7 @@ async def _produce(
 
     deliveries: deque[Delivery] = deque()
     count = 0
-    # Whoever types the lines sees them already.
+    # A progress bar would disturb typed input.
     with progress(f"to {topic}", None, watched=not source.isatty()) as advance:
         async for lines in _lines(source):
             for line in lines:
@@ -112,13 +112,13 @@ async def _produce(
 
 
 async def _check(deliveries: deque[Delivery]) -> None:
-    """Raise the first failure among those that are done."""
+    """Raise the first failure among finished deliveries."""
     while deliveries and (deliveries[0].done or len(deliveries) > _UNCHECKED_MAX):
         await deliveries.popleft().place()
 
 
 async def _lines(source: BinaryIO) -> AsyncIterator[list[bytes]]:
-    """The whole lines of each piece as it comes, so that a person typing need not fill a buffer."""
+    """The complete lines of each chunk, so that typed lines are sent immediately."""
     rest = b""
     while piece := await asyncio.to_thread(os.read, source.fileno(), _READ_BYTES):
         *lines, rest = (rest + piece).split(b"\n")

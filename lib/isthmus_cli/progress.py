@@ -1,4 +1,4 @@
-"""A bar on standard error for work that takes long; silent where nobody watches."""
+"""A progress bar on standard error, on terminals only."""
 
 import sys
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Where the work says how far it is."""
+    """Receives progress."""
 
     def __call__(self, records: int, size: int) -> None: ...
 
 
 @contextmanager
 def progress(what: str, total: int | None, *, watched: bool) -> Iterator[Progress]:
-    """A function to call with the records and bytes since the last call; `total` of records, when it is known."""
+    """A function to call with the records and bytes since the last call; `total` records, if known."""
     if not (watched and sys.stderr.isatty()):
         yield lambda records, size: None
         return

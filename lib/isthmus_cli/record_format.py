@@ -1,4 +1,4 @@
-"""Records as text and back: the format of `isthmus consume`, the lines of `isthmus produce`. Pure."""
+"""Records as text and back: the format of `isthmus consume`, the lines of `isthmus produce`."""
 
 import base64
 import re
@@ -30,7 +30,7 @@ _FIELDS: Final[dict[str, Part]] = {
 
 
 def compile_format(text: str) -> Part:
-    """A function from a record to bytes; raises ValueError for a letter that means nothing."""
+    """A function from a record to bytes; raises ValueError for an unknown token."""
     parts: list[Part] = []
     at = 0
     for token in _TOKEN.finditer(text):
@@ -46,7 +46,7 @@ def _part(token: str) -> Part:
         return _FIELDS[token]
     if token in _ESCAPES:
         return _constant(_ESCAPES[token])
-    raise ValueError(f"'{token}' means nothing; there are {' '.join(_FIELDS)} and {' '.join(_ESCAPES)}")
+    raise ValueError(f"'{token}' is unknown; known are {' '.join(_FIELDS)} and {' '.join(_ESCAPES)}")
 
 
 def _constant(value: bytes) -> Part:
@@ -54,7 +54,7 @@ def _constant(value: bytes) -> Part:
 
 
 def as_json(consumed: ConsumedRecord) -> dict[str, Any]:
-    """The record for `-o json`; bytes that are no UTF-8 are in base64 under another name."""
+    """The record for `-o json`; bytes that are not UTF-8 are in base64 under another name."""
     record = consumed.record
     return {
         "topic": consumed.partition.topic,
@@ -77,12 +77,12 @@ def _text(name: str, value: bytes | None) -> dict[str, str | None]:
 
 
 def split_line(line: bytes, key_separator: bytes | None, null: bytes | None) -> tuple[bytes | None, bytes | None]:
-    """Key and value of a line; raises ValueError for one without the separator that is asked for."""
+    """Key and value of a line; raises ValueError for a line without the separator."""
     key: bytes | None = None
     value: bytes | None = line
     if key_separator is not None:
-        key, found, value = line.partition(key_separator)
-        if not found:
+        key, separator, value = line.partition(key_separator)
+        if not separator:
             raise ValueError(f"a line without the key separator {key_separator.decode()!r}: {line[:80]!r}")
     if null is not None:
         key = None if key == null else key

@@ -1,4 +1,4 @@
-"""Where a reset takes a group's offsets. Pure: reads words, compares offsets, writes nothing."""
+"""Targets of an offset reset: parsing and clamping."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ def parse_scope(words: Iterable[str]) -> dict[str, set[int] | None]:
     for word in words:
         topic, colon, indexes = word.partition(":")
         if not topic or (colon and not re.fullmatch(r"\d+(,\d+)*", indexes)):
-            raise ValueError(f"wants TOPIC or TOPIC:0,1,2, not '{word}'")
+            raise ValueError(f"expected TOPIC or TOPIC:0,1,2, got '{word}'")
         known = scope.get(topic, set())
         if colon and known is not None:
             scope[topic] = known | {int(index) for index in indexes.split(",")}
@@ -40,7 +40,7 @@ def parse_duration(text: str) -> int:
     """Milliseconds of an ISO 8601 duration in days and below; raises ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
-        raise ValueError(f"wants a duration such as PT1H30M or P7D, not '{text}'")
+        raise ValueError(f"expected a duration such as PT1H30M or P7D, got '{text}'")
     parts = {part: float(match[part] or 0) for part in ("days", "hours", "minutes", "seconds")}
     length = timedelta(**parts) // timedelta(milliseconds=1)
     return -length if match["sign"] == "-" else length
@@ -54,7 +54,7 @@ def read_plan(text: str) -> dict[TopicPartition, int]:
             continue
         fields = [field.strip().strip('"') for field in line.split(",")]
         if len(fields) != 3 or not fields[0] or not fields[1].isdigit() or not fields[2].isdigit():
-            raise ValueError(f"line {number} wants topic,partition,offset, not '{line}'")
+            raise ValueError(f"line {number}: expected topic,partition,offset, got '{line}'")
         plan[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
     return plan
 
@@ -64,6 +64,6 @@ def write_plan(plan: Mapping[TopicPartition, int]) -> str:
     return "".join(f"{topic},{partition},{offset}\n" for (topic, partition), offset in sorted(plan.items()))
 
 
-def clamped(wanted: int, earliest: int, latest: int) -> int:
-    """The nearest offset that exists."""
-    return max(earliest, min(wanted, latest))
+def clamped(offset: int, earliest: int, latest: int) -> int:
+    """The nearest existing offset."""
+    return max(earliest, min(offset, latest))

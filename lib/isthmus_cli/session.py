@@ -1,6 +1,6 @@
 """Running one command against a cluster: errors become one line on standard error and status 1, never a traceback.
 
-Statuses: 0 done, 1 the cluster could not or would not (or did so for a part only), 2 the command line makes no sense.
+Statuses: 0 done, 1 the request failed, at least in part, 2 the command line is invalid.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def run(bootstrap: str, work: "Callable[[Client], Awaitable[T]]") -> T:
 
     try:
         return asyncio.run(connected())
-    except BrokenPipeError as error:  # whoever read the output has seen enough
+    except BrokenPipeError as error:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit from error
     except (ClientError, WireError, OSError) as error:
@@ -52,14 +52,14 @@ def complain(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Complain and end with status 1."""
+    """Print an error and exit with status 1."""
     complain(message)
     raise typer.Exit(FAILED)
 
 
-def exit_for(answers: Mapping[str, Exception | None]) -> None:
-    """Say what failed; status 1 if anything did."""
-    failures = [error for error in answers.values() if error is not None]
+def exit_for(outcomes: Mapping[str, Exception | None]) -> None:
+    """Print what failed; exit with status 1 if anything did."""
+    failures = [error for error in outcomes.values() if error is not None]
     for error in failures:
         complain(str(error))
     if failures:
@@ -68,10 +68,10 @@ def exit_for(answers: Mapping[str, Exception | None]) -> None:
 
 def pairs(settings: list[str] | None, option: str) -> dict[str, str]:
     """A dictionary from KEY=VALUE words."""
-    found: dict[str, str] = {}
+    settings_by_key: dict[str, str] = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise typer.BadParameter(f"wants KEY=VALUE, not '{setting}'", param_hint=f"'{option}'")
-        found[key] = value
-    return found
+            raise typer.BadParameter(f"expected KEY=VALUE, got '{setting}'", param_hint=f"'{option}'")
+        settings_by_key[key] = value
+    return settings_by_key

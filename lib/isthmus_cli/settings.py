@@ -1,4 +1,4 @@
-"""Where a node's settings come from: the file, then the environment over it, then the command line over both."""
+"""A node's settings: the file, overridden by the environment, overridden by the command line."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_model.properties import parse_properties
 
 EMBEDDED_DATA: Final = "data"
-"""Where a node without log.dirs keeps its data, below the current directory."""
+"""Data directory of a node without log.dirs, below the current directory."""
 
 
 def node_layers(config: Path | None, settings: Sequence[str]) -> BrokerLayers:
@@ -29,6 +29,6 @@ def node_layers(config: Path | None, settings: Sequence[str]) -> BrokerLayers:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise ConfigRefused(f"--set wants KEY=VALUE, not '{setting}'")
+            raise ConfigRefused(f"--set: expected KEY=VALUE, got '{setting}'")
         given[key.strip()] = value.strip()
     return BrokerLayers(with_embedded_defaults(given, os.path.abspath(EMBEDDED_DATA)))

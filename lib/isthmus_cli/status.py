@@ -1,4 +1,4 @@
-"""`isthmus status`: how a topology on this machine is doing, once or live."""
+"""`isthmus status`: the state of a topology on this machine, once or live."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep the tables up to date until Ctrl-C.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the nodes and services of a topology, how far each region is behind, and the links."""
+    """Show the nodes and services of a topology, the lag of each region, and the links."""
     from isthmus_topology.overview import look
 
     from isthmus_cli.output import show_json, show_table
@@ -52,7 +52,7 @@ def status(
 
 
 def _tables(overview: Overview) -> Iterator[tuple[tuple[str, ...], list[dict[str, Any]]]]:
-    """Those that have rows."""
+    """The tables with rows."""
     for columns, rows in (
         (_NODES, overview.nodes),
         (_SERVICES, overview.services),

@@ -16,11 +16,9 @@ def format_storage(
     config: ConfigOption = None,
     settings: SettingsOption = None,
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", "-t", help="The cluster's id; made up when not given.")
+        str | None, typer.Option("--cluster-id", "-t", help="The cluster's id; random by default.")
     ] = None,
-    ignore_formatted: Annotated[
-        bool, typer.Option(help="Directories that are formatted already are no error.")
-    ] = False,
+    ignore_formatted: Annotated[bool, typer.Option(help="Accept formatted directories.")] = False,
     standalone: Annotated[
         bool, typer.Option("--standalone", "-s", help="This controller is the first and only voter.")
     ] = False,
@@ -33,7 +31,7 @@ def format_storage(
     ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
-    """Write meta.properties into every log directory of a node; and the first voters, where the log is to tell who votes."""
+    """Write meta.properties into every log directory of a node, and the first voters of a dynamic quorum."""
     from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.assembly.format import (
         directories_of,
@@ -53,7 +51,7 @@ def format_storage(
         formatted_before = [path for path in directories if _is_formatted(path)]
         if formatted_before and not ignore_formatted:
             raise Inconsistent(
-                f"{formatted_before[0]} is formatted already. Use --ignore-formatted to format the directories that are not."
+                f"{formatted_before[0]} is formatted already; use --ignore-formatted to format the others."
             )
         own = read_meta(SYSTEM, metadata).directory_id if metadata in formatted_before else random_uuid()
         voters = first_voters(resolved, own, initial_controllers, standalone=standalone, none=no_initial_controllers)
@@ -82,7 +80,7 @@ def info(
     settings: SettingsOption = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
-    """Tell what the log directories of a node are."""
+    """Show the identity of a node's log directories."""
     from isthmus_broker.edge.assembly.format import directories_of
     from isthmus_broker.edge.storage.filesystem import SYSTEM
     from isthmus_broker.edge.storage.log_dir import Inconsistent, NotFormatted, read_meta
@@ -111,7 +109,7 @@ def info(
 
 @storage_app.command("random-uuid")
 def random_uuid() -> None:
-    """Print an id that nobody has, fit for a cluster."""
+    """Print a new random cluster id."""
     from isthmus_broker.edge.assembly.format import new_cluster_id
 
     typer.echo(new_cluster_id())

@@ -1,4 +1,4 @@
-"""`isthmus topic`: list, describe, create, alter, delete, and how replicas are doing."""
+"""`isthmus topic`: list, describe, create, alter, delete, and describe replicas."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def describe_command(
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions with replicas that are not in sync.")
+        bool, typer.Option("--under-replicated", help="Only partitions with out-of-sync replicas.")
     ] = False,
     unavailable: Annotated[bool, typer.Option("--unavailable", help="Only partitions without a leader.")] = False,
     output: OutputOption = Output.TABLE,
@@ -103,8 +103,8 @@ async def _described(client: Client, names: list[str]) -> list[dict[str, Any]]:
     from isthmus_client.admin import configs, topics
     from isthmus_client.requests_by_broker import results
 
-    found = await topics.describe(client, names) if names else await topics.list_topics(client)
-    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in found]
+    described = await topics.describe(client, names) if names else await topics.list_topics(client)
+    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in described]
     settings = results(await configs.describe(client, resources)) if resources else {}
     return [
         {
@@ -124,7 +124,7 @@ async def _described(client: Client, names: list[str]) -> list[dict[str, Any]]:
                 for p in topic.partitions.values()
             ],
         }
-        for topic, resource in zip(found.values(), resources, strict=True)
+        for topic, resource in zip(described.values(), resources, strict=True)
     ]
 
 
@@ -149,21 +149,21 @@ def create_command(
 
     if replica_assignment is not None and (partitions, replication_factor) != (-1, -1):
         raise typer.BadParameter(
-            "it says the partitions and the replicas already; leave --partitions and --replication-factor out",
+            "it determines partitions and replicas; omit --partitions and --replication-factor",
             param_hint="'--replica-assignment'",
         )
     assignments = dict(enumerate(_assignment(replica_assignment)))
     configs = pairs(config, "--config")
-    wanted = [NewTopic(name, partitions, replication_factor, assignments, configs) for name in names]
-    answers = run(bootstrap, lambda client: create(client, wanted, validate_only=dry_run))
-    exists = {n for n, e in answers.items() if e is not None and e.code is ErrorCode.topic_already_exists}
+    new_topics = [NewTopic(name, partitions, replication_factor, assignments, configs) for name in names]
+    outcomes = run(bootstrap, lambda client: create(client, new_topics, validate_only=dry_run))
+    exists = {n for n, e in outcomes.items() if e is not None and e.code is ErrorCode.topic_already_exists}
     if if_not_exists:
-        answers = {name: None if name in exists else error for name, error in answers.items()}
-    for name, error in answers.items():
+        outcomes = {name: None if name in exists else error for name, error in outcomes.items()}
+    for name, error in outcomes.items():
         if error is None:
             done = "exists" if name in exists else "can be created" if dry_run else "created"
             print(f"topic {name} {done}")
-    exit_for(answers)
+    exit_for(outcomes)
 
 
 @topic_app.command("alter")
@@ -177,7 +177,7 @@ def alter_command(
         list[str] | None, typer.Option("--delete-config", metavar="KEY", help="Back to the default.")
     ] = None,
 ) -> None:
-    """Give a topic more partitions, or change its configs."""
+    """Add partitions to a topic, or change its configs."""
     from isthmus_client.admin.configs import Change, Operation
 
     from isthmus_cli.session import exit_for, pairs, run
@@ -187,8 +187,8 @@ def alter_command(
     if partitions is None and not changes:
         raise typer.BadParameter("nothing to change; give --partitions, --config or --delete-config")
     placed = _assignment(replica_assignment)
-    answers = run(bootstrap, lambda client: _alter(client, name, partitions, placed, changes))
-    exit_for(answers)
+    outcomes = run(bootstrap, lambda client: _alter(client, name, partitions, placed, changes))
+    exit_for(outcomes)
     print(f"topic {name} altered")
 
 
@@ -198,14 +198,14 @@ async def _alter(
     from isthmus_client.admin.configs import Resource, ResourceType, alter
     from isthmus_client.admin.topics import create_partitions
 
-    answers: dict[str, Exception | None] = {}
+    outcomes: dict[str, Exception | None] = {}
     if changes:
         resource = Resource(ResourceType.TOPIC, name)
-        answers["configs"] = (await alter(client, {resource: changes}))[resource]
-    if partitions is not None and answers.get("configs") is None:
+        outcomes["configs"] = (await alter(client, {resource: changes}))[resource]
+    if partitions is not None and outcomes.get("configs") is None:
         grown = await create_partitions(client, {name: partitions}, {name: placed} if placed else None)
-        answers["partitions"] = grown[name]
-    return answers
+        outcomes["partitions"] = grown[name]
+    return outcomes
 
 
 @topic_app.command("replicas")
@@ -214,13 +214,13 @@ def replicas_command(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show every replica: who leads, follows and observes, who is in sync, and how far behind it is."""
+    """Show every replica: leader, followers and observers, whether in sync, and lag."""
     from isthmus_client.errors import ClientError
 
     from isthmus_cli.output import show_rows
     from isthmus_cli.session import exit_for, run
 
-    told = run(bootstrap, lambda client: _replicas(client, names))
+    statuses = run(bootstrap, lambda client: _replicas(client, names))
     rows = [
         {
             "topic": partition.topic,
@@ -237,12 +237,12 @@ def replicas_command(
             "log_end": _known(replica.log_end),
             "leader_epoch": status.leader_epoch,
         }
-        for partition, status in told.items()
+        for partition, status in statuses.items()
         if not isinstance(status, ClientError)
         for replica in status.replicas
     ]
     show_rows(output, _REPLICA_COLUMNS, rows)
-    exit_for({str(partition): status for partition, status in told.items() if isinstance(status, ClientError)})
+    exit_for({str(partition): status for partition, status in statuses.items() if isinstance(status, ClientError)})
 
 
 async def _replicas(client: Client, names: list[str] | None) -> dict[TopicPartition, PartitionStatus | ClientError]:
@@ -262,7 +262,7 @@ def _known(number: int) -> int | None:
 def delete_command(
     names: NamesArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="One that does not exist is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Accept topics that do not exist.")] = False,
 ) -> None:
     """Delete topics and all their records."""
     from isthmus_client.admin.topics import delete
@@ -270,14 +270,14 @@ def delete_command(
 
     from isthmus_cli.session import exit_for, run
 
-    answers = run(bootstrap, lambda client: delete(client, names))
-    absent = {n for n, e in answers.items() if e is not None and e.code is ErrorCode.unknown_topic_or_partition}
+    outcomes = run(bootstrap, lambda client: delete(client, names))
+    absent = {n for n, e in outcomes.items() if e is not None and e.code is ErrorCode.unknown_topic_or_partition}
     if if_exists:
-        answers = {name: None if name in absent else error for name, error in answers.items()}
-    for name, error in answers.items():
+        outcomes = {name: None if name in absent else error for name, error in outcomes.items()}
+    for name, error in outcomes.items():
         if error is None:
             print(f"topic {name} {'does not exist' if name in absent else 'deleted'}")
-    exit_for(answers)
+    exit_for(outcomes)
 
 
 def _assignment(text: str | None) -> list[list[int]]:
@@ -288,7 +288,7 @@ def _assignment(text: str | None) -> list[list[int]]:
         return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
     except ValueError as error:
         raise typer.BadParameter(
-            f"wants broker ids as in 1:2,2:3, not '{text}'", param_hint="'--replica-assignment'"
+            f"expected broker ids such as 1:2,2:3, got '{text}'", param_hint="'--replica-assignment'"
         ) from error
 
 

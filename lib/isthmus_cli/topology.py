@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_DIRECTORY: Final = Path(".isthmus")
 DirectoryOption = Annotated[
     Path,
-    typer.Option("--dir", envvar="ISTHMUS_TOPOLOGY_DIR", help="Where the topology keeps its state, logs and data."),
+    typer.Option("--dir", envvar="ISTHMUS_TOPOLOGY_DIR", help="Directory of the topology's state, logs and data."),
 ]
 NodeArgument = Annotated[str, typer.Argument(help="The node or the service, as `isthmus status` names it.")]
 BUILT_IN: Final = ("platform", "stretched")
@@ -25,12 +25,12 @@ BUILT_IN: Final = ("platform", "stretched")
 
 def up(
     file: Annotated[
-        Path, typer.Argument(help="A topology as TOML, or one that is built in: platform (all there is) or stretched.")
+        Path, typer.Argument(help="A topology as TOML, or one that is built in: platform (everything) or stretched.")
     ] = Path(BUILT_IN[0]),
     directory: DirectoryOption = DEFAULT_DIRECTORY,
-    show: Annotated[bool, typer.Option("--print", help="Print the topology, to begin a file with, and end.")] = False,
+    show: Annotated[bool, typer.Option("--print", help="Print the topology as TOML and exit.")] = False,
 ) -> None:
-    """Start a topology, or what of it does not run, each part as a process."""
+    """Start a topology, or its stopped parts, each as a process."""
     from isthmus_topology.bring_up import bring_up, steps
     from isthmus_topology.reading import TopologyRefused
 
@@ -59,7 +59,7 @@ def _tell(site: Site) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """The file, unless it is the name of a built-in topology that no file hides."""
+    """The file's text, or the built-in topology of that name."""
     from importlib.resources import files
 
     if str(file) in BUILT_IN and not file.exists():
@@ -100,24 +100,24 @@ def down(
     directory: DirectoryOption = DEFAULT_DIRECTORY,
     purge: Annotated[bool, typer.Option("--purge", help="Remove data and logs as well.")] = False,
 ) -> None:
-    """Stop a topology; its data stays."""
+    """Stop a topology; its data remains."""
     from isthmus_topology.bring_up import bring_down
 
     bring_down(opened(directory), purge=purge)
 
 
 def kill(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """End a node or a service at once, with SIGKILL, as a crash does."""
+    """Kill a node or a service with SIGKILL, like a crash."""
     _signal(directory, node, "SIGKILL")
 
 
 def pause(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Stop a node or a service where it is, with SIGSTOP, as a stalled machine does."""
+    """Suspend a node or a service with SIGSTOP, like a stalled machine."""
     _signal(directory, node, "SIGSTOP")
 
 
 def resume(node: NodeArgument, directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Let a paused node or service go on, or start a dead one again."""
+    """Continue a paused node or service, or restart a killed one."""
     from isthmus_topology.bring_up import READY_SECONDS
     from isthmus_topology.processes import await_ready, start_again
     from isthmus_topology.reading import TopologyRefused
@@ -145,7 +145,7 @@ def _signal(directory: Path, node: str, name: str) -> None:
     except TopologyRefused as refusal:
         fail(str(refusal))
     if site.state_of(node) == "dead":
-        fail(f"{node} does not run; `isthmus resume {node}` starts it")
+        fail(f"{node} is not running; `isthmus resume {node}` starts it")
     site.processes[node].signal(Signals[name])
 
 

@@ -10,7 +10,7 @@ from isthmus_cli.options import Output, OutputOption
 from isthmus_cli.session import fail
 from isthmus_cli.topology import DEFAULT_DIRECTORY, DirectoryOption, opened
 
-wan_app = typer.Typer(help="The distance between regions: show, change, cut and heal it.", no_args_is_help=True)
+wan_app = typer.Typer(help="The network between regions: show, change, cut and heal it.", no_args_is_help=True)
 FromArgument = Annotated[str, typer.Argument(metavar="REGION", help="A region.")]
 ToArgument = Annotated[str, typer.Argument(metavar="REGION", help="Another region.")]
 OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only from the first region to the second.")]
@@ -19,7 +19,7 @@ _COLUMNS = ("from", "to", "cut", "latency_ms", "jitter_ms", "loss", "bandwidth_m
 
 @wan_app.command("show")
 def show_command(directory: DirectoryOption = DEFAULT_DIRECTORY, output: OutputOption = Output.TABLE) -> None:
-    """Every direction: its weather, whether it is cut, and the bytes it has carried."""
+    """Show every direction: latency, jitter, loss, bandwidth, cuts, and bytes carried."""
     from isthmus_cli.output import show_rows
 
     show_rows(output, _COLUMNS, _ask(directory, {"op": "state"}))
@@ -30,10 +30,10 @@ def cut_command(
     near: FromArgument,
     far: ToArgument,
     one_way: OneWayOption = False,
-    reset: Annotated[bool, typer.Option("--reset", help="Break the connections there are as well.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Also reset open connections.")] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Let nothing through between two regions. What is sent waits, as nobody is told."""
+    """Partition two regions: traffic is dropped without notice, and connections stay open."""
     _ask(directory, {"op": "cut", "from": near, "to": far, "one_way": one_way, "reset": reset})
 
 
@@ -46,7 +46,7 @@ def heal_command(
     one_way: OneWayOption = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Undo cuts."""
+    """Remove partitions between regions."""
     if (near is None) != (far is None):
         raise typer.BadParameter("name two regions, or none for all cuts")
     named = {} if near is None else {"from": near, "to": far, "one_way": one_way}
@@ -64,7 +64,7 @@ def set_command(
     one_way: OneWayOption = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Change the weather between two regions."""
+    """Change latency, jitter, loss or bandwidth between two regions."""
     given = {"latency_ms": latency, "jitter_ms": jitter, "loss": loss, "bandwidth_mbit": bandwidth}
     weather = {key: value for key, value in given.items() if value is not None}
     if not weather:
@@ -74,7 +74,7 @@ def set_command(
 
 @wan_app.command("serve", hidden=True)
 def serve_command(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
-    """Be the emulator of the topology in a directory; `isthmus up` starts it."""
+    """Run the emulator of a topology's distances; started by `isthmus up`."""
     import uvloop
     from isthmus_topology.wan.server import serve
 

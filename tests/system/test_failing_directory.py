@@ -134,4 +134,4 @@ def offline(node: Node) -> set[int]:
 
 
 def ended(node: Node) -> bool:
-    return "stopped by a fault" in node.log()
+    return "stopped after an error" in node.log()

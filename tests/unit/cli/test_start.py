@@ -28,14 +28,14 @@ def test_the_command_line_alone_imports_neither_the_client_nor_the_broker() -> N
     ("arguments", "says"),
     [
         (["topic", "list", "-b", "x:y"], "is not an address"),
-        (["topic", "create", "t", "--config", "novalue"], "wants KEY=VALUE"),
-        (["topic", "create", "t", "-p", "1", "--replica-assignment", "1"], "it says the partitions"),
+        (["topic", "create", "t", "--config", "novalue"], "expected KEY=VALUE"),
+        (["topic", "create", "t", "-p", "1", "--replica-assignment", "1"], "it determines partitions"),
         (["topic", "alter", "t"], "nothing to change"),
         (["group", "reset-offsets", "g", "--to-latest"], "give either --topic or --all-topics"),
-        (["group", "reset-offsets", "g", "--topic", "t"], "say where to, once"),
-        (["config", "describe", "broker", "x"], "wants a broker's id"),
+        (["group", "reset-offsets", "g", "--topic", "t"], "give exactly one of --to-earliest"),
+        (["config", "describe", "broker", "x"], "expected a broker id"),
         (["consume", "t", "--from-beginning", "--from-offset", "1"], "give one of"),
-        (["consume", "t", "--format", "%q"], "means nothing"),
+        (["consume", "t", "--format", "%q"], "is unknown; known are"),
     ],
 )
 def test_words_that_make_no_sense_end_with_status_2(arguments: list[str], says: str) -> None:

@@ -17,7 +17,7 @@ def test_scopes() -> None:
     assert parse_scope(["a:1", "a"]) == {"a": None}
     assert parse_scope(["a", "a:1"]) == {"a": None}
     for wrong in ("", ":1", "a:", "a:1,", "a:x"):
-        with pytest.raises(ValueError, match="wants TOPIC or TOPIC:0,1,2"):
+        with pytest.raises(ValueError, match="expected TOPIC or TOPIC:0,1,2"):
             parse_scope([wrong])
 
 
@@ -38,7 +38,7 @@ def test_durations() -> None:
     assert parse_duration("P1DT2H3M4.5S") == 93_784_500
     assert parse_duration("-PT1S") == -1000
     for wrong in ("", "P", "PT", "1H", "P1M", "PT1"):
-        with pytest.raises(ValueError, match="wants a duration such as PT1H30M"):
+        with pytest.raises(ValueError, match="expected a duration such as PT1H30M"):
             parse_duration(wrong)
 
 
@@ -46,7 +46,7 @@ def test_plans_come_back() -> None:
     plan = {TopicPartition("b", 0): 7, TopicPartition("a", 1): 0}
     assert write_plan(plan) == "a,1,0\nb,0,7\n"
     assert read_plan('\n"a",1,0\n b , 0 , 7\n') == plan
-    with pytest.raises(ValueError, match="line 2 wants topic,partition,offset, not 'a,1'"):
+    with pytest.raises(ValueError, match="line 2: expected topic,partition,offset, got 'a,1'"):
         read_plan("a,1,0\na,1\n")
 
 
@@ -56,7 +56,7 @@ def test_offsets_are_clamped_to_what_exists() -> None:
 
 def test_formats() -> None:
     assert compile_format(r"%t-%p@%o %T\t%k=%v [%h] 100%%\n")(RECORD) == b"t-3@5 70\tk=v\xff [a=1,b=] 100%\n"
-    with pytest.raises(ValueError, match=re.escape("'%q' means nothing")):
+    with pytest.raises(ValueError, match=re.escape("'%q' is unknown")):
         compile_format("%q")
 
 
