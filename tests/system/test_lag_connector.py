@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from isthmus_client.client import Client
 from isthmus_client.producer import Producer
-from isthmus_lag.sample_reader import Topic, look
+from isthmus_lag.sample_reader import Topic, read_retained
 from isthmus_lag.samples import SAMPLE_COLUMNS, SCHEMA
 from isthmus_lag.session import spark_session
 from isthmus_model.endpoints import parse_bootstrap
@@ -93,7 +93,7 @@ def await_records(bootstrap: str, count: int) -> None:
     """SampleTopic waits only a moment for what it writes."""
     pause = threading.Event()
     for _ in range(SECONDS * 20):
-        if sum(look(Topic(bootstrap, LAG_TOPIC)).end.offsets.values()) == count:
+        if sum(read_retained(Topic(bootstrap, LAG_TOPIC)).end.offsets.values()) == count:
             return
         pause.wait(0.05)
     raise TimeoutError(f"there are not {count} samples")

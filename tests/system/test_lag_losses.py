@@ -1,4 +1,4 @@
-"""What a stream of samples does when the topic lost them before they were read, or was made anew."""
+"""What a stream of samples does when the topic lost them before they were read, or was recreated."""
 
 import asyncio
 import subprocess
@@ -63,7 +63,7 @@ def test_records_that_were_deleted_are_told_or_left_out(tmp_path: Path) -> None:
         start = strict.initialOffset()
         end = strict.latestOffset(start, ALL)
         asked(node.bootstrap, lambda client: topics.delete_records(client, {TopicPartition(LAG_TOPIC, 1): 4}))
-        with pytest.raises(SamplesLost, match="partition 1 lost offsets 0 to 3, for it begins at 4 now"):
+        with pytest.raises(SamplesLost, match="partition 1 lost offsets 0 to 3 because it now begins at 4"):
             strict.partitions(start, end)
         assert read(lenient, list(lenient.partitions(start, end))) == {0: list(range(10)), 1: list(range(4, 10))}
 
@@ -75,7 +75,7 @@ def test_a_topic_that_was_made_anew_is_noticed_between_batches(tmp_path: Path) -
         end = strict.latestOffset(strict.initialOffset(), ALL)
         make_anew(node.bootstrap)
         with pytest.raises(
-            SamplesLost, match=r"was deleted and made anew: .* offset 10 of partition 0, offset 10 of part"
+            SamplesLost, match=r"was deleted and recreated: .* offset 10 of partition 0, offset 10 of part"
         ):
             strict.latestOffset(end, ALL)
         new = lenient.latestOffset(end, ALL)
@@ -92,9 +92,9 @@ def test_a_topic_that_was_made_anew_is_noticed_after_a_batch_was_planned(tmp_pat
         end = strict.latestOffset(start, ALL)
         tasks = list(strict.partitions(start, end))
         make_anew(node.bootstrap)
-        with pytest.raises(SamplesLost, match="was deleted and made anew"):
+        with pytest.raises(SamplesLost, match="was deleted and recreated"):
             strict.partitions(start, end)
-        with pytest.raises(SamplesLost, match="was deleted and made anew"):
+        with pytest.raises(SamplesLost, match="was deleted and recreated"):
             read(strict, tasks)
         assert list(lenient.partitions(start, end)) == []
         assert read(lenient, tasks) == {}
@@ -114,7 +114,7 @@ def test_the_command_ends_unless_told_to_go_on(tmp_path: Path) -> None:
         make_anew(node.bootstrap)
         ended = streamed()
         assert ended.returncode == 1
-        assert f"topic {LAG_TOPIC} was deleted and made anew" in ended.stderr
+        assert f"topic {LAG_TOPIC} was deleted and recreated" in ended.stderr
         assert "--no-fail-on-data-loss" in ended.stderr
         assert "Traceback" not in ended.stderr
         gone_on = streamed("--no-fail-on-data-loss")

@@ -1,23 +1,24 @@
-"""What the numbers of the report mean, in words that stand beside them on the page."""
+"""Definitions and labels of the numbers in the report."""
 
 from typing import Final
 
 from isthmus_lag.jobs.validity import GAP_FACTOR
 
 DEFINITIONS: Final = {
-    "objectives": "An objective bounds what would be lost. At every moment it is met or missed by what is known then; a moment at which "
-    "nothing is told of some partition, and which is not missed anyway, is unknown and counts for neither. Time met is met of met and "
-    "missed.",
-    "rpo": "What would have been lost, had the source gone at a moment. A partition is as far behind as the best copy of the group; the "
-    "group loses the records of all its partitions together, and goes back as long as the partition that is furthest behind.",
-    "lag": "How far single copies of partitions were behind, each sample counting once. Lag in ms is how long ago the copy last had all "
-    "that its source had; in records it is the offsets it lacked.",
-    "worst_copies": "Single copies of partitions: those never seen with everything first, then by their highest lag.",
-    "gaps": f"Stretches in which nobody told of a partition for longer than {GAP_FACTOR} of its intervals. That is no lag of 0: nothing "
-    "is known. A gap that lasts to the end is a teller that is gone, or a partition that was deleted, or whose link was.",
-    "percentiles": "Percentiles are exact: the least measured value that at least 50, 95 or 99 % do not exceed.",
-    "never": "Never: samples (for RPO: moments) of copies that were not seen with everything since they are told of. Their ms are not "
-    "known and are in no percentile; their records are.",
+    "objectives": "An objective bounds the loss. Each moment is met, missed or unknown. It is unknown if a partition has no valid sample "
+    "and the other partitions do not miss the objective anyway; unknown moments count neither as met nor as missed. "
+    "Time met is met / (met + missed).",
+    "rpo": "The loss if the source had failed at a moment. A partition's lag is that of the group's most recent copy. The group loses the "
+    "sum of its partitions' records, and the time of its partition with the highest lag. Partitions without valid samples are unknown "
+    "and not included; see the gaps.",
+    "lag": "Lag of single copies of partitions; each sample counts once. Lag in ms is the time since the copy was last caught up with its "
+    "source; lag in records is the number of missing offsets.",
+    "worst_copies": "Single copies of partitions: those that never caught up first, then by their highest lag.",
+    "gaps": f"Times without samples of a partition, longer than {GAP_FACTOR} of its intervals. The lag in a gap is unknown, not 0. A gap "
+    "that lasts to the end means that the worker or leader stopped reporting, or that the partition or its link was deleted.",
+    "percentiles": "Percentiles are exact: the lowest measured value that at least 50, 95 or 99 % of the values do not exceed.",
+    "never": "Never: samples (for RPO: moments) of copies that have not caught up since their first sample. Their lag in ms is unknown and "
+    "in no percentile; their lag in records is known and included.",
 }
 
 _LABELS: Final = {
@@ -40,9 +41,9 @@ _LABELS: Final = {
     "met_share": "Time met",
     "from_ms": "From (UTC)",
     "to_ms": "To (UTC)",
-    "silent_ms": "Silent for",
+    "silent_ms": "Without samples",
     "interval_ms": "Interval",
-    "ended": "Told again",
+    "ended": "Ended",
     "worst_at_ms": "Worst at (UTC)",
     "lag_records_last": "rec. at last",
 }

@@ -1,4 +1,4 @@
-"""The history as Parquet: how rows lie in it, by day and kind of copy, and how they are read again."""
+"""The history as Parquet, partitioned by day and kind of copy."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ _NO_KIND: Final = "unknown"
 
 
 def by_day_and_kind(rows: DataFrame) -> DataFrame:
-    """The partition columns: the day in UTC of the sample, or of its record where there is none."""
+    """Add the partition columns: `kind`, and the UTC day of the sample, or of its record if the record is not a sample."""
     at = F.coalesce(F.timestamp_millis("at_ms"), "kafka_timestamp")
     kind = F.coalesce("kind", F.lit(_NO_KIND))
     return rows.withColumn("kind", kind).withColumn("day", F.to_date(at))
 
 
 def read_history(spark: SparkSession, directory: str, from_ms: int | None, to_ms: int | None) -> DataFrame:
-    """Rows as they were in the topic, of the records that the window's samples may be in; other days are not opened."""
+    """The rows that may contain samples of the window, with the topic's schema; Parquet files of other days are not opened."""
     rows = spark.read.schema(SCHEMA).parquet(directory)
     written = F.col("kafka_timestamp")
     if from_ms is not None:

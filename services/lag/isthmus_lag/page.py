@@ -1,4 +1,4 @@
-"""The report as one page of HTML that needs nothing else: every number of the document, with what it means beside it."""
+"""The report as one self-contained HTML page: every number of the document, with its definition."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,7 +16,7 @@ _IDS: Final = frozenset({"source_cluster", "target_cluster"})
 
 
 def page(report: Document) -> str:
-    """The whole page."""
+    """Render the page."""
     window = report["window"]
     span = f"{moment(window['from_ms'])} to {moment(window['to_ms'])} UTC"
     style = (files("isthmus_lag") / "page.css").read_text()
@@ -27,10 +27,10 @@ def page(report: Document) -> str:
         f"<header><h1>Lag report</h1><p>{span}</p></header>",
         _summary(report),
         _objectives(report["objectives"]),
-        _section("rpo", "What would have been lost", DEFINITIONS["rpo"], [_plots(report), _groups(report["rpo"])]),
+        _section("rpo", "Potential loss (RPO)", DEFINITIONS["rpo"], [_plots(report), _groups(report["rpo"])]),
         _section("lag", "Lag of single copies", DEFINITIONS["lag"], [_groups(report["lag"])]),
         _section("worst", "Worst copies", DEFINITIONS["worst_copies"], [_table(report["worst_copies"])]),
-        _section("gaps", "Gaps", DEFINITIONS["gaps"], [_table(report["gaps"], "There are none.")]),
+        _section("gaps", "Gaps", DEFINITIONS["gaps"], [_table(report["gaps"], "None.")]),
         f"<footer><p>{escape(DEFINITIONS['percentiles'])} {escape(DEFINITIONS['never'])}</p></footer>",
         "</main></body></html>\n",
     ]
@@ -40,12 +40,12 @@ def page(report: Document) -> str:
 def _summary(report: Document) -> str:
     samples, window = report["samples"], report["window"]
     tiles = [
-        ("Samples", _number(samples["samples"]), "of the window, each copy and moment once"),
+        ("Samples", _number(samples["samples"]), "in the window, without duplicates"),
         ("Copies", _number(samples["copies"]), f"of {_number(samples['partitions'])} partitions"),
         ("Interval", _span(samples["interval_ms"]), f"between samples; moments are {_span(window['step_ms'])} apart"),
-        ("Gaps", _number(len(report["gaps"]["rows"]) + report["gaps"]["left_out"]), "stretches of silence"),
+        ("Gaps", _number(len(report["gaps"]["rows"]) + report["gaps"]["left_out"]), "times without samples"),
         ("Records read", _number(samples["records"]), f"{_number(samples['later_versions'])} of a later version"),
-        ("No samples", _number(samples["corrupt"]), "records that could not be read"),
+        ("Not samples", _number(samples["corrupt"]), "records that could not be read"),
     ]
     drawn = "".join(f"<div><dt>{name}</dt><dd>{value}</dd><p>{note}</p></div>" for name, value, note in tiles)
     reasons = "".join(
@@ -59,7 +59,7 @@ def _objectives(objectives: Sequence[Document]) -> str:
         return ""
     blocks = []
     for one in objectives:
-        blocks.append(f"<h3>{escape(one['objective'])}</h3>{_table(one['shares'], 'No samples of it.')}")
+        blocks.append(f"<h3>{escape(one['objective'])}</h3>{_table(one['shares'], 'No samples.')}")
         if one["misses"]["rows"]:
             blocks.append(f"<details open><summary>When it was missed</summary>{_table(one['misses'])}</details>")
     return _section("objectives", "Objectives", DEFINITIONS["objectives"], blocks)
@@ -76,16 +76,16 @@ def _groups(tables: Document) -> str:
 def _plots(report: Document) -> str:
     drawn = []
     for name, column, unit, title in (
-        ("link", "rpo_ms", "ms", "Time that would have been lost, by link"),
-        ("link", "rpo_records", "records", "Records that would have been lost, by link"),
-        ("regions", "rpo_ms", "ms", "Time that would have been lost, by pair of regions"),
+        ("link", "rpo_ms", "ms", "Potential loss in time, by link"),
+        ("link", "rpo_records", "records", "Potential loss in records, by link"),
+        ("regions", "rpo_ms", "ms", "Potential loss in time, by pair of regions"),
     ):
         drawn.append(_plot(report, name, column, unit, title))
     return "".join(drawn)
 
 
 def _plot(report: Document, name: str, column: str, unit: str, title: str) -> str:
-    """The groups in the order of their table, which is worst first."""
+    """Plot the groups in the order of their table, the worst first."""
     window, rows = report["window"], report["series"][name]
     keys = [key for key in rows[0] if key not in ("bucket_ms", "rpo_ms", "rpo_records", "never")]
     order = [tuple(row[key] for key in keys) for row in report["rpo"][name]["rows"]][:LINES_MAX]
@@ -96,17 +96,19 @@ def _plot(report: Document, name: str, column: str, unit: str, title: str) -> st
     keyed = "".join(f'<li><i style="background:{colour}"></i>{escape(label)}</li>' for colour, label in legend(names))
     left_out = len(report["rpo"][name]["rows"]) + report["rpo"][name]["left_out"] - len(groups)
     more = f"; {left_out} more in the table" if left_out > 0 else ""
-    caption = f"{title}: the worst of every {_span(window['bucket_ms'])}{more}. A line breaks where nothing is known."
+    caption = (
+        f"{title}: the worst of every {_span(window['bucket_ms'])}{more}. A line breaks where the value is unknown."
+    )
     return f"<figure><figcaption>{caption}</figcaption><div class=scroll>{drawn}</div><ul class=legend>{keyed}</ul></figure>"
 
 
 def _name(key: Sequence[Any], keys: Sequence[str]) -> str:
-    told = dict(zip(keys, key, strict=True))
-    if "source_region" in told:
-        return f"{told['kind']}s, {told['source_region'] or 'no region'} → {told['target_region'] or 'no region'}"
-    if told["link"]:
-        return f"{told['kind']} {told['link']}"
-    return f"{told['kind']}s of {_short(told['target_cluster'])}"
+    group = dict(zip(keys, key, strict=True))
+    if "source_region" in group:
+        return f"{group['kind']}s, {group['source_region'] or 'no region'} → {group['target_region'] or 'no region'}"
+    if group["link"]:
+        return f"{group['kind']} {group['link']}"
+    return f"{group['kind']}s of {_short(group['target_cluster'])}"
 
 
 def _table(table: Document, nothing: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Plots of the report as SVG that takes its colours from the page, so that it is readable on light and on dark."""
+"""Plots of the report as SVG with the colours of the page, readable on light and dark backgrounds."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 LINES_MAX: Final = 8
-"""The worst groups are drawn, each in a colour of its own; the tables have the others."""
+"""Only the worst groups are plotted, each in its own colour; the tables contain all groups."""
 _COLOURS: Final = ("#3987e5", "#e0701f", "#1f9d6b", "#a45ee5", "#d6456b", "#8a8f1a", "#14a3b8", "#b07a4a")
-# Colours that no plot uses, which become the page's own.
+# Placeholder colours, replaced by those of the page.
 _TEXT: Final = ("#010203", "currentColor")
 _GRID: Final = ("#010204", "var(--line)")
 _SIZE: Final = (9.0, 3.2)
@@ -30,15 +30,15 @@ def plot_lines(
     window: tuple[int, int],
     bucket_ms: int,
 ) -> str:
-    """A line for each group over time; it breaks where nothing is known. `name` keeps the ids of one page apart."""
+    """Plot a line for each group over time; it breaks where the value is unknown. `name` makes the ids unique within the page."""
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "font.size": 10}
     with mpl.rc_context(settings):
         figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
         for (label, rows), colour in zip(groups[:LINES_MAX], _COLOURS, strict=False):
-            times, values = _broken(rows, column, bucket_ms)
+            times, values = _with_breaks(rows, column, bucket_ms)
             axes.plot(times, values, color=colour, linewidth=1.8, label=label, marker=".", markersize=3)
-        _dress(axes, unit, window)
+        _style(axes, unit, window)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()
@@ -48,11 +48,11 @@ def plot_lines(
 
 
 def legend(labels: Sequence[str]) -> list[tuple[str, str]]:
-    """Colour and label of each line."""
+    """The colour and label of each line."""
     return list(zip(_COLOURS, labels[:LINES_MAX], strict=False))
 
 
-def _broken(rows: Sequence[Row], column: str, bucket_ms: int) -> tuple[list[float], list[float]]:
+def _with_breaks(rows: Sequence[Row], column: str, bucket_ms: int) -> tuple[list[float], list[float]]:
     times: list[float] = []
     values: list[float] = []
     before = None
@@ -67,7 +67,7 @@ def _broken(rows: Sequence[Row], column: str, bucket_ms: int) -> tuple[list[floa
     return times, values
 
 
-def _dress(axes: Axes, unit: str, window: tuple[int, int]) -> None:
+def _style(axes: Axes, unit: str, window: tuple[int, int]) -> None:
     text, grid = _TEXT[0], _GRID[0]
     locator = dates.AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
@@ -85,5 +85,5 @@ def _dress(axes: Axes, unit: str, window: tuple[int, int]) -> None:
 
 
 def _time(at_ms: int) -> float:
-    """As matplotlib counts: in days."""
+    """The time in days, as matplotlib expects."""
     return float(dates.date2num(datetime.fromtimestamp(at_ms / 1000, UTC)))  # type: ignore[no-untyped-call]

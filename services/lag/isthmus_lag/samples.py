@@ -1,7 +1,7 @@
-"""What a record of the samples' topic says, as a row: the columns of LagSample, read from any version, and where the record was. Pure.
+"""Records of the samples' topic as rows: the columns of LagSample, and the record's partition, offset and timestamp. Pure.
 
-A record that is no sample is a row as well: it has a reason in `_corrupt`, its place, and nothing else. A record of a later version is
-read as far as it is known: a column that it lacks, or has with another type, is empty.
+A record that is not a sample becomes a row with the reason in `_corrupt` and the record's position only. Records of a later version are
+read as far as possible: a column that is missing or has another type is null.
 """
 
 import json
@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 CORRUPT: Final = "_corrupt"
 LATE_MS: Final = 120_000
-"""A sample is written at most so long after its moment: a producer gives it up before."""
+"""Upper bound on the time between a sample and its record: the producer gives up earlier."""
 _INT: Final = ("int", IntegerType(), pa.int32())
 _LONG: Final = ("long", LongType(), pa.int64())
 _TEXT: Final = ("text", StringType(), pa.string())
@@ -64,7 +64,7 @@ _EMPTY: Final = (None,) * len(_TYPES)
 
 
 class RawRecord(NamedTuple):
-    """A record of the topic, before anything is read from it."""
+    """A record of the topic, not parsed yet."""
 
     partition: int
     offset: int
@@ -73,11 +73,11 @@ class RawRecord(NamedTuple):
 
 
 class NoSample(ValueError):
-    """Why a record is not one."""
+    """The record is not a sample; the message says why."""
 
 
 def row_of(record: RawRecord) -> tuple[Any, ...]:
-    """A row of `SCHEMA`; the time of the record in microseconds, as Arrow wants it."""
+    """A row of `SCHEMA`; the record's timestamp is in microseconds, as Arrow expects."""
     place = (record.partition, record.offset, record.timestamp * 1000)
     try:
         return (*read_sample(record.value), None, *place)
@@ -86,34 +86,34 @@ def row_of(record: RawRecord) -> tuple[Any, ...]:
 
 
 def to_arrow(records: Sequence[RawRecord]) -> pa.RecordBatch:
-    """Rows as one Arrow batch."""
+    """Convert records to one Arrow batch."""
     columns = zip(*map(row_of, records), strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 def read_sample(value: bytes | None) -> tuple[Any, ...]:
-    """The sample's columns; raises NoSample."""
+    """Parse the sample's columns; raises NoSample."""
     if value is None:
         raise NoSample("the record has no value")
     try:
-        told = json.loads(value)
+        fields = json.loads(value)
     except (ValueError, RecursionError) as error:
         raise NoSample("the value is not JSON") from error
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise NoSample("the value is not a JSON object")
-    version: Any = told.get("version")
+    version: Any = fields.get("version")
     if not _fits(version, "int") or version < 1:
         raise NoSample("the value has no version")
-    fitting = {name: told.get(name) for name, (kind, _, _) in _TYPES.items() if _fits(told.get(name), kind)}
+    fitting = {name: fields.get(name) for name, (kind, _, _) in _TYPES.items() if _fits(fields.get(name), kind)}
     if version <= VERSION:
         for name in SAMPLE_COLUMNS:
             if name not in fitting:
-                raise NoSample(f"'{name}' is missing, or of another type")
+                raise NoSample(f"'{name}' is missing or has the wrong type")
     return tuple(fitting.get(name) for name in SAMPLE_COLUMNS)
 
 
 def _fits(value: Any, kind: str) -> bool:
-    if kind == "text":  # names, all of them; what cannot be printed may be half a character, which Arrow refuses
+    if kind == "text":  # every text is a name; an unprintable one may be a lone surrogate, which Arrow refuses
         return isinstance(value, str) and value.isprintable()
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << _BITS[kind]) <= value < 1 << _BITS[kind]

@@ -1,4 +1,4 @@
-"""A session of Spark: local and small unless told otherwise. Under spark-submit everything is as that was told."""
+"""A Spark session: local and small by default. Under spark-submit, its options apply instead."""
 
 import logging
 import os
@@ -17,14 +17,14 @@ from isthmus_lag.source import LagSource
 LOCAL_MASTER: Final = "local[*]"
 _JAVA: Final = (
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-    # A report is over before the thorough compiler and the parallel collector have earned what they cost: half of its CPU.
+    # A report is too short to benefit from the optimizing compiler and the parallel collector, which would take half of its CPU.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
 )
 _LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": " ".join(_JAVA),
-    # Samples are few. Planning anew between stages makes three jobs of one, and every partition more is a task for each stage.
+    # The data is small. Adaptive execution would split one job into three, and each partition costs a task per stage.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 1, 4)),
     "spark.ui.enabled": "false",
@@ -33,9 +33,9 @@ _LOCAL: Final = {
 }
 _ALWAYS: Final = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
 _QUIET_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Of pyspark: they print what is raised as well, at length."""
+"""Loggers of pyspark that print raised errors a second time, at length."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit sets for the program that it runs."""
+"""Set by spark-submit for the program that it runs."""
 
 
 class NoSpark(Exception):
@@ -44,10 +44,10 @@ class NoSpark(Exception):
 
 @contextmanager
 def spark_session(name: str, master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session that knows `format("isthmus_lag")`, and ends with the block; raises NoSpark."""
+    """Start a session with `format("isthmus_lag")` registered, and stop it at the end of the block; raises NoSpark."""
     submitted = _SUBMITTED in os.environ
     if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise NoSpark("Spark needs Java 17 or later, and there is no java on the path")
+        raise NoSpark("Spark needs Java 17 or later: java is not on the PATH and JAVA_HOME is not set")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for logger in _QUIET_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL)
@@ -55,7 +55,7 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str]) ->
     if not submitted:
         builder = builder.master(master or LOCAL_MASTER)
     elif master is not None:
-        raise NoSpark("spark-submit has a --master of its own: give it there, before the program")
+        raise NoSpark("under spark-submit, pass --master to spark-submit, before the program")
     local = not submitted and (master is None or master.startswith("local"))
     for key, value in {**(_LOCAL if local else {}), **_ALWAYS, **settings}.items():
         builder = builder.config(key, value)
@@ -71,11 +71,11 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str]) ->
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Spark comes to: the message of what failed in a Python process, where that was it."""
+    """The cause of a Spark error in one line: the message of the Python exception, if there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [message for line in lines for kind, _, message in [line.partition(": ")] if kind.startswith(_OURS)]
     return next(reversed(ours), lines[0] if lines else type(error).__name__)
 
 
 _OURS: Final = ("ValueError", "TimeoutError", "isthmus_lag.retained_range.", "isthmus_client.errors.")
-"""Kinds of errors that the data source raises, with a message for people."""
+"""Errors that the data source raises with a message for the user."""

@@ -30,25 +30,25 @@ from isthmus_lag.offsets import (
     parse_count,
     split,
 )
-from isthmus_lag.retained_range import Extent, check_held, check_same
-from isthmus_lag.sample_reader import Topic, look, read_range, resolve
+from isthmus_lag.retained_range import Extent, check_retained, check_same
+from isthmus_lag.sample_reader import Topic, read_range, read_retained, resolve
 from isthmus_lag.samples import SCHEMA, to_arrow
 
 FORMAT: Final = "isthmus_lag"
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The offset range of one task."""
 
-    def __init__(self, topic_id: str | None, wanted: OffsetRange) -> None:
-        super().__init__(wanted)
+    def __init__(self, topic_id: str | None, offsets: OffsetRange) -> None:
+        super().__init__(offsets)
         self.topic_id = topic_id
-        self.wanted = wanted
+        self.offsets = offsets
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options, checked."""
+    """The parsed options."""
 
     topic: Topic
     per_partition: int
@@ -59,17 +59,17 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
-    """Raises ValueError with a sentence for the user."""
+    """Parse the options; raises ValueError with a message for the user."""
     bootstrap = given.get("bootstrap") or given.get("kafka.bootstrap.servers")
     if not bootstrap:
-        raise ValueError("the option bootstrap is missing: brokers to begin with, as host:port,...")
+        raise ValueError("the option bootstrap is missing: set it to host:port,...")
     parse_bootstrap(bootstrap)
     topic = Topic(bootstrap, given.get("topic") or given.get("subscribe") or LAG_TOPIC)
     if streaming and any(name.lower().startswith("ending") for name in given):
-        raise ValueError("a stream has no end: leave the ending options out")
+        raise ValueError("a stream has no end: remove the ending options")
     loss = (given.get("failOnDataLoss") or "true").lower()
     if loss not in ("true", "false"):
-        raise ValueError(f"failOnDataLoss wants true or false, not '{loss}'")
+        raise ValueError(f"failOnDataLoss must be true or false, not '{loss}'")
     per_partition = parse_count(given, "maxRecordsPerPartition", RECORDS_PER_PARTITION)
     assert per_partition is not None
     return Options(
@@ -83,113 +83,113 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
 
 
 class LagSource(DataSource):
-    """The data source. A stream begins with the earliest sample unless told otherwise: what was told before it began counts too."""
+    """The data source. Unlike Spark's Kafka source, a stream begins with the earliest record by default, so that no sample is missed."""
 
     @classmethod
     def name(cls) -> str:
-        """As in `format("isthmus_lag")`."""
+        """The name for `format("isthmus_lag")`."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The same for every topic."""
+        """The schema, which is the same for every topic."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> "LagReader":
-        """For a batch."""
+        """The reader of a batch query."""
         return LagReader(parse_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> "LagStreamReader":  # noqa: N802
-        """For a stream."""
+        """The reader of a streaming query."""
         return LagStreamReader(parse_options(self.options, streaming=True))
 
 
 def plan(options: Options, starts: Mapping[int, int], ends: Position) -> list[RangePartition]:
-    """The tasks that read from `starts` to before `ends`; raises SamplesLost when that is not there, or takes what is left of it."""
-    wanted = {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.offsets.items())}
-    held = look(options.topic)
+    """Plan the tasks that read from `starts` to before `ends`; raises SamplesLost, or reads what remains, if offsets are missing."""
+    ranges = {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.offsets.items())}
+    retained = read_retained(options.topic)
     if options.fail_on_loss:
-        check_same(options.topic.name, ends, held.topic_id)
-        check_held(options.topic.name, wanted, held)
-    if not ends.is_of(held.topic_id):
+        check_same(options.topic.name, ends, retained.topic_id)
+        check_retained(options.topic.name, ranges, retained)
+    if not ends.is_of(retained.topic_id):
         return []
     tasks: list[RangePartition] = []
-    for partition, (start, end) in wanted.items():
-        there = held.extents.get(partition, Extent(0, 0))
-        whole = OffsetRange(partition, max(start, there.start), min(end, there.end))
+    for partition, (start, end) in ranges.items():
+        extent = retained.extents.get(partition, Extent(0, 0))
+        whole = OffsetRange(partition, max(start, extent.start), min(end, extent.end))
         tasks += (RangePartition(ends.topic_id, part) for part in split(whole, options.per_partition))
     return tasks
 
 
 class LagReader(DataSourceReader):
-    """A batch: the ends are taken when it is planned."""
+    """A batch query: its end offsets are resolved when it is planned."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[RangePartition]:
-        """Ranges of offsets."""
+        """Plan the tasks."""
         starts = resolve(self._options.topic, self._options.starting)
         return plan(self._options, starts.offsets, resolve(self._options.topic, self._options.ending))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a process of the executor."""
+        """Read a range, in an executor."""
         return _read(self._options, partition)
 
 
 class LagStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. Its offsets are those of `Position`."""
+    """A streaming query. Its offsets are `Position`s."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._target: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a stream without a checkpoint begins."""
-        return resolve(self._options.topic, self._options.starting).told()
+        """The start of a stream without a checkpoint."""
+        return resolve(self._options.topic, self._options.starting).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """`maxOffsetsPerTrigger`, when it is given."""
+        """The limit of `maxOffsetsPerTrigger`, if set."""
         most = self._options.per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is what the query will read."""
-        self._target = look(self._options.topic).end
+        """Make the current end of the topic the end of the query."""
+        self._target = read_retained(self._options.topic).end
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends. A partition that was added, or whose topic was made anew, is read from its start."""
-        begun, held = Position.read(start), look(self._options.topic)
+        """The end of the next batch. New partitions, and all partitions of a recreated topic, are read from their start."""
+        current, retained = Position.from_json(start), read_retained(self._options.topic)
         if self._options.fail_on_loss:
-            check_same(self._options.topic.name, begun, held.topic_id)
-            stood = {partition: (offset, offset) for partition, offset in begun.offsets.items()}
-            check_held(self._options.topic.name, stood, held)
-        starts = _starts(begun, held.topic_id)
+            check_same(self._options.topic.name, current, retained.topic_id)
+            positions = {partition: (offset, offset) for partition, offset in current.offsets.items()}
+            check_retained(self._options.topic.name, positions, retained)
+        starts = _starts(current, retained.topic_id)
         target = self._target
-        ends = (target if target is not None and target.is_of(held.topic_id) else held.end).offsets
+        ends = (target if target is not None and target.is_of(retained.topic_id) else retained.end).offsets
         if isinstance(limit, ReadMaxRows):
             ends = limited({partition: starts.get(partition, 0) for partition in ends}, ends, limit.max_rows)
-        return Position(held.topic_id, ends).told()
+        return Position(retained.topic_id, ends).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """For the progress of the query: how far it is behind."""
-        return look(self._options.topic).end.told()
+        """The current end of the topic, for the lag in the query's progress."""
+        return read_retained(self._options.topic).end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[RangePartition]:
-        """Ranges of offsets."""
-        ends = Position.read(end)
-        return plan(self._options, _starts(Position.read(start), ends.topic_id), ends)
+        """Plan the tasks."""
+        ends = Position.from_json(end)
+        return plan(self._options, _starts(Position.from_json(start), ends.topic_id), ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a process of the executor."""
+        """Read a range, in an executor."""
         return _read(self._options, partition)
 
 
-def _starts(begun: Position, topic_id: str | None) -> Mapping[int, int]:
-    return begun.offsets if begun.is_of(topic_id) else {}
+def _starts(current: Position, topic_id: str | None) -> Mapping[int, int]:
+    return current.offsets if current.is_of(topic_id) else {}
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, RangePartition):  # an empty one of Spark's own, where nothing was planned
+    if not isinstance(partition, RangePartition):  # Spark's own empty partition, if no tasks were planned
         return
-    for records in read_range(options.topic, partition.topic_id, partition.wanted, options.fail_on_loss):
+    for records in read_range(options.topic, partition.topic_id, partition.offsets, options.fail_on_loss):
         yield to_arrow(records)

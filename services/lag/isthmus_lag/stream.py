@@ -1,7 +1,6 @@
-"""The streaming job: samples into Parquet, by day and kind of copy, each exactly once, whatever ends it in between.
+"""The streaming job: write samples as Parquet by day and kind of copy, each exactly once, even across crashes.
 
-Progress is a checkpoint below the directory. Files of a batch that was not finished are not in the manifest (`_spark_metadata`), by which
-Spark reads.
+The checkpoint is in a subdirectory. Files of unfinished batches are not in the manifest (`_spark_metadata`), so Spark does not read them.
 """
 
 from collections.abc import Callable
@@ -16,13 +15,13 @@ from isthmus_lag.source import FORMAT
 
 CHECKPOINT: Final = "_checkpoint"
 OFFSETS_PER_TRIGGER: Final = 1_000_000
-"""The most that one batch reads, unless told otherwise."""
-_LOOK_SECONDS: Final = 0.5
+"""The default maximum of records per batch."""
+_POLL_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """From which topic into which directory (any file system that Spark knows); `every` empty: what is there now, then end."""
+    """Source topic and destination directory (on any file system that Spark supports); without `every`, stop at the current end."""
 
     bootstrap: str
     topic: str
@@ -33,7 +32,7 @@ class StreamOptions:
 
 
 def start_stream(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Begin, or go on where the directory's checkpoint says."""
+    """Start the query, or resume it from the directory's checkpoint."""
     rows = (
         spark.readStream.format(FORMAT)
         .option("bootstrap", options.bootstrap)
@@ -55,8 +54,8 @@ def start_stream(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def await_end(query: StreamingQuery, stopping: Callable[[], bool]) -> None:
-    """Until it ends by itself, fails (StreamingQueryException), or `stopping` says so."""
-    while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # Spark takes fractions
+    """Wait until the query ends or fails (StreamingQueryException), or stop it when `stopping()` is true."""
+    while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # Spark takes fractions
         if stopping():
             query.stop()
             return

@@ -35,15 +35,15 @@ def test_bounds(options: dict[str, str], partition: int, bound: Bound) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingOffsets": "soon"}, "wants earliest, latest or JSON"),
-        ({"startingOffsets": '{"other": {}}'}, "wants earliest, latest or JSON"),
+        ({"startingOffsets": "soon"}, "must be earliest, latest or JSON"),
+        ({"startingOffsets": '{"other": {}}'}, "must be earliest, latest or JSON"),
         ({"startingOffsets": '{"t": {"0": -3}}'}, "a number below -2"),
         ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "a number below 0"),
-        ({"startingTimestamp": "noon"}, "wants milliseconds"),
+        ({"startingTimestamp": "noon"}, "must be milliseconds"),
         ({"startingTimestamp": "1", "startingOffsets": "earliest"}, "not both"),
     ],
 )
-def test_wrong_bounds_are_told(options: dict[str, str], message: str) -> None:
+def test_invalid_bounds_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_bounds(options, "starting", "t", EARLIEST)
 
@@ -55,20 +55,20 @@ def test_partitions_are_named_all_or_none(there: tuple[int, ...]) -> None:
         bounds.over(there)
 
 
-def test_a_time_after_the_last_record_is_the_end_only_when_told_so() -> None:
+def test_a_time_after_the_last_record_is_the_end_only_with_the_strategy_latest() -> None:
     late = {"startingTimestamp": "9"}
     assert parse_bounds(late, "starting", "t", EARLIEST).strict
     assert not parse_bounds(late | {STRATEGY: "latest"}, "starting", "t", EARLIEST).strict
     assert not parse_bounds({"endingTimestamp": "9"}, "ending", "t", LATEST).strict
-    with pytest.raises(ValueError, match="wants error or latest"):
+    with pytest.raises(ValueError, match="must be error or latest"):
         parse_bounds(late | {STRATEGY: "soon"}, "starting", "t", EARLIEST)
 
 
 def test_a_position_is_kept_with_the_id_of_its_topic() -> None:
     position = Position("a", {1: 7, 0: 5})
-    assert position.told() == {"topic_id": "a", "offsets": {"0": 5, "1": 7}}
-    assert Position.read(position.told()) == position
-    assert Position.read({"0": 5}) == Position(None, {0: 5})
+    assert position.to_json() == {"topic_id": "a", "offsets": {"0": 5, "1": 7}}
+    assert Position.from_json(position.to_json()) == position
+    assert Position.from_json({"0": 5}) == Position(None, {0: 5})
     assert position.is_of("a")
     assert position.is_of(None)
     assert not position.is_of("b")
@@ -79,12 +79,12 @@ def test_a_position_is_kept_with_the_id_of_its_topic() -> None:
     [
         ({}, "bootstrap is missing"),
         ({"bootstrap": "nowhere:x"}, "no address"),
-        ({"bootstrap": "a:1", "maxRecordsPerPartition": "0"}, "wants a positive number"),
-        ({"bootstrap": "a:1", "failOnDataLoss": "maybe"}, "wants true or false"),
+        ({"bootstrap": "a:1", "maxRecordsPerPartition": "0"}, "must be a positive number"),
+        ({"bootstrap": "a:1", "failOnDataLoss": "maybe"}, "must be true or false"),
         ({"bootstrap": "a:1", "endingOffsets": "latest"}, "a stream has no end"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, str], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_options(options, streaming=True)
 

@@ -1,4 +1,4 @@
-"""What numbers are told for: a link or the replicas of a cluster, a topic of those, a pair of regions, a kind of copy; a single copy."""
+"""The groups of the report: by link (or the replicas of a cluster), topic, pair of regions, kind of copy, and single copy."""
 
 from enum import Enum
 from typing import Final
@@ -8,7 +8,7 @@ LINK: Final = ("kind", "link", "source_cluster", "target_cluster")
 REGIONS: Final = ("kind", "source_region", "target_region")
 TOPIC: Final = (*LINK, "topic")
 COPIED: Final = ("link", "source_cluster", "target_cluster", "topic", "partition")
-"""What is copied, by whichever copy: a partition. Its samples come from one teller: the worker of the link, or the partition's leader."""
+"""A partition with all its copies. One process writes its samples: the worker of the link, or the partition's leader."""
 COPY: Final = (*TOPIC, "partition", "target_broker")
 
 
@@ -22,5 +22,5 @@ class By(Enum):
 
     @property
     def columns(self) -> list[str]:
-        """Their names."""
+        """The names of the columns."""
         return list(self.value)

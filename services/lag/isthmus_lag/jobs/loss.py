@@ -1,7 +1,7 @@
-"""RPO: what would have been lost, had the source of a group gone at a moment.
+"""RPO: the loss if the source of a group had failed at a moment.
 
-Moments are those of a grid of `step_ms`. At each, a partition is as far behind as the group's copy that has most of it; the group loses the
-records of all its partitions, and goes back as long as the partition that is furthest behind.
+Moments are on a grid of `step_ms`. A partition's lag is that of the group's most recent copy. The group loses the sum of its partitions'
+records, and the time of its partition with the highest lag.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ from isthmus_lag.jobs.percentiles import spread
 
 
 def on_grid(frame: DataFrame, begin: str, end: str, step_ms: int) -> DataFrame:
-    """A row for each moment of the grid from column `begin` to before column `end`, as `moment_ms`."""
+    """Repeat each row for every moment of the grid from column `begin` to before column `end`, as `moment_ms`."""
     first = F.ceil(F.col(begin) / step_ms) * step_ms
     last = (F.ceil(F.col(end) / step_ms) - 1) * step_ms
     moments = F.when(first <= last, F.sequence(first, last, F.lit(step_ms).cast("long")))
     return frame.withColumn("moment_ms", F.explode(moments))
 
 
-def losses(held_samples: DataFrame, columns: Sequence[str], step_ms: int) -> DataFrame:
-    """`rpo_ms` and `rpo_records` of every group at every moment at which anything is known of it.
+def losses(valid_samples: DataFrame, columns: Sequence[str], step_ms: int) -> DataFrame:
+    """`rpo_ms` and `rpo_records` of every group at every moment with at least one valid sample.
 
-    `rpo_ms` is empty when no copy of some partition was ever seen with everything; `partitions` says of how many something is known.
+    `rpo_ms` is null if no copy of some partition has ever caught up. `partitions` counts the partitions with a valid sample.
     """
     partition = dict.fromkeys((*columns, *COPIED, "moment_ms"))
     best = (
-        on_grid(held_samples, "at_ms", "until_ms", step_ms)
+        on_grid(valid_samples, "at_ms", "until_ms", step_ms)
         .groupBy(*partition)
         .agg(
             F.min(F.when(F.col("lag_ms") >= 0, F.col("lag_ms"))).alias("ms"),
@@ -44,18 +44,18 @@ def losses(held_samples: DataFrame, columns: Sequence[str], step_ms: int) -> Dat
 
 
 def rpo(moments: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Percentiles over the moments, the worst group first; `never` counts those whose `rpo_ms` is not known."""
-    found = moments.groupBy(*columns).agg(
+    """Percentiles over the moments, the worst group first; `never` counts the moments with an unknown `rpo_ms`."""
+    spreads = moments.groupBy(*columns).agg(
         F.count("*").alias("moments"),
         F.count_if(F.col("rpo_ms").isNull()).alias("never"),
         *spread("rpo_ms", "rpo_ms"),
         *spread("rpo_records", "rpo_records"),
     )
-    return found.orderBy(F.desc("rpo_ms_p99"), F.desc("rpo_records_p99"), F.desc("never"), *columns)
+    return spreads.orderBy(F.desc("rpo_ms_p99"), F.desc("rpo_records_p99"), F.desc("never"), *columns)
 
 
 def series(moments: DataFrame, columns: Sequence[str], bucket_ms: int) -> DataFrame:
-    """The worst of each bucket of time, for plots; in order."""
+    """The worst values of each time bucket, in order of time, for plots."""
     bucket = (F.floor(F.col("moment_ms") / bucket_ms) * bucket_ms).alias("bucket_ms")
     return (
         moments.groupBy(*columns, bucket)

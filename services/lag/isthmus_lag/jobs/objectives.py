@@ -1,7 +1,7 @@
-"""Objectives: how much may be lost, when it was more, and for which share of the time it was not.
+"""Objectives: bounds on the loss, when they were missed, and the share of the time in which they were met.
 
-A moment is met or missed by what is known then; one at which nothing is told of some partition, and which is not missed anyway, is unknown:
-it counts for neither.
+A moment is unknown if a partition has no valid sample and the other partitions do not miss the objective anyway. Unknown moments count
+neither as met nor as missed.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from isthmus_lag.jobs.validity import GAP_FACTOR
 
 
 class Metric(StrEnum):
-    """What is bounded."""
+    """The bounded quantity."""
 
     MS = "rpo.ms"
     RECORDS = "rpo.records"
 
     @property
     def column(self) -> str:
-        """Its column in the losses."""
+        """The column in the losses."""
         return self.replace(".", "_")
 
 
 class Scope(StrEnum):
-    """Which groups an objective is for."""
+    """The groups to which an objective applies."""
 
     ALL = "all"
     LINK = "link"
@@ -46,7 +46,7 @@ class Objective:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The groups it looks at."""
+        """The columns of its groups."""
         return TOPIC if self.scope is Scope.TOPIC else LINK
 
     def __str__(self) -> str:
@@ -55,12 +55,12 @@ class Objective:
 
     @property
     def concerns(self) -> Column:
-        """The rows it is for."""
+        """A condition for the rows to which it applies."""
         return F.lit(True) if self.scope is Scope.ALL else F.col(self.scope.value) == self.name
 
 
 def parse_objective(text: str) -> Objective:
-    """From `rpo.ms=5000`, `link=NAME:rpo.records=0` or `topic=NAME:rpo.ms=100`; raises ValueError."""
+    """Parse `rpo.ms=5000`, `link=NAME:rpo.records=0` or `topic=NAME:rpo.ms=100`; raises ValueError."""
     where, colon, rule = text.rpartition(":")
     metric, equals, bound = rule.partition("=")
     scope, _, name = where.partition("=")
@@ -69,30 +69,33 @@ def parse_objective(text: str) -> Objective:
             raise ValueError(text)
         return Objective(Metric(metric), int(bound), Scope(scope) if colon else Scope.ALL, name)
     except ValueError:
-        raise ValueError(f"wants rpo.ms=5000 or link=NAME:rpo.records=0 or topic=NAME:..., not '{text}'") from None
+        raise ValueError(f"expected rpo.ms=5000, link=NAME:rpo.records=0 or topic=NAME:..., not '{text}'") from None
 
 
 def judged(moments: DataFrame, gaps: DataFrame, objective: Objective, step_ms: int) -> DataFrame:
-    """Every moment of the groups it is for, with `outcome`: met, missed or unknown. `moments` are losses by the objective's columns."""
+    """Every moment of the objective's groups with `outcome`: met, missed or unknown. `moments` are losses by the objective's columns."""
     columns = [*objective.columns, "moment_ms"]
-    silent_from = gaps.withColumn("blind_ms", F.col("from_ms") + GAP_FACTOR * F.col("interval_ms"))
-    blind = (
-        on_grid(silent_from, "blind_ms", "to_ms", step_ms).select(*columns).distinct().withColumn("blind", F.lit(True))
+    gap_starts = gaps.withColumn("unknown_ms", F.col("from_ms") + GAP_FACTOR * F.col("interval_ms"))
+    unsampled = (
+        on_grid(gap_starts, "unknown_ms", "to_ms", step_ms)
+        .select(*columns)
+        .distinct()
+        .withColumn("unknown", F.lit(True))
     )
-    found = moments.join(blind, columns, "full").where(objective.concerns)
+    joined = moments.join(unsampled, columns, "full").where(objective.concerns)
     value = F.col(objective.metric.column)
     missed = F.col("partitions").isNotNull() & (F.coalesce(value, F.lit(objective.bound + 1)) > objective.bound)
-    unknown = F.coalesce("blind", F.lit(False))
-    return found.select(
+    is_unknown = F.coalesce("unknown", F.lit(False))
+    return joined.select(
         *columns,
-        F.when(missed, "missed").when(unknown, "unknown").otherwise("met").alias("outcome"),
+        F.when(missed, "missed").when(is_unknown, "unknown").otherwise("met").alias("outcome"),
         "rpo_ms",
         "rpo_records",
     )
 
 
 def shares(outcomes: DataFrame, objective: Objective) -> DataFrame:
-    """For each group the moments by outcome, and `met_share` of those that are known, the worst first."""
+    """Count the moments of each group by outcome, with `met_share` = met / (met + missed), the worst group first."""
     count = {name: F.count_if(F.col("outcome") == name).alias(name) for name in ("met", "missed", "unknown")}
     known = F.col("met") + F.col("missed")
     return (
@@ -104,7 +107,7 @@ def shares(outcomes: DataFrame, objective: Objective) -> DataFrame:
 
 
 def misses(outcomes: DataFrame, objective: Objective, step_ms: int) -> DataFrame:
-    """The intervals of missed moments that follow one another, the longest first; `to_ms` is where the next moment begins."""
+    """Intervals of consecutive missed moments, the longest first; `to_ms` is exclusive."""
     order = Window.partitionBy(*objective.columns).orderBy("moment_ms")
     missed = outcomes.where(F.col("outcome") == "missed")
     run = F.col("moment_ms") - F.row_number().over(order) * step_ms

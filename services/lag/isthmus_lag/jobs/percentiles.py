@@ -1,4 +1,4 @@
-"""How lag is distributed. Percentiles are exact and were measured: the least value that at least so large a share does not exceed."""
+"""Distribution of lag. Percentiles are exact: the lowest measured value that the given share does not exceed."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,37 +12,37 @@ PERCENTILES: Final = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
 
 
 def measured(expression: str, share: str) -> Column:
-    """The least value of whole numbers that at least this share does not exceed."""
+    """The lowest measured integer that at least this share of the values does not exceed."""
     return F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY {expression})").cast("long")
 
 
 def spread(column: str, prefix: str) -> list[Column]:
-    """Percentiles and maximum of a column; values that are not known do not count."""
-    found = [measured(column, share).alias(f"{prefix}_{name}") for name, share in PERCENTILES.items()]
-    return [*found, F.max(column).alias(f"{prefix}_max")]
+    """Percentiles and maximum of a column; unknown (null) values do not count."""
+    columns = [measured(column, share).alias(f"{prefix}_{name}") for name, share in PERCENTILES.items()]
+    return [*columns, F.max(column).alias(f"{prefix}_max")]
 
 
 def lag(samples: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Over all samples of a group, each counting once, the worst group first.
+    """Percentiles over all samples of each group, the worst group first.
 
-    `never` counts samples of copies that were never seen with everything: their `lag_ms` is not known, and is in no percentile.
+    `never` counts samples of copies that have never caught up: their `lag_ms` is unknown and in no percentile.
     """
     known = samples.withColumn("known_ms", F.when(F.col("lag_ms") >= 0, F.col("lag_ms")))
-    found = known.groupBy(*columns).agg(
+    rows = known.groupBy(*columns).agg(
         F.count("*").alias("samples"),
         F.count_distinct(*COPY).alias("copies"),
         F.count_if(F.col("lag_ms") < 0).alias("never"),
         *spread("known_ms", "lag_ms"),
         *spread("lag_records", "lag_records"),
     )
-    return found.orderBy(F.desc("lag_ms_p99"), F.desc("lag_records_p99"), F.desc("never"), *columns)
+    return rows.orderBy(F.desc("lag_ms_p99"), F.desc("lag_records_p99"), F.desc("never"), *columns)
 
 
 def worst_copies(samples: DataFrame, most: int) -> DataFrame:
-    """The copies that were furthest behind: those never seen with everything first, then by their highest lag in time, then in records."""
+    """The copies with the highest lag: those that never caught up first, then by their highest lag in time, then in records."""
     known = samples.withColumn("known_ms", F.when(F.col("lag_ms") >= 0, F.col("lag_ms")))
     badness = F.struct("known_ms", "lag_records", "at_ms")
-    found = known.groupBy(*COPY, "source_region", "target_region").agg(
+    rows = known.groupBy(*COPY, "source_region", "target_region").agg(
         F.count("*").alias("samples"),
         F.count_if(F.col("lag_ms") < 0).alias("never"),
         *spread("known_ms", "lag_ms"),
@@ -56,4 +56,4 @@ def worst_copies(samples: DataFrame, most: int) -> DataFrame:
         F.desc("lag_records_max"),
         *COPY,
     ]
-    return found.orderBy(*order).limit(most)
+    return rows.orderBy(*order).limit(most)

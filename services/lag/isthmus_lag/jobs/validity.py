@@ -1,7 +1,7 @@
-"""How long each sample counts, and when nobody told anything: a copy without samples is not a copy without lag.
+"""Validity of samples, and gaps between them: the lag of a copy without samples is unknown, not 0.
 
-A partition's samples come at an interval, taken as the median of what lies between them. A sample counts until the partition is told of
-again, and at most for `GAP_FACTOR` intervals: after that nothing is known, and a gap has begun.
+The interval of a partition is the median time between its samples. A sample is valid until the partition's next sample, and at most for
+`GAP_FACTOR` intervals: after that the lag is unknown, and a gap has begun.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from isthmus_lag.samples import CORRUPT, SAMPLE_COLUMNS
 
 GAP_FACTOR: Final = 3
 INTERVAL_UNKNOWN_MS: Final = 10_000
-"""Taken for the interval when no partition was told of twice."""
+"""Used as the interval if no partition has two samples."""
 
 
 def usable(rows: DataFrame, from_ms: int | None = None, to_ms: int | None = None) -> DataFrame:
-    """The samples of which every column is known, from a time to before another; a sample that was written twice counts once."""
+    """Samples of the window with a value in every column; duplicates count once."""
     whole = F.col(CORRUPT).isNull()
     for name in SAMPLE_COLUMNS:
         whole = whole & F.col(name).isNotNull()
@@ -30,9 +30,9 @@ def usable(rows: DataFrame, from_ms: int | None = None, to_ms: int | None = None
     return rows.where(whole).select(*SAMPLE_COLUMNS).dropDuplicates([*COPY, "at_ms"])
 
 
-def told(samples: DataFrame) -> DataFrame:
-    """Samples with `next_ms`, when their partition was told of next (empty for the last time), and `interval_ms`."""
-    # From the last to the first, for only a frame that grows from its start is computed in one pass.
+def with_intervals(samples: DataFrame) -> DataFrame:
+    """Add `next_ms`, the time of the partition's next sample (null for the last), and `interval_ms`."""
+    # From the last to the first: Spark computes a window frame in one pass only if it grows from its start.
     later = Window.partitionBy(*COPIED).orderBy(F.desc("at_ms")).rangeBetween(Window.unboundedPreceding, -1)
     followed = samples.withColumn("next_ms", F.min("at_ms").over(later))
     moments = followed.where(F.col("next_ms").isNotNull()).select(*COPIED, "at_ms", "next_ms").distinct()
@@ -48,21 +48,21 @@ def told(samples: DataFrame) -> DataFrame:
     )
 
 
-def held(told_samples: DataFrame, to_ms: int) -> DataFrame:
-    """With `until_ms`, before which a sample counts."""
-    patience = F.col("at_ms") + GAP_FACTOR * F.col("interval_ms")
-    return told_samples.withColumn("until_ms", F.least(F.coalesce("next_ms", F.lit(to_ms)), patience, F.lit(to_ms)))
+def with_validity(samples: DataFrame, to_ms: int) -> DataFrame:
+    """Add `until_ms`, the exclusive end of each sample's validity."""
+    expiry = F.col("at_ms") + GAP_FACTOR * F.col("interval_ms")
+    return samples.withColumn("until_ms", F.least(F.coalesce("next_ms", F.lit(to_ms)), expiry, F.lit(to_ms)))
 
 
-def gaps(told_samples: DataFrame, to_ms: int) -> DataFrame:
-    """Stretches in which nobody told of a partition for longer than `GAP_FACTOR` intervals, the longest first.
+def gaps(samples: DataFrame, to_ms: int) -> DataFrame:
+    """Times without samples of a partition, longer than `GAP_FACTOR` intervals, the longest first.
 
-    `ended` says whether samples came again before `to_ms`. A partition that was deleted, or whose link was, is told of never again as well.
+    `ended` says whether a later sample exists before `to_ms`. A deleted partition or link ends in a gap as well.
     """
     end = F.coalesce("next_ms", F.lit(to_ms))
     columns = [*LINK, "source_region", "target_region", "topic", "partition"]
     return (
-        told_samples.where(end - F.col("at_ms") > GAP_FACTOR * F.col("interval_ms"))
+        samples.where(end - F.col("at_ms") > GAP_FACTOR * F.col("interval_ms"))
         .select(
             *columns,
             F.col("at_ms").alias("from_ms"),
