@@ -78,7 +78,7 @@ def test_a_position_is_kept_with_the_id_of_its_topic() -> None:
     ("options", "message"),
     [
         ({}, "bootstrap is missing"),
-        ({"bootstrap": "nowhere:x"}, "no address"),
+        ({"bootstrap": "nowhere:x"}, "is not an address"),
         ({"bootstrap": "a:1", "maxRecordsPerPartition": "0"}, "must be a positive number"),
         ({"bootstrap": "a:1", "failOnDataLoss": "maybe"}, "must be true or false"),
         ({"bootstrap": "a:1", "endingOffsets": "latest"}, "a stream has no end"),
