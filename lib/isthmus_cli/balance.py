@@ -104,7 +104,7 @@ def _show(plan: Plan, output: Output) -> None:
         show_table(_MOVES, [_move(move) for move in plan.moves[:_SHOWN_MAX]])
     if len(plan.moves) > _SHOWN_MAX:
         print(f"… and {len(plan.moves) - _SHOWN_MAX} more; -o json shows all")
-    for trouble in (*plan.lacking, *plan.unfixable):
+    for trouble in (*plan.unknown_loads, *plan.unfixable):
         complain(trouble)
 
 

@@ -110,7 +110,7 @@ def test_a_broker_that_was_added_gets_its_share_under_load_and_observers_stay_wh
     try:
         ledger.wait_for(200)
         wait_until(
-            lambda: not json.loads(isthmus("balance", "plan", "-b", cluster.bootstrap, "-o", "json"))["lacking"],
+            lambda: not json.loads(isthmus("balance", "plan", "-b", cluster.bootstrap, "-o", "json"))["unknown_loads"],
             "samples of all",
         )
         plan: dict[str, Any] = json.loads(

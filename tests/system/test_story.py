@@ -208,7 +208,7 @@ def _a_broker_is_added_and_gets_its_share(story: Story) -> None:
     story.cluster.nodes[ADDED].start()
     plans = f"/api/v1/clusters/{story.cluster_id}/balancer/plans"
     wait_until(
-        lambda: _share(plan := api.request("POST", plans, {}).body) is not None and not plan["lacking"],
+        lambda: _share(plan := api.request("POST", plans, {}).body) is not None and not plan["unknown_loads"],
         "samples of all brokers",
     )
     plan = api.request("POST", plans, {}).body

@@ -1,4 +1,4 @@
-"""Plans: what must hold holds after every move, what is spread is spread, and a balanced cluster is left alone."""
+"""Plans: hard goals hold after every move, loads are balanced, and a balanced cluster stays as it is."""
 
 from __future__ import annotations
 
@@ -116,12 +116,14 @@ def test_the_same_cluster_gives_the_same_plan() -> None:
     assert make_plan(state) == make_plan(state)
 
 
-def test_a_broker_that_leaves_is_emptied_and_what_must_stay_is_told() -> None:
+def test_a_broker_to_remove_is_emptied_and_what_must_stay_is_reported() -> None:
     state = cluster(["w/a", "w/b"], [(0, 1)] * 3)
     state = replace(state, brokers={**state.brokers, 0: Broker(0, "w/a", leaves=True)})
     plan = make_plan(state)
     assert [move for move in plan.moves if not move.leadership] == []
-    assert plan.unfixable == tuple(f"t-{n} must stay on broker 0: no other broker may have it" for n in range(3))
+    assert plan.unfixable == tuple(
+        f"t-{n} must stay on broker 0: no other broker is allowed to have it" for n in range(3)
+    )
     four = replace(state, brokers={**state.brokers, 3: Broker(3, "w/a")})
     assert {replicas[0] for replicas in (p.replicas for p in after(four, make_plan(four)).partitions)} <= {1, 2, 3}
 
@@ -130,7 +132,7 @@ def test_replicas_that_share_a_rack_are_spread() -> None:
     state = cluster(["w/a", "w/a", "w/b"], [(0, 1)])
     plan = make_plan(state)
     assert plan.targets == {("t", 0): (0, 2)}
-    assert "rack w/a has more replicas of t-0 than it needs to" in plan.moves[0].reason
+    assert "rack w/a has more replicas of t-0 than necessary" in plan.moves[0].reason
 
 
 def test_a_full_disk_is_relieved_first_of_what_is_largest() -> None:

@@ -52,7 +52,7 @@ export default function Balancer({ cluster }: { cluster: Cluster }) {
 
 function PlanView({ plan }: { plan: Plan }) {
   const [executing, setExecuting] = useState(false);
-  const { unfixable, lacking, moves } = plan;
+  const { unfixable, unknown_loads: unknownLoads, moves } = plan;
   return (
     <>
       <section className="panel">
@@ -62,7 +62,7 @@ function PlanView({ plan }: { plan: Plan }) {
             Carry it out…
           </button>
         </div>
-        {[...unfixable, ...lacking].map((sentence) => (
+        {[...unfixable, ...unknownLoads].map((sentence) => (
           <p key={sentence} className="note">{sentence}</p>
         ))}
         <Summary plan={plan} />

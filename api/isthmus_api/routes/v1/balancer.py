@@ -88,7 +88,7 @@ class PlanData(Shape):
     after: list[BrokerLoadData]
     goals: list[GoalData]
     unfixable: list[str]
-    lacking: list[str]
+    unknown_loads: list[str]
 
 
 @routes.post("/clusters/{cluster_id}/balancer/plans")
@@ -156,5 +156,5 @@ def _plan_data(cluster_id: str, now_ms: WallMs, plan: Plan) -> PlanData:
             for score in plan.goals
         ],
         unfixable=list(plan.unfixable),
-        lacking=list(plan.lacking),
+        unknown_loads=list(plan.unknown_loads),
     )

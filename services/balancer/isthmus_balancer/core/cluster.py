@@ -1,4 +1,4 @@
-"""A cluster as the balancer sees it: its brokers, and where the replicas of its partitions are and what they weigh."""
+"""The state of a cluster: its brokers, and the replicas and load of its partitions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NO_LIMIT: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that has replicas or may get some."""
+    """A broker that has replicas or may receive some."""
 
     broker_id: int
     rack: str = ""
     accepts: bool = True
-    """Whether it may be given replicas: fenced brokers and those whose directories are all cordoned may not."""
+    """Whether it accepts replicas: not if it is fenced or all its directories are cordoned."""
     leaves: bool = False
-    """Whether it shall be left without replicas."""
+    """Whether all its replicas are to be moved off."""
     disk_capacity: int = NO_LIMIT
-    """Bytes that its replicas may take in all; 0 when it is not known."""
+    """Total bytes for its replicas; 0 if unknown."""
 
     @property
     def region(self) -> str:
@@ -29,13 +29,13 @@ class Broker:
 
     @property
     def may_get(self) -> bool:
-        """Whether a plan may move anything here."""
+        """Whether a plan may move replicas or leadership here."""
         return self.accepts and not self.leaves
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition; the replicas in the order of its assignment, sync replicas before observers."""
+    """A partition; its replicas in assignment order, sync replicas before observers."""
 
     topic: str
     index: int
@@ -44,40 +44,40 @@ class Partition:
     size: int = 0
     bytes_in: float = 0.0
     bytes_out: float = 0.0
-    """To consumers, in a second; what other replicas fetch follows from `bytes_in`."""
+    """Bytes per second to consumers; the traffic to other replicas follows from `bytes_in`."""
     observers: frozenset[int] = frozenset()
-    """The last of the replicas."""
+    """They are the last replicas of the assignment."""
     constrained: bool = False
-    """Whether its topic has placement constraints: then a replica moves within its rack, or its region when that is what they name."""
+    """Whether its topic has placement constraints: replicas then move only within their rack, or region if the constraints name regions."""
     by_rack: bool = False
-    """Whether those constraints name racks, not only regions."""
+    """Whether the constraints name racks, not only regions."""
     is_whole: bool = True
-    """Whether every sync replica is in sync; others are not moved until they are."""
+    """Whether every sync replica is in the ISR; otherwise the partition is not moved."""
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """The name in messages: TOPIC-PARTITION."""
         return f"{self.topic}-{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """All of it at one moment."""
+    """Brokers and partitions at one point in time."""
 
     brokers: Mapping[int, Broker]
     partitions: Sequence[Partition]
-    lacking: Sequence[str] = field(default=())
-    """Brokers or partitions whose load could not be told, in words."""
+    unknown_loads: Sequence[str] = field(default=())
+    """Messages about brokers with unknown load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far from even is even enough, and what no broker may go beyond."""
+    """The tolerance of a balanced load, and hard limits."""
 
     threshold: float = 1.1
-    """A broker with no more than this many times the average of all is not unbalanced."""
+    """A broker is balanced up to this multiple of the average load."""
     replicas_max: int = 10_000
     disk_share: float = 0.85
-    """Of a broker's capacity."""
+    """The usable share of a broker's disk capacity."""
     moves_max: int = 10_000
-    """Of one plan; the next goes on."""
+    """The maximum of one plan; the next plan continues."""

@@ -1,4 +1,4 @@
-"""The loads of brokers as arrays: what each holds and moves, kept up to date while a plan is made."""
+"""The loads of brokers as arrays, updated with every planned move."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Load(IntEnum):
-    """What is spread; the rows of the table of loads."""
+    """The kinds of load; the rows of the load array."""
 
     REPLICAS = 0
     DISK = 1
@@ -26,15 +26,15 @@ class Load(IntEnum):
 
 
 class Assignment:
-    """Replicas by partition as places in the list of brokers, and the loads that follow from them. A move changes both."""
+    """Replicas by partition, as indexes into the list of brokers, and the resulting loads. A move updates both."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.ids = sorted(state.brokers)
         self.brokers = [state.brokers[broker] for broker in self.ids]
-        place = {broker: number for number, broker in enumerate(self.ids)}
-        self.replicas = [[place[broker] for broker in partition.replicas] for partition in state.partitions]
-        self.leader = [place.get(partition.leader, -1) for partition in state.partitions]
+        index = {broker: number for number, broker in enumerate(self.ids)}
+        self.replicas = [[index[broker] for broker in partition.replicas] for partition in state.partitions]
+        self.leader = [index.get(partition.leader, -1) for partition in state.partitions]
         self.sizes = [partition.size for partition in state.partitions]
         self.loads: Floats = np.zeros((len(Load), len(self.ids)))
         regions = {region: number for number, region in enumerate(sorted({broker.region for broker in self.brokers}))}
@@ -50,13 +50,13 @@ class Assignment:
             self._lead(partition, self.leader[partition], 1)
 
     def weight(self, partition: int, load: Load) -> float:
-        """What a replica of the partition, or its leadership, adds to a broker."""
+        """The load that a replica of the partition, or its leadership, adds to a broker."""
         if load is Load.REPLICAS or load is Load.LEADERS:
             return 1.0
         return float(self.sizes[partition]) if load is Load.DISK else self._out(partition)
 
     def move(self, partition: int, source: int, target: int) -> None:
-        """Another broker holds the replica in its place; it leads if the one before led."""
+        """Move a replica from one broker to another, with the leadership if it is the leader."""
         replicas = self.replicas[partition]
         replicas[replicas.index(source)] = target
         self._add(partition, source, -1)
@@ -65,7 +65,7 @@ class Assignment:
             self.lead(partition, target)
 
     def lead(self, partition: int, target: int) -> None:
-        """Another replica leads, and comes first in the order."""
+        """Make another replica the leader and the first of the assignment."""
         self._lead(partition, self.leader[partition], -1)
         self.leader[partition] = target
         self._lead(partition, target, 1)
@@ -74,15 +74,15 @@ class Assignment:
         replicas[0], replicas[first] = replicas[first], replicas[0]
 
     def sync(self, partition: int) -> list[int]:
-        """Who may lead: observers stand at the end, wherever they were moved."""
+        """The replicas that may become leader, without the observers at the end of the assignment."""
         replicas = self.replicas[partition]
         return replicas[: len(replicas) - len(self.state.partitions[partition].observers)]
 
     def holders(self, partition: int) -> Flags:
-        """Which brokers have a replica of it."""
-        held = np.zeros(len(self.ids), dtype=np.bool_)
-        held[self.replicas[partition]] = True
-        return held
+        """A flag for each broker that has a replica of the partition."""
+        flags = np.zeros(len(self.ids), dtype=np.bool_)
+        flags[self.replicas[partition]] = True
+        return flags
 
     def _add(self, partition: int, broker: int, sign: int) -> None:
         self.loads[Load.REPLICAS, broker] += sign
@@ -96,5 +96,5 @@ class Assignment:
             (self.led[broker].add if sign > 0 else self.led[broker].discard)(partition)
 
     def _out(self, partition: int) -> float:
-        known = self.state.partitions[partition]
-        return known.bytes_out + known.bytes_in * (len(known.replicas) - 1)
+        partition_state = self.state.partitions[partition]
+        return partition_state.bytes_out + partition_state.bytes_in * (len(partition_state.replicas) - 1)

@@ -1,10 +1,10 @@
-"""When the balancer moves anything by itself."""
+"""When the balancer moves replicas automatically."""
 
 from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What has to be so before it does."""
+    """The condition for automatic moves."""
 
     OFF = "off"
     EMPTY_BROKER = "empty-broker"

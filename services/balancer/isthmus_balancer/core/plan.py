@@ -1,4 +1,4 @@
-"""What a plan is: moves with their reasons, and how the brokers stand before and after."""
+"""A plan: moves with their reasons, and the load of the brokers before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Goal(StrEnum):
-    """What is striven for, in the order in which it counts. Those up to the disk's capacity must hold; the others are approached."""
+    """Goals by descending priority. Those up to the disk capacity are hard; the others are approached as far as possible."""
 
     EVACUATION = "evacuation"
     RACKS = "racks"
@@ -28,7 +28,7 @@ HARD = frozenset({Goal.EVACUATION, Goal.RACKS, Goal.REPLICA_CAPACITY, Goal.DISK_
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One replica from a broker to another, or the leadership alone, from one replica to another."""
+    """The move of a replica to another broker, or of the leadership to another replica."""
 
     topic: str
     partition: int
@@ -38,13 +38,13 @@ class Move:
     goal: Goal
     reason: str
     bytes: int
-    """To be copied; 0 for a leadership."""
+    """Bytes to copy; 0 for a move of the leadership."""
     crosses_regions: bool
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """A broker's share."""
+    """The load of a broker."""
 
     broker: int
     rack: str
@@ -56,7 +56,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class GoalScore:
-    """How many brokers or replicas violate a goal, and for what is spread the highest load over the average."""
+    """The brokers or replicas that violate a goal, and for balanced loads the ratio of the highest to the average."""
 
     goal: Goal
     hard: bool
@@ -68,21 +68,21 @@ class GoalScore:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Targets are whole assignments, the preferred leader first, of the partitions that change at all."""
+    """Moves and their result. Targets are the complete new assignments of the changed partitions, the preferred leader first."""
 
     moves: tuple[Move, ...]
     targets: Mapping[tuple[str, int], tuple[int, ...]]
     observers: Mapping[tuple[str, int], int]
-    """How many of a target's last replicas observe."""
+    """The number of observers at the end of each target."""
     before: tuple[BrokerLoad, ...]
     after: tuple[BrokerLoad, ...]
     goals: tuple[GoalScore, ...]
     unfixable: tuple[str, ...]
-    """What no move mends, in words."""
-    lacking: tuple[str, ...]
-    """Whose load was not known."""
+    """Messages about violations that no move can fix."""
+    unknown_loads: tuple[str, ...]
+    """Messages about brokers with unknown load."""
 
     @property
     def bytes(self) -> int:
-        """What is to be copied in all."""
+        """The total bytes to copy."""
         return sum(move.bytes for move in self.moves)

@@ -1,4 +1,4 @@
-"""From a cluster to a plan: goal after goal, each only with moves that keep what the goals before it have reached."""
+"""Make a plan for a cluster: goal after goal, each only with moves that do not undo earlier goals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SPREAD: Final = {
 }
 _OF_LEADERS: Final = (Goal.LEADER_COUNT, Goal.NETWORK_OUT)
 _COUNTED: Final = (Load.REPLICAS, Load.LEADERS)
-_TRIED_MAX: Final = 2_000
-"""Replicas of one broker that are looked at for one goal; the heaviest come first."""
+_CANDIDATES_MAX: Final = 2_000
+"""Replicas of one broker considered for one goal, the heaviest first."""
 
 
 def make_plan(state: ClusterState, limits: Limits | None = None) -> Plan:
-    """The same cluster gives the same plan."""
+    """Make a plan; it is deterministic."""
     return _Planner(state, limits or Limits()).plan()
 
 
@@ -64,10 +64,10 @@ class _Planner:
             self._table(),
             tuple(GoalScore(goal, goal in HARD, *_pairs(scores_before[goal], scores_after[goal])) for goal in Goal),
             tuple(self._unfixable),
-            tuple(self._state.lacking),
+            tuple(self._state.unknown_loads),
         )
 
-    # -- goals that must hold ------------------------------------------------------------------------------------------------
+    # -- hard goals ---------------------------------------------------------------------------------------------------------
 
     def _evacuate(self) -> None:
         for source, broker in enumerate(self._now.brokers):
@@ -76,22 +76,22 @@ class _Planner:
             for partition in sorted(self._now.hosted[source]):
                 name = self._state.partitions[partition].name
                 if not self._move_anywhere(
-                    partition, source, Goal.EVACUATION, f"broker {broker.broker_id} is to be left empty"
+                    partition, source, Goal.EVACUATION, f"broker {broker.broker_id} is to be emptied"
                 ):
                     self._unfixable.append(
-                        f"{name} must stay on broker {broker.broker_id}: no other broker may have it"
+                        f"{name} must stay on broker {broker.broker_id}: no other broker is allowed to have it"
                     )
 
     def _spread_over_racks(self) -> None:
-        """A partition without constraints has its replicas in as many racks, and regions, as there can be."""
+        """Spread the replicas of partitions without constraints over as many racks and regions as possible."""
         for partition, source in list(self._crowded()):
-            known = self._state.partitions[partition]
+            candidate = self._state.partitions[partition]
             rack = self._now.brokers[source].rack
-            reason = f"rack {rack or '(none)'} has more replicas of {known.name} than it needs to"
+            reason = f"rack {rack or '(none)'} has more replicas of {candidate.name} than necessary"
             self._move_anywhere(partition, source, Goal.RACKS, reason)
 
     def _crowded(self) -> Iterator[tuple[int, int]]:
-        """Replicas that share a rack although another rack has none."""
+        """Find replicas that share a rack although another rack has none."""
         racks = {int(rack) for rack, may in zip(self._now.rack, self._now.may_get, strict=True) if may}
         for partition, replicas in enumerate(self._now.replicas):
             if self._state.partitions[partition].constrained:
@@ -110,14 +110,14 @@ class _Planner:
                     break
                 self._move_anywhere(partition, int(source), goal, f"broker {broker} is above its capacity")
             if self._now.loads[load, source] > highest[source]:
-                self._unfixable.append(f"broker {broker} stays above its {goal}: nothing more can be moved off it")
+                self._unfixable.append(f"broker {broker} stays above its {goal}: no more replicas can be moved off it")
 
     def _highest(self, load: Load) -> Floats:
         if load is Load.REPLICAS:
             return np.full(len(self._now.ids), float(self._limits.replicas_max))
         return self._disk_max
 
-    # -- goals that are approached -------------------------------------------------------------------------------------------
+    # -- soft goals --------------------------------------------------------------------------------------------------------
 
     def _even_out(self, goal: Goal) -> None:
         load = _SPREAD[goal]
@@ -131,15 +131,15 @@ class _Planner:
                 self._fill(target, goal, low)
 
     def _bounds(self, load: Load) -> tuple[float, float]:
-        """What is even enough: whole numbers where things are counted."""
+        """The range of balanced loads, rounded to integers for counts."""
         loads = self._now.loads[load]
-        homes = max(int(self._now.may_get.sum()), 1)
-        average = float(loads[self._now.may_get].sum()) / homes
+        receivers = max(int(self._now.may_get.sum()), 1)
+        average = float(loads[self._now.may_get].sum()) / receivers
         low, high = average * (2 - self._limits.threshold), average * self._limits.threshold
         return (np.floor(low), max(np.ceil(average), np.floor(high))) if load in _COUNTED else (low, high)
 
     def _lighten(self, source: int, goal: Goal, low: float, high: float) -> None:
-        """Move off what is too much; to brokers that are not pushed above the bound themselves."""
+        """Move the excess to brokers that stay below the upper bound."""
         load = _SPREAD[goal]
         for partition in self._heaviest(source, load):
             have, weight = self._now.loads[load, source], self._now.weight(partition, load)
@@ -151,10 +151,10 @@ class _Planner:
             self._shift(partition, source, goal, room, f"broker {self._now.ids[source]} has more than its share")
 
     def _fill(self, target: int, goal: Goal, low: float) -> None:
-        """Fetch what is missing from whoever has most, as long as that leaves it more than the target gets."""
+        """Move load to a broker from those with the most, as long as they keep more than the target has."""
         load = _SPREAD[goal]
-        wanted = np.zeros(len(self._now.ids), dtype=np.bool_)
-        wanted[target] = True
+        only_target = np.zeros(len(self._now.ids), dtype=np.bool_)
+        only_target[target] = True
         for source in (int(broker) for broker in np.argsort(-self._now.loads[load], kind="stable")):
             for partition in self._heaviest(source, load):
                 have, got = self._now.loads[load, source], self._now.loads[load, target]
@@ -163,10 +163,12 @@ class _Planner:
                 weight = self._now.weight(partition, load)
                 if weight <= 0 or have - weight < got + weight:
                     continue
-                self._shift(partition, source, goal, wanted, f"broker {self._now.ids[target]} has less than its share")
+                self._shift(
+                    partition, source, goal, only_target, f"broker {self._now.ids[target]} has less than its share"
+                )
 
     def _shift(self, partition: int, source: int, goal: Goal, targets: Flags, reason: str) -> bool:
-        """Leadership moves where that is what counts; only then, and only if it must be, the replica."""
+        """Move the leadership for goals on leaders, and a replica for the other goals."""
         if goal in _OF_LEADERS:
             for target in sorted(self._successors(partition), key=lambda b: (self._now.loads[_SPREAD[goal], b], b)):
                 if targets[target] and self._keeps_leaders(partition, source, target, goal):
@@ -176,12 +178,12 @@ class _Planner:
         return self._move_anywhere(partition, source, goal, reason, targets)
 
     def _successors(self, partition: int) -> list[int]:
-        """Sync replicas that could lead instead."""
+        """The sync replicas that may become leader."""
         leader, may_get = self._now.leader[partition], self._now.may_get
         return [broker for broker in self._now.sync(partition) if broker != leader and may_get[broker]]
 
     def _keeps_leaders(self, partition: int, source: int, target: int, goal: Goal) -> bool:
-        """A goal of leaders that was reached stays so."""
+        """Whether a move of the leadership preserves the goals on leaders that are done."""
         for reached in (each for each in _OF_LEADERS if each in self._done and each is not goal):
             load = _SPREAD[reached]
             low, high = self._bounds(load)
@@ -195,9 +197,9 @@ class _Planner:
     def _move_anywhere(
         self, partition: int, source: int, goal: Goal, reason: str, targets: Flags | None = None
     ) -> bool:
-        """To the least loaded of the brokers that may have it; False when there is none."""
-        known = self._state.partitions[partition]
-        if not known.is_whole and goal is not Goal.EVACUATION:
+        """Move a replica to the least loaded allowed broker; False if there is none."""
+        candidate = self._state.partitions[partition]
+        if not candidate.is_whole and goal is not Goal.EVACUATION:
             return False
         allowed = self._allowed(partition, source, goal)
         if targets is not None:
@@ -210,34 +212,36 @@ class _Planner:
         self._now.move(partition, source, target)
         self._moves.append(
             Move(
-                known.topic,
-                known.index,
+                candidate.topic,
+                candidate.index,
                 self._now.ids[source],
                 self._now.ids[target],
                 False,
                 goal,
                 reason + (", and its leadership with it" if was_leader else ""),
-                known.size,
+                candidate.size,
                 brokers[source].region != brokers[target].region,
             )
         )
         return True
 
     def _lead(self, partition: int, source: int, target: int, goal: Goal, reason: str) -> None:
-        known, brokers = self._state.partitions[partition], self._now.brokers
+        candidate, brokers = self._state.partitions[partition], self._now.brokers
         crosses = brokers[source].region != brokers[target].region
         self._now.lead(partition, target)
         ids = self._now.ids
-        self._moves.append(Move(known.topic, known.index, ids[source], ids[target], True, goal, reason, 0, crosses))
+        self._moves.append(
+            Move(candidate.topic, candidate.index, ids[source], ids[target], True, goal, reason, 0, crosses)
+        )
 
     def _allowed(self, partition: int, source: int, goal: Goal) -> Flags:
-        """Brokers that may take the replica without breaking what must hold or was reached before."""
-        now, known = self._now, self._state.partitions[partition]
+        """The brokers that may receive the replica without violating a hard goal or undoing an earlier one."""
+        now, candidate = self._now, self._state.partitions[partition]
         allowed = now.may_get & ~now.holders(partition)
         allowed &= now.loads[Load.REPLICAS] < self._limits.replicas_max
-        allowed &= now.loads[Load.DISK] + known.size <= self._disk_max
-        if known.constrained:
-            same = now.rack if known.by_rack else now.region
+        allowed &= now.loads[Load.DISK] + candidate.size <= self._disk_max
+        if candidate.constrained:
+            same = now.rack if candidate.by_rack else now.region
             allowed &= same == same[source]
         else:
             allowed &= self._as_spread(partition, source, goal)
@@ -251,7 +255,7 @@ class _Planner:
         return allowed
 
     def _as_spread(self, partition: int, source: int, goal: Goal) -> Flags:
-        """Brokers with which the replicas are in as many racks and regions as before; in more, when that is the goal."""
+        """The brokers that keep the number of racks and regions of the partition, or increase it if that is the goal."""
         now = self._now
         others = [broker for broker in now.replicas[partition] if broker != source]
         good = np.ones(len(now.ids), dtype=np.bool_)
@@ -264,26 +268,26 @@ class _Planner:
         return good
 
     def _heaviest(self, source: int, load: Load) -> list[int]:
-        """Partitions of a broker that count for a load, the heaviest first."""
-        found: Sequence[int] | set[int] = (
+        """The partitions of a broker that contribute to a load, the heaviest first."""
+        candidates: Sequence[int] | set[int] = (
             self._now.led[source] if load in (Load.LEADERS, Load.NETWORK_OUT) else self._now.hosted[source]
         )
-        ordered = sorted(found, key=lambda partition: (-self._now.weight(partition, load), partition))
-        return ordered[:_TRIED_MAX]
+        ordered = sorted(candidates, key=lambda partition: (-self._now.weight(partition, load), partition))
+        return ordered[:_CANDIDATES_MAX]
 
-    # -- what is told --------------------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------------------
 
     def _targets(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        """Assignments that are other than they were; a leadership comes first in its order."""
+        """The changed assignments, the leader first."""
         changed = {(move.topic, move.partition) for move in self._moves}
-        found: dict[tuple[str, int], tuple[int, ...]] = {}
+        targets: dict[tuple[str, int], tuple[int, ...]] = {}
         for number, (partition, replicas) in enumerate(zip(self._state.partitions, self._now.replicas, strict=True)):
             key = (partition.topic, partition.index)
             if key in changed:
                 leader = self._now.leader[number]
                 order = sorted(replicas, key=leader.__ne__) if leader in self._now.sync(number) else replicas
-                found[key] = tuple(self._now.ids[broker] for broker in order)
-        return found
+                targets[key] = tuple(self._now.ids[broker] for broker in order)
+        return targets
 
     def _table(self) -> tuple[BrokerLoad, ...]:
         loads = self._now.loads
@@ -300,7 +304,7 @@ class _Planner:
         )
 
     def _scores(self) -> dict[Goal, tuple[int, float]]:
-        """Violations, and the highest load over the average where there is one."""
+        """The violations of each goal, and the ratio of the highest load to the average for soft goals."""
         now = self._now
         scores: dict[Goal, tuple[int, float]] = {
             Goal.EVACUATION: (sum(len(now.hosted[n]) for n, broker in enumerate(now.brokers) if broker.leaves), 0.0),

@@ -1,4 +1,4 @@
-"""Which of a plan is moved next: few partitions at a time for each broker and in all, and none that has too few in sync as it is."""
+"""The next moves of a plan: a few partitions at a time for each broker and in total, and no under-replicated ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is moved at once."""
+    """Limits on concurrent moves."""
 
     per_broker: int = 5
     in_all: int = 50
     bytes_per_second: int = 10_000_000
-    """What replicas that move may take of each broker's network; 0 does not hold them back."""
+    """Throttle of each broker for moving replicas; 0 for none."""
 
 
 def next_moves(
@@ -26,7 +26,10 @@ def next_moves(
     ready: Collection[Key],
     pace: Pace,
 ) -> list[Key]:
-    """`placed` is where every partition is, `under_way` what moves, `ready` whose sync replicas are all in sync. In the plan's order."""
+    """Choose the partitions to move next, in the plan's order.
+
+    `placed` are the current replicas, `under_way` the partitions that are moving, `ready` those whose sync replicas are all in the ISR.
+    """
     busy: Counter[int] = Counter()
     for key in under_way:
         busy.update(_involved(placed.get(key, ()), waiting.get(key, ())))
@@ -46,6 +49,6 @@ def next_moves(
 
 
 def _involved(placed: tuple[int, ...], target: tuple[int, ...]) -> set[int]:
-    """Who sends and who receives; a mere change of order copies nothing."""
+    """The brokers that send or receive data; a change of the order alone copies none."""
     added = set(target) - set(placed)
     return added | set(placed) if added else set()

@@ -1,4 +1,4 @@
-"""Carrying a plan out: a few partitions at a time, held back by throttles that are lifted at the end, whatever the end is."""
+"""Execute a plan: a few partitions at a time, with throttles that are always removed at the end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from isthmus_balancer.edge.throttles import Throttles
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     in_all: int
     done: int = 0
     under_way: int = 0
     failures: dict[str, str] = field(default_factory=dict)
-    """Partitions that could not be moved, and why."""
+    """The reasons by partition that could not be moved."""
 
 
 class Executor:
-    """One run of one plan; cancelled, it takes back what is under way."""
+    """One run of one plan; cancelling it reverts the moves under way."""
 
     def __init__(
         self,
@@ -41,31 +41,31 @@ class Executor:
         targets: Mapping[Key, tuple[int, ...]],
         observers: Mapping[Key, int],
         pace: Pace,
-        tell: Callable[[Progress], None] = lambda _progress: None,
+        report: Callable[[Progress], None] = lambda _progress: None,
     ) -> None:
-        """`observers` is how many of the last replicas of a partition observe: they are in sync with nobody."""
+        """`observers` is the number of observers at the end of each assignment; they are not in the ISR."""
         self._client = client
         self._observers = observers
         self._targets = dict(targets)
         self._waiting = dict(targets)
         self._pace = pace
-        self._tell = tell
+        self._report = report
         self._progress = Progress(len(targets))
         self._throttles = Throttles(client)
         self._begun: set[Key] = set()
 
     async def run(self) -> Progress:
-        """Until everything is where it belongs or cannot get there. Raises ClientError when the cluster cannot be worked with."""
+        """Run until every partition has been moved or has failed. Raises ClientError."""
         await self._throttles.lift_left_behind()
-        known = await self._look()
-        placed = {key: known[key].replicas for key in self._targets if key in known}
+        current = await self._list_partitions()
+        placed = {key: current[key].replicas for key in self._targets if key in current}
         if self._pace.bytes_per_second:
             present = {key: target for key, target in self._targets.items() if key in placed}
             await self._throttles.apply(placed, present, self._pace.bytes_per_second)
         try:
             await self._move_all()
         except asyncio.CancelledError:
-            await self._take_back()
+            await self._cancel_moves()
             raise
         finally:
             await asyncio.shield(self._throttles.lift())
@@ -73,32 +73,34 @@ class Executor:
 
     async def _move_all(self) -> None:
         while True:
-            known, moving = (
-                await self._look(),
+            current, moving = (
+                await self._list_partitions(),
                 {(m.partition.topic, m.partition.partition) for m in await partitions.moves(self._client)},
             )
             for key, target in list(self._waiting.items()):
-                if key not in known:
-                    self._fail(key, "the topic is gone")
-                elif key not in moving and known[key].replicas == target:
+                if key not in current:
+                    self._fail(key, "the topic was deleted")
+                elif key not in moving and current[key].replicas == target:
                     del self._waiting[key]
                     self._progress.done += 1
             self._progress.under_way = len(self._begun & moving & self._waiting.keys())
-            self._tell(self._progress)
+            self._report(self._progress)
             if not self._waiting:
                 break
-            await self._begin(known, moving)
-            await asyncio.sleep(_LOOK_SECONDS)
+            await self._begin(current, moving)
+            await asyncio.sleep(_POLL_SECONDS)
         await self._elect()
 
-    async def _begin(self, known: Mapping[Key, Partition], moving: set[Key]) -> None:
-        placed = {key: partition.replicas for key, partition in known.items() if key in self._waiting}
-        ready = {key for key in placed if self._is_whole(key, known[key])}
+    async def _begin(self, current: Mapping[Key, Partition], moving: set[Key]) -> None:
+        placed = {key: partition.replicas for key, partition in current.items() if key in self._waiting}
+        ready = {key for key in placed if self._is_whole(key, current[key])}
         chosen = next_moves(self._waiting, placed, moving, ready or self._stuck(placed, moving), self._pace)
         if not chosen:
             return
-        answers = await partitions.reassign(self._client, {TopicPartition(*key): self._waiting[key] for key in chosen})
-        for partition, refused in answers.items():
+        responses = await partitions.reassign(
+            self._client, {TopicPartition(*key): self._waiting[key] for key in chosen}
+        )
+        for partition, refused in responses.items():
             moved = (partition.topic, partition.partition)
             if refused is None:
                 self._begun.add(moved)
@@ -110,28 +112,32 @@ class Executor:
         return set(sync) <= set(partition.in_sync)
 
     def _stuck(self, placed: Mapping[Key, tuple[int, ...]], moving: set[Key]) -> set[Key]:
-        """With nothing ready and nothing under way the rest is moved as it is: its missing replicas may be what the plan replaces."""
+        """The remaining partitions if nothing is moving and none is ready: the plan may replace their replicas that are out of sync."""
         return set() if moving else set(placed)
 
     async def _elect(self) -> None:
-        """Whoever comes first in an assignment leads."""
-        moved = [place for key in self._targets if str(place := TopicPartition(*key)) not in self._progress.failures]
+        """Elect the preferred leaders."""
+        moved = [
+            partition for key in self._targets if str(partition := TopicPartition(*key)) not in self._progress.failures
+        ]
         try:
             await partitions.elect(self._client, moved)
         except ClientError as error:
-            logger.warning("preferred leaders could not be elected: %s", error)
+            logger.warning("preferred leader election failed: %s", error)
 
-    async def _take_back(self) -> None:
+    async def _cancel_moves(self) -> None:
         moving = {(m.partition.topic, m.partition.partition) for m in await partitions.moves(self._client)}
         cancelled = {TopicPartition(*key): None for key in sorted(self._begun & moving)}
         if cancelled:
             await partitions.reassign(self._client, cancelled)
 
-    async def _look(self) -> dict[Key, Partition]:
+    async def _list_partitions(self) -> dict[Key, Partition]:
         listed = await topics.list_topics(self._client)
-        return {(name, index): known for name, topic in listed.items() for index, known in topic.partitions.items()}
+        return {
+            (name, index): partition for name, topic in listed.items() for index, partition in topic.partitions.items()
+        }
 
     def _fail(self, key: Key, why: str) -> None:
         self._waiting.pop(key, None)
         self._progress.failures[str(TopicPartition(*key))] = why
-        logger.warning("%s-%d cannot be moved: %s", *key, why)
+        logger.warning("cannot move %s-%d: %s", *key, why)

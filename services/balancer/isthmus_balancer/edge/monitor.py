@@ -1,4 +1,4 @@
-"""What the planner is told of a cluster: brokers, replicas and their load, from samples of Isthmus brokers or from the sizes of files."""
+"""Observe the state of a cluster: its brokers and replicas, and their load from samples of Isthmus brokers or from file sizes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from isthmus_wire.apis import ApiKey
 from isthmus_balancer.core.cluster import Broker, ClusterState, Partition
 
 WINDOW_MS: Final = 60_000
-"""Samples older than this are not looked at."""
+"""Older samples are ignored."""
 SIZES_APART_SECONDS: Final = 10.0
-"""Where there are no samples, what came in is what the files grew by in this time."""
+"""Without samples, inbound traffic is the growth of the files over this time."""
 _READ_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
 class _Load:
-    """Of one partition: the leader's rates, averaged over its samples, and the largest replica."""
+    """The load of one partition: the rates in its leader's samples, and the size of its largest replica."""
 
     size: int = 0
     bytes_in: list[float] = field(default_factory=list)
@@ -42,38 +42,38 @@ Loads = dict[TopicPartition, _Load]
 
 
 async def observe(client: Client, leaving: Collection[int] = ()) -> ClusterState:
-    """Raises ClientError."""
+    """Observe the current state of the cluster; raises ClientError."""
     described = await cluster.describe(client)
     serving = [broker.node_id for broker in described.brokers if not broker.fenced]
     listed = await topics.list_topics(client)
     directories = await cluster.log_dirs(client, serving)
     if await _writes_samples(client):
-        loads, told = await _from_samples(client)
-        lacking = [
-            f"broker {broker} has written no sample for {WINDOW_MS // 1000} s"
+        loads, reporting = await _from_samples(client)
+        unknown_loads = [
+            f"the load of broker {broker} is unknown: no samples for {WINDOW_MS // 1000} s"
             for broker in serving
-            if broker not in told
+            if broker not in reporting
         ]
     else:
-        loads, lacking = await _from_sizes(client, serving, directories), []
+        loads, unknown_loads = await _from_sizes(client, serving, directories), []
     capacity: dict[int, int] = defaultdict(int)
     open_directories: dict[int, int] = defaultdict(int)
     for directory in directories:
         capacity[directory.broker] += max(directory.total_bytes, 0)
         open_directories[directory.broker] += not directory.cordoned
     brokers = {
-        known.node_id: Broker(
-            known.node_id,
-            known.rack or "",
-            not known.fenced and open_directories[known.node_id] > 0,
-            known.node_id in leaving,
-            capacity[known.node_id],
+        broker.node_id: Broker(
+            broker.node_id,
+            broker.rack or "",
+            not broker.fenced and open_directories[broker.node_id] > 0,
+            broker.node_id in leaving,
+            capacity[broker.node_id],
         )
-        for known in described.brokers
+        for broker in described.brokers
     }
     sizes = {r.partition: r.size for d in directories for r in d.replicas if not r.future}
     partitions = await _partitions(client, listed, brokers, loads, sizes)
-    return ClusterState(brokers, partitions, tuple(lacking))
+    return ClusterState(brokers, partitions, tuple(unknown_loads))
 
 
 async def _writes_samples(client: Client) -> bool:
@@ -88,53 +88,53 @@ async def _partitions(
     loads: Loads,
     sizes: Mapping[TopicPartition, int],
 ) -> list[Partition]:
-    """Partitions with replicas on brokers that nobody knows any more are left alone."""
+    """The partitions to balance; those with replicas on unregistered brokers are left out."""
     resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in listed]
-    told = await configs.describe(client, resources)
-    found = []
-    for resource, values in told.items():
+    descriptions = await configs.describe(client, resources)
+    partitions = []
+    for resource, values in descriptions.items():
         if isinstance(values, ClientError):
             raise values
         settings = {config.name: config.value for config in values if config.is_set}
-        for index, known in sorted(listed[resource.name].partitions.items()):
-            if not set(known.replicas) <= brokers.keys():
+        for index, partition in sorted(listed[resource.name].partitions.items()):
+            if not set(partition.replicas) <= brokers.keys():
                 continue
             constraints = constraints_of(settings)
             key = TopicPartition(resource.name, index)
             load = loads.get(key, _Load())
-            observers = _observers(constraints, known.replicas)
-            found.append(
+            observers = _observers(constraints, partition.replicas)
+            partitions.append(
                 Partition(
                     resource.name,
                     index,
-                    known.replicas,
-                    known.leader,
+                    partition.replicas,
+                    partition.leader,
                     max(load.size, sizes.get(key, 0)),
                     _mean(load.bytes_in),
                     _mean(load.bytes_out),
                     observers,
                     constraints is not None,
                     constraints is not None and constraints.names_racks,
-                    set(known.replicas) - observers <= set(known.in_sync),
+                    set(partition.replicas) - observers <= set(partition.in_sync),
                 )
             )
-    return found
+    return partitions
 
 
 def _observers(constraints: Constraints | None, replicas: Sequence[int]) -> frozenset[int]:
-    """They stand at the end of an assignment, as many as the constraints demand."""
+    """The observers that the constraints demand, at the end of the assignment."""
     count = 0 if constraints is None else constraints.observer_count
     return frozenset(replicas[len(replicas) - count :])
 
 
 async def _from_samples(client: Client) -> tuple[Loads, set[int]]:
-    """What was written within the window; and by which brokers."""
+    """The load in the samples of the window, and the brokers that wrote them."""
     loads: Loads = defaultdict(_Load)
-    told: set[int] = set()
-    known = (await client.refresh([LOAD_TOPIC])).topics.get(LOAD_TOPIC)
-    if known is None:
-        return loads, told
-    partitions = [TopicPartition(LOAD_TOPIC, index) for index in known.partitions]
+    reporting: set[int] = set()
+    topic = (await client.refresh([LOAD_TOPIC])).topics.get(LOAD_TOPIC)
+    if topic is None:
+        return loads, reporting
+    partitions = [TopicPartition(LOAD_TOPIC, index) for index in topic.partitions]
     since = wall_ms() - WINDOW_MS
     ends = {
         p: at.offset
@@ -142,21 +142,21 @@ async def _from_samples(client: Client) -> tuple[Loads, set[int]]:
         if isinstance(at, ListedOffset)
     }
     starts = await list_offsets(client, dict.fromkeys(ends, since))
-    wanted = {p: at.offset for p, at in starts.items() if isinstance(at, ListedOffset) and 0 <= at.offset < ends[p]}
+    offsets = {p: at.offset for p, at in starts.items() if isinstance(at, ListedOffset) and 0 <= at.offset < ends[p]}
     async with Consumer(client, reset=None) as consumer, asyncio.timeout(_READ_SECONDS):
-        await consumer.assign(wanted)
-        while any(consumer.position(partition) < ends[partition] for partition in wanted):
+        await consumer.assign(offsets)
+        while any(consumer.position(partition) < ends[partition] for partition in offsets):
             for record in await consumer.poll(1.0):
-                _count(record.record.value, loads, told)
-    return loads, told
+                _count(record.record.value, loads, reporting)
+    return loads, reporting
 
 
-def _count(value: bytes | None, loads: Loads, told: set[int]) -> None:
+def _count(value: bytes | None, loads: Loads, reporting: set[int]) -> None:
     try:
         sample = LoadSample.parse(value or b"")
     except ValueError:
-        return  # somebody else's record
-    told.add(sample.broker)
+        return  # a record of another application
+    reporting.add(sample.broker)
     for replica in sample.replicas:
         load = loads[TopicPartition(replica.topic, replica.partition)]
         load.size = max(load.size, replica.size)
@@ -166,7 +166,7 @@ def _count(value: bytes | None, loads: Loads, told: set[int]) -> None:
 
 
 async def _from_sizes(client: Client, serving: Collection[int], before: Collection[cluster.LogDir]) -> Loads:
-    """What the largest replica grew by; nobody tells what consumers read."""
+    """Inbound traffic from the growth of the largest replica; traffic to consumers is unknown."""
     loads: Loads = defaultdict(_Load)
     began = monotonic_ms()
     await asyncio.sleep(SIZES_APART_SECONDS)

@@ -1,4 +1,4 @@
-"""The balancer's process: of several for one cluster one works, the others stand by. It watches the load and evens it out if told to."""
+"""The balancer's process: it monitors the load and balances it if the mode says so. One of several processes is active."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAUSE_SECONDS: Final = 2.0
 
 
 class Balancer:
-    """Works until it is cancelled."""
+    """Monitor and balance a cluster until cancelled."""
 
     def __init__(
         self, bootstrap: Sequence[Endpoint], mode: Mode, interval_seconds: float, pace: Pace, limits: Limits
@@ -41,29 +41,29 @@ class Balancer:
         self._interval = interval_seconds
         self._pace = pace
         self._limits = limits
-        self._trouble = "it has not looked at the cluster yet"
+        self._trouble = "the cluster has not been observed yet"
         self.registry = CollectorRegistry()
-        self._active = Gauge("isthmus_balancer_active", "1 where the work is done.", registry=self.registry)
+        self._active = Gauge(
+            "isthmus_balancer_active", "1 if this process is the active balancer.", registry=self.registry
+        )
         self._spread = Gauge(
-            "isthmus_balancer_spread", "The highest load over the average.", ["goal"], registry=self.registry
+            "isthmus_balancer_spread", "The ratio of the highest load to the average.", ["goal"], registry=self.registry
         )
         self._violations = Gauge(
             "isthmus_balancer_violations", "Brokers or replicas that violate a goal.", ["goal"], registry=self.registry
         )
-        self._moves = Gauge(
-            "isthmus_balancer_planned_moves", "Moves that a plan would make now.", registry=self.registry
-        )
+        self._moves = Gauge("isthmus_balancer_planned_moves", "Moves in the current plan.", registry=self.registry)
         self._moved = Counter("isthmus_balancer_moved_partitions", "Partitions moved.", registry=self.registry)
         self._failed = Counter(
             "isthmus_balancer_failed_partitions", "Partitions that could not be moved.", registry=self.registry
         )
 
     def not_ready(self) -> str:
-        """Why it does not do its work now, if it does not."""
+        """The reason why it is not ready; empty if it is."""
         return self._trouble
 
     async def run(self) -> None:
-        """Begin again with a new client whenever the cluster cannot be worked with."""
+        """Run, and start again with a new client after errors."""
         while True:
             try:
                 async with AsyncExitStack() as stack:
@@ -79,7 +79,7 @@ class Balancer:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _work_as(self, member: SharingMember, client: Client) -> None:
-        """Until the group is divided anew: then another may be the one to work."""
+        """Join the group, and balance until the next rebalance if this is the active process."""
         share = await member.join()
         self._active.set(int(share.number == 0))
         self._trouble = ""
@@ -101,14 +101,14 @@ class Balancer:
             state = await observe(client)
             plan = make_plan(state, self._limits)
             self._show(plan)
-            if plan.targets and self._is_wanted(state):
+            if plan.targets and self._should_move(state):
                 logger.info("moving %d partitions, %d bytes", len(plan.targets), plan.bytes)
                 progress = await Executor(client, plan.targets, plan.observers, self._pace).run()
                 self._moved.inc(progress.done)
                 self._failed.inc(len(progress.failures))
             await asyncio.sleep(self._interval)
 
-    def _is_wanted(self, state: ClusterState) -> bool:
+    def _should_move(self, state: ClusterState) -> bool:
         if self._mode is Mode.EMPTY_BROKER:
             used = {replica for partition in state.partitions for replica in partition.replicas}
             return any(broker.may_get and broker.broker_id not in used for broker in state.brokers.values())

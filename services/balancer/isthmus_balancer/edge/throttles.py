@@ -1,4 +1,4 @@
-"""Throttles of a run, and their removal whatever happens: what was there before is written down first, in a topic of the cluster itself."""
+"""Throttles of a run, and their removal in any case: the previous settings are first recorded in a topic of the cluster."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ _LEADERS: Final = "leader.replication.throttled.replicas"
 _FOLLOWERS: Final = "follower.replication.throttled.replicas"
 Placed = Mapping[tuple[str, int], tuple[int, ...]]
 Before = dict[str, dict[str, str | None]]
-"""What a resource's settings were, by `kind/name`; None for one that was not set."""
+"""The previous settings of each resource, by `kind/name`; None for a setting that was not set."""
 
 
 class Throttles:
-    """Of one cluster. `lift_left_behind` before anything else: a run that died may have left its own."""
+    """The throttles of one cluster. Call `lift_left_behind` first: a killed run may have left throttles."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def lift_left_behind(self) -> bool:
-        """Put back what a run that did not end had found; whether there was any. Raises ClientError."""
-        before = await self._written_down()
+        """Restore the settings recorded by an unfinished run; returns whether there were any. Raises ClientError."""
+        before = await self._read_journal()
         if before is None:
             return False
-        logger.warning("an earlier run left its throttles behind: they are lifted now")
-        await self._put_back(before)
+        logger.warning("removing the throttles that an earlier run left behind")
+        await self._restore(before)
         return True
 
     async def apply(self, placed: Placed, targets: Placed, bytes_per_second: int) -> None:
-        """Hold back the replicas that will move, and nothing else."""
-        wanted = _wanted(placed, targets, bytes_per_second)
-        before = await self._now(wanted)
-        await self._write_down(before)
+        """Throttle only the replicas that will move."""
+        settings = _settings(placed, targets, bytes_per_second)
+        before = await self._now(settings)
+        await self._write_journal(before)
         await self._alter(
             {
                 resource: [Change(name, Operation.SET, value) for name, value in values.items()]
-                for resource, values in wanted.items()
+                for resource, values in settings.items()
             }
         )
 
     async def lift(self) -> None:
-        """Put everything back as it was."""
-        before = await self._written_down()
+        """Restore the previous settings."""
+        before = await self._read_journal()
         if before is not None:
-            await self._put_back(before)
+            await self._restore(before)
 
-    async def _put_back(self, before: Before) -> None:
+    async def _restore(self, before: Before) -> None:
         changes: dict[Resource, list[Change]] = {}
         for name, values in before.items():
             kind, _, rest = name.partition("/")
@@ -74,40 +74,40 @@ class Throttles:
                 for key, value in values.items()
             ]
         await self._alter(changes)
-        await self._write_down(None)
+        await self._write_journal(None)
 
     async def _alter(self, changes: Mapping[Resource, list[Change]]) -> None:
-        """Of all brokers, whether they are there or not: the cluster keeps the settings, and a topic may be gone by now."""
+        """Change settings, also of offline brokers; ignores topics that have been deleted."""
         for resource, failure in (await configs.alter(self._client, changes)).items():
             gone = isinstance(failure, Refused) and failure.code is ErrorCode.unknown_topic_or_partition
             if failure is not None and not gone:
                 raise failure
             if gone:
-                logger.info("%s is gone, and its throttle with it", resource)
+                logger.info("%s was deleted, together with its throttle", resource)
 
-    async def _now(self, wanted: Mapping[Resource, Mapping[str, str]]) -> Before:
+    async def _now(self, settings: Mapping[Resource, Mapping[str, str]]) -> Before:
         before: Before = {}
-        for resource, values in (await configs.describe(self._client, list(wanted))).items():
+        for resource, values in (await configs.describe(self._client, list(settings))).items():
             if isinstance(values, ClientError):
                 raise values
-            known = {config.name: config.value for config in values if config.is_set}
-            before[f"{resource.kind.name}/{resource.name}"] = {name: known.get(name) for name in wanted[resource]}
+            current = {config.name: config.value for config in values if config.is_set}
+            before[f"{resource.kind.name}/{resource.name}"] = {name: current.get(name) for name in settings[resource]}
         return before
 
     # -- the journal ---------------------------------------------------------------------------------------------------------
 
-    async def _write_down(self, before: Before | None) -> None:
-        """A tombstone says that nothing is left to put back."""
-        wanted = topics.NewTopic(BALANCER_TOPIC, 1, configs={"cleanup.policy": "compact"})
-        refused = (await topics.create(self._client, [wanted]))[BALANCER_TOPIC]
+    async def _write_journal(self, before: Before | None) -> None:
+        """Write an entry; None (a tombstone) means that there is nothing to restore."""
+        new_topic = topics.NewTopic(BALANCER_TOPIC, 1, configs={"cleanup.policy": "compact"})
+        refused = (await topics.create(self._client, [new_topic]))[BALANCER_TOPIC]
         if refused is not None and refused.code is not ErrorCode.topic_already_exists:
             raise refused
         async with Producer(self._client) as producer:
             value = None if before is None else json.dumps(before).encode()
             await (await producer.send(BALANCER_TOPIC, value, key=_KEY, partition=0)).place()
 
-    async def _written_down(self) -> Before | None:
-        """The newest entry."""
+    async def _read_journal(self) -> Before | None:
+        """Read the newest entry."""
         if BALANCER_TOPIC not in (await self._client.refresh([BALANCER_TOPIC])).topics:
             return None
         end = results(await list_offsets(self._client, {_PARTITION: At.LATEST}))[_PARTITION].offset
@@ -117,12 +117,12 @@ class Throttles:
             while consumer.position(_PARTITION) < end:
                 for record in await consumer.poll(1.0):
                     newest = record.record.value
-        found: Before | None = None if newest is None else json.loads(newest)
-        return found
+        before: Before | None = None if newest is None else json.loads(newest)
+        return before
 
 
-def _wanted(placed: Placed, targets: Placed, bytes_per_second: int) -> dict[Resource, dict[str, str]]:
-    """As kafka-reassign-partitions does it: who has the replica sends, who gets it receives."""
+def _settings(placed: Placed, targets: Placed, bytes_per_second: int) -> dict[Resource, dict[str, str]]:
+    """The throttles, as kafka-reassign-partitions sets them: current replicas are senders, new replicas are receivers."""
     rate = str(bytes_per_second)
     brokers: set[int] = set()
     senders: dict[str, list[str]] = defaultdict(list)
@@ -133,8 +133,8 @@ def _wanted(placed: Placed, targets: Placed, bytes_per_second: int) -> dict[Reso
             brokers.update(added, placed[topic, index])
             senders[topic] += [f"{index}:{broker}" for broker in placed[topic, index]]
             receivers[topic] += [f"{index}:{broker}" for broker in added]
-    wanted = {Resource(ResourceType.BROKER, str(broker)): dict.fromkeys(_RATES, rate) for broker in sorted(brokers)}
+    settings = {Resource(ResourceType.BROKER, str(broker)): dict.fromkeys(_RATES, rate) for broker in sorted(brokers)}
     for topic in sorted(senders):
         values = {_LEADERS: ",".join(senders[topic]), _FOLLOWERS: ",".join(receivers[topic])}
-        wanted[Resource(ResourceType.TOPIC, topic)] = values
-    return wanted
+        settings[Resource(ResourceType.TOPIC, topic)] = values
+    return settings
