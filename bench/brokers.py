@@ -120,18 +120,18 @@ def make(name: str, directory: Path) -> Broker:
 
 
 def install() -> Path:
-    """The commands of an Isthmus installed for use, built anew when its requirements change."""
+    """The commands of an installed Isthmus; it is reinstalled when its requirements change."""
     requirements = ROOT / "requirements" / "run.txt"
     stamp = INSTALLATION / "requirements.sha256"
-    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     commands = INSTALLATION / "bin"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == digest:
         return commands
     _run(sys.executable, "-m", "venv", "--clear", INSTALLATION)
     pip = (commands / "pip", "install", "--quiet", "--disable-pip-version-check")
     _run(*pip, "--require-hashes", "-r", requirements)
     _run(*pip, "--no-deps", "--no-build-isolation", "-e", ROOT)
-    stamp.write_text(wanted)
+    stamp.write_text(digest)
     return commands
 
 

@@ -87,15 +87,15 @@ def _measure(system: str, directory: Path, number: int, rows: report.Rows, failo
 
 def _throughput(cluster: ThreeNodes, topic: str) -> dict[str, float]:
     records = _MEGABYTES * 1_000_000 // 1024
-    found: list[float] = []
+    measured: list[float] = []
     with cluster.topic(topic, 16):
 
         def load() -> None:
             done = java_load.produce(cluster.bootstrap, topic, records, 1024, records // 5, batch_size="65536")
-            found.append(done.mb_per_second)
+            measured.append(done.mb_per_second)
 
         cpu = cluster.cpu_of(load)
-    return {"produce": found[0], "CPU in, all nodes": cpu / (records * 1024 / GIGABYTE)}
+    return {"produce": measured[0], "CPU in, all nodes": cpu / (records * 1024 / GIGABYTE)}
 
 
 def _latency(cluster: ThreeNodes) -> dict[str, float]:
@@ -128,7 +128,7 @@ def _failover(cluster: ThreeNodes, rounds: int) -> dict[str, float]:
 
 
 class _Stream:
-    """A producer of librdkafka, with its own defaults, that sends a record every few milliseconds until it is told to end."""
+    """A producer of librdkafka, with its own defaults, that sends a record every few milliseconds until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic

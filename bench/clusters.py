@@ -131,9 +131,9 @@ class ThreeNodes:
     @contextmanager
     def topic(self, name: str, partitions: int) -> Iterator[str]:
         """A topic on all three nodes, gone afterwards."""
-        wanted = NewTopic(name, partitions, len(NODES))
+        new_topic = NewTopic(name, partitions, len(NODES))
         admin = self.admin()
-        admin.create_topics([wanted])[name].result(ANSWER_SECONDS)
+        admin.create_topics([new_topic])[name].result(ANSWER_SECONDS)
         self.await_in_sync(name)
         yield name
         admin.delete_topics([name])[name].result(ANSWER_SECONDS)

@@ -36,10 +36,10 @@ def produce(bootstrap: str, topic: str, records: int, size: int, warmup: int, ra
         *("--num-records", str(records), "--record-size", str(size), "--warmup-records", str(warmup)),
         *("--throughput", str(rate), "--command-property", *(f"{key}={value}" for key, value in properties.items())),
     )
-    found = _SUMMARY.findall(output)
-    if not found:
-        raise RuntimeError(f"no summary in what kafka-producer-perf-test said:\n{output}")
-    _, mebibytes, p50, _, p99, p999 = found[-1]
+    summaries = _SUMMARY.findall(output)
+    if not summaries:
+        raise RuntimeError(f"no summary in the output of kafka-producer-perf-test:\n{output}")
+    _, mebibytes, p50, _, p99, p999 = summaries[-1]
     return Produced(float(mebibytes) * _MEBIBYTE, float(p50), float(p99), float(p999))
 
 

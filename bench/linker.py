@@ -1,6 +1,6 @@
 """`python -m bench.linker`: the linker beside MirrorMaker 2, between the same two clusters, copying the same topic.
 
-The source is an Apache Kafka node, the destination an Isthmus node, and both share the machine with whoever copies. The first part of
+The source is an Apache Kafka node, the destination an Isthmus node, and both share the machine with the copying process. The first part of
 every copy is warm-up. A mirror of the link keeps its batches as they are, MirrorMaker writes records of its own: both are counted in bytes
 of records.
 """
@@ -47,7 +47,7 @@ _HEADING: Final = report.Heading(
 
 
 class Copier(Protocol):
-    """Whoever copies."""
+    """The copying process."""
 
     @property
     def pid(self) -> int:
@@ -143,17 +143,17 @@ def measure(destination: Broker, topic: str, copier: Copier) -> dict[str, float]
 
 
 def _await_records(reader: Consumer, topic: str, count: int) -> int:
-    """How many there are as soon as there are that many."""
+    """Wait for a number of records; returns the current number."""
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     while True:
-        found = 0
+        count_now = 0
         if topic in reader.list_topics(timeout=10).topics:
             ends = [reader.get_watermark_offsets(TopicPartition(topic, p), timeout=10) for p in range(_PARTITIONS)]
-            found = sum(end[1] for end in ends if end is not None)
-        if found >= count:
-            return found
+            count_now = sum(end[1] for end in ends if end is not None)
+        if count_now >= count:
+            return count_now
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{topic} has {found} of {count} records after {_GIVE_UP_SECONDS} seconds")
+            raise RuntimeError(f"{topic} has {count_now} of {count} records after {_GIVE_UP_SECONDS} seconds")
         time.sleep(_POLL_SECONDS)
 
 

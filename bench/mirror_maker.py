@@ -68,7 +68,7 @@ class MirrorMaker:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it; it begins to copy by itself."""
+        """Start the process; it begins to copy at once."""
         self._directory.mkdir(parents=True)
         properties = self._directory / "mm2.properties"
         properties.write_text("".join(f"{key} = {value}\n" for key, value in self._settings.items()))

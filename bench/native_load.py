@@ -13,10 +13,10 @@ _QUIET: Final = {"log_level": 0}
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """A topic whose files go soon after it is deleted, so that one measurement's do not burden the next."""
-    wanted = NewTopic(topic, partitions, 1, config={"file.delete.delay.ms": "1000"})
+    """Create a topic whose files are deleted soon after it, so that they do not affect the next measurement."""
+    new_topic = NewTopic(topic, partitions, 1, config={"file.delete.delay.ms": "1000"})
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
-    admin.create_topics([wanted])[topic].result(WAIT_SECONDS)
+    admin.create_topics([new_topic])[topic].result(WAIT_SECONDS)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -85,7 +85,7 @@ def produce_latencies_ms(bootstrap: str, topic: str, rate: int, seconds: float) 
 def end_to_end_latencies_ms(bootstrap: str, topic: str, count: int) -> list[float]:
     """From produce to the same record in a consumer's hands, one record at a time.
 
-    The first is not counted: librdkafka takes up to 100 ms to connect, whatever the broker does.
+    The first is not counted: librdkafka needs as much as 100 ms to connect, independently of the broker.
     """
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end-to-end", "enable.auto.commit": False})
@@ -108,7 +108,7 @@ def end_to_end_latencies_ms(bootstrap: str, topic: str, count: int) -> list[floa
 
 
 def seconds_to_first_acknowledgement(bootstrap: str, topic: str, start: Callable[[], None]) -> float:
-    """A client that already waits, and asks again every few milliseconds, when `start` starts the broker."""
+    """Time from `start` to the first acknowledgement, for a client that reconnects every few milliseconds."""
     delivered = _Deliveries()
     eager = {
         "reconnect.backoff.ms": 2,

@@ -36,7 +36,7 @@ _PARTITIONS: Final = 1_000
 _PER_REQUEST: Final = 5
 _BROKERS: Final = (101, 102, 103)
 _HEARTBEAT_SECONDS: Final = 1.0
-_ASK_SECONDS: Final = 120.0
+_REQUEST_SECONDS: Final = 120.0
 _ATTEMPT_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.02
 _FAR_AHEAD: Final = 1 << 60
@@ -89,15 +89,15 @@ class _Play:
         self._epochs: dict[int, int] = {}
 
     async def run(self, failovers: int) -> dict[str, float]:
-        # Somebody must be there: a controller of Isthmus looks for brokers whose connections have closed.
-        door = await asyncio.start_server(_listen, "127.0.0.1", 0)
-        port = door.sockets[0].getsockname()[1]
+        # The advertised port must accept connections: a controller of Isthmus checks brokers whose connections have closed.
+        server = await asyncio.start_server(_listen, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
         for broker_id in _BROKERS:
-            registered = await self._ask(ApiKey.BROKER_REGISTRATION, _registration(broker_id, port))
+            registered = await self._request(ApiKey.BROKER_REGISTRATION, _registration(broker_id, port))
             if registered.error_code is not ErrorCode.none:
                 raise RuntimeError(f"{self._cluster.name} does not register a broker: {registered.error_code.name}")
             self._epochs[broker_id] = registered.broker_epoch
-            while await self._beat(broker_id):  # noqa: ASYNC110 - the controller is asked again, there is no event
+            while await self._beat(broker_id):  # noqa: ASYNC110 - the controller is polled, there is no event
                 await asyncio.sleep(_RETRY_SECONDS)
         hearts = [asyncio.create_task(self._live(broker_id)) for broker_id in _BROKERS]
         started = time.perf_counter()
@@ -108,7 +108,7 @@ class _Play:
         seconds = [await self._fail_over(number) for number in range(failovers)]
         for heart in hearts:
             heart.cancel()
-        door.close()
+        server.close()
         return {
             "created": created,
             "failover, median": statistics.median(seconds),
@@ -137,7 +137,7 @@ class _Play:
             for name in names
         )
         request = CreateTopicsRequest(topics=topics, timeout=millis(60_000), validate_only=False)
-        response = await self._ask(ApiKey.CREATE_TOPICS, request)
+        response = await self._request(ApiKey.CREATE_TOPICS, request)
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
                 raise RuntimeError(f"{topic.name}: {topic.error_code.name} {topic.error_message}")
@@ -157,27 +157,27 @@ class _Play:
             want_fence=False,
             want_shut_down=False,
         )
-        response = await self._ask(ApiKey.BROKER_HEARTBEAT, request)
+        response = await self._request(ApiKey.BROKER_HEARTBEAT, request)
         return bool(response.is_fenced) or response.error_code is not ErrorCode.none
 
     # -- finding the active controller ---------------------------------------------------------------------------------------
 
-    async def _ask(self, api: ApiKey, request: Any) -> Any:
-        """Ask controllers in turn until the active one answers."""
-        deadline = time.monotonic() + _ASK_SECONDS
+    async def _request(self, api: ApiKey, request: Any) -> Any:
+        """Send a request to the controllers in turn until the active one responds."""
+        deadline = time.monotonic() + _REQUEST_SECONDS
         while True:
-            asked = self._active
+            node = self._active
             try:
-                async with asyncio.timeout(_ASK_SECONDS if api is ApiKey.CREATE_TOPICS else _ATTEMPT_SECONDS * 8):
-                    response = await (await self._connection(asked)).request(api, request, seconds=_ASK_SECONDS)
+                async with asyncio.timeout(_REQUEST_SECONDS if api is ApiKey.CREATE_TOPICS else _ATTEMPT_SECONDS * 8):
+                    response = await (await self._connection(node)).request(api, request, seconds=_REQUEST_SECONDS)
                 if not _is_elsewhere(response):
                     return response
             except (ClientError, WireError, OSError, TimeoutError):
-                self._drop(asked)
+                self._drop(node)
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self._cluster.name}: no active controller")
-            if self._active == asked:
-                self._active = NODES[(NODES.index(asked) + 1) % len(NODES)]
+            if self._active == node:
+                self._active = NODES[(NODES.index(node) + 1) % len(NODES)]
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _connection(self, node: int) -> Connection:

@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Figures, and how one system's are found."""
+    """Figures, and how to measure those of one system."""
 
     name: str
     figures: Mapping[str, Figure]
@@ -69,7 +69,7 @@ def throughput(size: int, partitions: int, compression: str, megabytes: int) -> 
             figures["CPU out"] = broker.cpu_of(consume) / gigabytes
         return figures
 
-    # The CPU targets are for bytes as they are on the wire, which only uncompressed records tell.
+    # The CPU targets are for bytes on the wire, which are known only for uncompressed records.
     whole = compression == "none" and size == 1024
     figures = {
         "produce": Figure("MB/s", more_is_better=True, target=1.0),
@@ -126,13 +126,13 @@ def unbatched(count: int) -> Scenario:
 
     def measure(broker: Broker) -> dict[str, float]:
         with _topic(broker, 1) as topic:
-            found: list[float] = []
+            rates: list[float] = []
 
             def load() -> None:
-                found.append(native_load.unbatched_requests_per_second(broker.bootstrap, topic, count))
+                rates.append(native_load.unbatched_requests_per_second(broker.bootstrap, topic, count))
 
             cpu = broker.cpu_of(load)
-        return {"requests": found[0], "CPU": cpu / count * 1_000_000}
+        return {"requests": rates[0], "CPU": cpu / count * 1_000_000}
 
     figures = {"requests": Figure("1/s", more_is_better=True, target=1.0), "CPU": Figure("CPU-µs/request")}
     return Scenario("unbatched produce requests", figures, measure)

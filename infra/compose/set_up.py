@@ -1,4 +1,4 @@
-"""Makes the topics and the link of the compose file, and tells the control plane of its clusters. What is there already stays."""
+"""Create the topics and the link of the compose file, and register its clusters in the control plane. Existing ones are kept."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ SERVICES = {"linker": ("linker", "us-east"), "mirror": ("mirror", "eu-north"), "
 
 
 async def make_topics() -> None:
-    """Orders and payments, observed in America."""
+    """Create the topics, with observers in the American region."""
     configs = {"isthmus.placement.constraints": json.dumps(PLACEMENT)}
     topics = [NewTopic("orders", 6, configs=configs), NewTopic("payments", 3, configs=configs)]
     async with Client(parse_bootstrap(ATLANTIC), client_id="isthmus-set-up") as client:
@@ -47,7 +47,7 @@ async def make_topics() -> None:
 
 
 async def make_link() -> None:
-    """The orders once more, in a cluster of their own."""
+    """Create the link to the cluster `reports`, and a mirror of `orders`."""
     async with Client(parse_bootstrap(REPORTS), client_id="isthmus-set-up") as client:
         if not await describe_links(client):
             settings = {"bootstrap.servers": ATLANTIC, "consumer.offset.sync.enable": "true"}
@@ -56,8 +56,8 @@ async def make_link() -> None:
             await create_mirror(client, "from-atlantic", "orders")
 
 
-def tell(method: str, path: str, body: object) -> None:
-    """Ask the control plane; what it knows already is fine."""
+def register(method: str, path: str, body: object) -> None:
+    """Send a request to the control plane; ignores conflicts with existing entries."""
     key = Path("/data/admin-key").read_text().strip()
     authorization = "Basic " + base64.b64encode(f"admin:{key}".encode()).decode()
     headers = {"Authorization": authorization, "Content-Type": "application/json"}
@@ -69,16 +69,16 @@ def tell(method: str, path: str, body: object) -> None:
 
 
 def main() -> None:
-    """In the order in which one thing needs the other."""
+    """Set everything up in the order of the dependencies."""
     asyncio.run(make_topics())
     asyncio.run(make_link())
     for name, (title, latitude, longitude) in PLACES.items():
-        tell("PUT", f"/api/v1/regions/{name}", {"title": title, "latitude": latitude, "longitude": longitude})
+        register("PUT", f"/api/v1/regions/{name}", {"title": title, "latitude": latitude, "longitude": longitude})
     for name, bootstrap in (("atlantic", ATLANTIC), ("reports", REPORTS), ("archive", ARCHIVE)):
-        tell("POST", "/api/v1/clusters", {"name": name, "bootstrap_servers": bootstrap})
+        register("POST", "/api/v1/clusters", {"name": name, "bootstrap_servers": bootstrap})
     for name, (kind, region) in SERVICES.items():
-        told = {"name": name, "kind": kind, "region": region, "metrics_url": f"http://{name}:9190/metrics"}
-        tell("POST", "/api/v1/services", told)
+        service = {"name": name, "kind": kind, "region": region, "metrics_url": f"http://{name}:9190/metrics"}
+        register("POST", "/api/v1/services", service)
 
 
 if __name__ == "__main__":

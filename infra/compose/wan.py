@@ -1,9 +1,9 @@
-"""The distance between the regions of the compose file: a process with a leg in each region's network, and nobody else has two.
+"""The network between the regions of the compose file: the only process that is in the network of every region.
 
-In the network of one region it answers to the names of the nodes of all others, so whoever crosses goes through it, at the same address.
+In the network of one region it has the names of the nodes of all other regions, so that traffic between regions goes through it.
 
-    wan.py serve                         relay until ended
-    wan.py cut eu-west us-east           let nothing through; `heal` with or without regions undoes it
+    wan.py serve                         relay until stopped
+    wan.py cut eu-west us-east           drop all traffic; `heal` with or without regions undoes it
     wan.py state                         every direction, and the bytes it has carried
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from isthmus_topology.description import Link, Topology, Weather
 from isthmus_topology.plan import Relay
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.wan.control import ask
+from isthmus_topology.wan.control import send_request
 from isthmus_topology.wan.server import serve
 
 REGIONS = ("eu-west", "eu-north", "us-east")
@@ -32,12 +32,12 @@ NODES = {
     "reports-1": ("us-east", (9592,)),
     "archive-1": ("eu-north", (9692,)),
 }
-"""Region and ports of each. In its own network a node is also NODE.home, as this process alone knows the plain names twice."""
+"""Region and ports of each node. In its own network a node is also NODE.home, because the plain names are ambiguous to this process."""
 CONTROL = Path("/tmp/wan.socket")
 
 
 def relays() -> list[Relay]:
-    """From every region to the nodes of the others."""
+    """Relays from every region to the nodes of the others."""
     return [
         Relay(near, region, port, port, listen=f"wan.{near}", host=f"{node}.home")
         for node, (region, ports) in NODES.items()
@@ -48,13 +48,13 @@ def relays() -> list[Relay]:
 
 
 def main(command: str, *between: str) -> None:
-    """Be the emulator, or ask it."""
+    """Run the emulator, or send it a request."""
     if command == "serve":
         asyncio.run(serve(Topology(REGIONS, LINKS, ()), relays(), CONTROL))
         return
     named = {"from": between[0], "to": between[1]} if len(between) == 2 else {}
     try:
-        print(json.dumps(ask(CONTROL, {"op": command, **named})))
+        print(json.dumps(send_request(CONTROL, {"op": command, **named})))
     except TopologyRefused as refusal:
         raise SystemExit(str(refusal)) from None
 

@@ -11,7 +11,7 @@ from isthmus_cli.topology import DEFAULT_DIRECTORY, DirectoryOption, opened
 def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
     """Write, read in the nearest region, lose a region, fail over, look at the lag: a tour of one minute on the built-in platform."""
     from isthmus_client.errors import ClientError
-    from isthmus_topology.demo import tell_story
+    from isthmus_topology.demo import run_demo
     from isthmus_topology.reading import TopologyRefused
     from rich.console import Console
 
@@ -26,6 +26,6 @@ def demo(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
         console.print(f"   {outcome}")
 
     try:
-        asyncio.run(tell_story(opened(directory), print_chapter))
+        asyncio.run(run_demo(opened(directory), print_chapter))
     except (ClientError, TopologyRefused, OSError) as problem:
         fail(str(problem))

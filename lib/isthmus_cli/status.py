@@ -33,14 +33,14 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the nodes and services of a topology, the lag of each region, and the links."""
-    from isthmus_topology.overview import look
+    from isthmus_topology.overview import observe
 
     from isthmus_cli.output import show_json, show_table
 
     if watch:
         _watch(directory)
         return
-    overview = look(opened(directory))
+    overview = observe(opened(directory))
     if output is Output.JSON:
         show_json(asdict(overview))
         return
@@ -64,14 +64,14 @@ def _tables(overview: Overview) -> Iterator[tuple[tuple[str, ...], list[dict[str
 
 
 def _watch(directory: DirectoryOption) -> None:
-    from isthmus_topology.overview import look
+    from isthmus_topology.overview import observe
     from rich.live import Live
 
     try:
-        with Live(_drawn(look(opened(directory))), screen=True) as live:
+        with Live(_drawn(observe(opened(directory))), screen=True) as live:
             while True:
                 time.sleep(_REFRESH_SECONDS)
-                live.update(_drawn(look(opened(directory))))
+                live.update(_drawn(observe(opened(directory))))
     except KeyboardInterrupt:
         pass
 

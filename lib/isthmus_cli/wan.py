@@ -88,9 +88,9 @@ def serve_command(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
 
 def _ask(directory: DirectoryOption, request: dict[str, Any]) -> list[dict[str, Any]]:
     from isthmus_topology.reading import TopologyRefused
-    from isthmus_topology.wan.control import ask
+    from isthmus_topology.wan.control import send_request
 
     try:
-        return ask(opened(directory).control, request)
+        return send_request(opened(directory).control, request)
     except TopologyRefused as refusal:
         fail(str(refusal))

@@ -1,4 +1,4 @@
-"""Bringing a topology up, step by step, and down again."""
+"""Start and stop a topology."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Report = Callable[[str], None]
 
 
 def bring_up(site: Site, report: Report) -> None:
-    """Start what does not run, make the topics, and wait until every partition is led.
+    """Start the processes that do not run, create the topics, and wait until every partition has a leader.
 
-    When that fails, for which it raises TopologyRefused, or is broken off, what it started ends again.
+    On failure (TopologyRefused) or interruption, stops the processes that it started.
     """
     before = set(_alive(site))
     try:
@@ -47,40 +47,40 @@ def _bring_up(site: Site, report: Report) -> None:
     if site.plan.relays and site.state_of(WAN) == "dead":
         start(site, WAN, ["wan", "serve", "--dir", str(site.directory)])
         await_ready(site, [WAN], READY_SECONDS, lambda _: report("distance between regions"))
-    asleep = [node for node in site.plan.nodes if site.state_of(node.name) == "dead"]
-    for node in asleep:
+    stopped = [node for node in site.plan.nodes if site.state_of(node.name) == "dead"]
+    for node in stopped:
         start_node(site, node)
-    await_ready(site, [node.name for node in asleep], READY_SECONDS, report)
+    await_ready(site, [node.name for node in stopped], READY_SECONDS, report)
     for cluster in site.topology.clusters:
-        asyncio.run(_furnish(site, cluster))
+        asyncio.run(_create_topics(site, cluster))
         report(f"cluster {cluster.name}")
     _serve(site, report)
 
 
 def _serve(site: Site, report: Report) -> None:
-    """The services, and what joins the clusters."""
-    asleep = _sleeping_services(site)
-    for service in asleep:
+    """Start the services, and create the cluster links."""
+    stopped = _stopped_services(site)
+    for service in stopped:
         start_service(site, service)
     make_links(site)
-    await_ready(site, [service.name for service in asleep], READY_SECONDS, report)
+    await_ready(site, [service.name for service in stopped], READY_SECONDS, report)
     if site.topology.services.control_plane is not None:
         register(site)
 
 
 def steps(site: Site) -> int:
-    """How often `bring_up` reports."""
-    asleep = sum(site.state_of(node.name) == "dead" for node in site.plan.nodes)
+    """The number of reports of `bring_up`."""
+    stopped = sum(site.state_of(node.name) == "dead" for node in site.plan.nodes)
     wan = bool(site.plan.relays) and site.state_of(WAN) == "dead"
-    return asleep + wan + len(site.topology.clusters) + len(_sleeping_services(site))
+    return stopped + wan + len(site.topology.clusters) + len(_stopped_services(site))
 
 
-def _sleeping_services(site: Site) -> list[ServicePlan]:
+def _stopped_services(site: Site) -> list[ServicePlan]:
     return [service for service in site.plan.services if site.state_of(service.name) == "dead"]
 
 
 def _format(site: Site) -> None:
-    """All nodes of a cluster get its id before the first of them starts."""
+    """Format the directories of all nodes of a cluster with its id before the first node starts."""
     for cluster in site.topology.clusters:
         cluster_id: str | None = None
         nodes = [node for node in site.plan.nodes if node.cluster == cluster.name]
@@ -91,21 +91,21 @@ def _format(site: Site) -> None:
             cluster_id = format_directories(SYSTEM, [directory], node.node_id, cluster_id).cluster_id
 
 
-async def _furnish(site: Site, cluster: Cluster) -> None:
+async def _create_topics(site: Site, cluster: Cluster) -> None:
     bootstrap = parse_bootstrap(site.plan.bootstrap(cluster.name))
     try:
         async with Client(bootstrap, client_id="isthmus-up", operation_seconds=READY_SECONDS) as client:
             async with asyncio.timeout(READY_SECONDS):
                 await _all_brokers(client, cluster)
-                wanted = [
+                new_topics = [
                     NewTopic(t.name, t.partitions, t.replication_factor, configs=t.config) for t in cluster.topics
                 ]
-                for refused in (await create(client, wanted)).values() if wanted else ():
+                for refused in (await create(client, new_topics)).values() if new_topics else ():
                     if isinstance(refused, Exception) and not _exists(refused):
                         raise TopologyRefused(f"cluster {cluster.name}: {refused}")
                 await _all_led(client, cluster)
     except TimeoutError:
-        raise TopologyRefused(f"cluster {cluster.name} is not complete after {READY_SECONDS:.0f} s") from None
+        raise TopologyRefused(f"cluster {cluster.name} did not become ready within {READY_SECONDS:.0f} s") from None
     except (ClientError, OSError) as error:
         raise TopologyRefused(f"cluster {cluster.name}: {error}") from error
 
@@ -123,14 +123,14 @@ async def _all_brokers(client: Client, cluster: Cluster) -> None:
 async def _all_led(client: Client, cluster: Cluster) -> None:
     while True:
         topics = await list_topics(client)
-        known = [topics[topic.name] for topic in cluster.topics if topic.name in topics]
-        if len(known) == len(cluster.topics) and all(p.leader >= 0 for t in known for p in t.partitions.values()):
+        created = [topics[topic.name] for topic in cluster.topics if topic.name in topics]
+        if len(created) == len(cluster.topics) and all(p.leader >= 0 for t in created for p in t.partitions.values()):
             return
         await asyncio.sleep(_POLL_SECONDS)
 
 
 def bring_down(site: Site, *, purge: bool) -> None:
-    """Stop everything; the data goes as well if it is purged."""
+    """Stop all processes; with `purge`, delete the data as well."""
     _end(site, _alive(site))
     site.processes = {}
     site.save()
@@ -143,7 +143,7 @@ def _alive(site: Site) -> list[str]:
 
 
 def _end(site: Site, names: Sequence[str]) -> None:
-    """Services end first; brokers leave while there is a quorum to tell; then the voters go, and the distance last."""
+    """Stop services first, then brokers while the quorum still exists, then voters, and the emulator last."""
     voters = {node.name for node in site.plan.nodes if node.is_controller}
     services = {service.name for service in site.plan.services}
     stop(site, [name for name in names if name in services])

@@ -1,5 +1,5 @@
-"""The story that `isthmus demo` tells on the built-in platform: written in one region, read near by in another, a region lost, and in the
-end the whole cluster, which a linked cluster takes over from, readers going on where they were.
+"""The demo of `isthmus demo` on the built-in platform: write in one region, read from an observer in another, lose a region, and fail over
+to a linked cluster, where the consumers continue from their committed offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.extensions.mirrors import MirrorAction, MirrorState, PartitionProgress
 
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.wan.control import ask
+from isthmus_topology.wan.control import send_request
 from isthmus_topology.wiring import ControlPlane
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SOURCE: Final = "atlantic"
 COPY: Final = "reports"
 LINK: Final = "from-atlantic"
-HOME, NEIGHBOUR, AWAY = "eu-west", "eu-north", "us-east"
+HOME, NEIGHBOUR, REMOTE = "eu-west", "eu-north", "us-east"
 TOPIC: Final = "demo"
 GROUP: Final = "demo-readers"
 PARTITIONS: Final = 3
@@ -45,117 +45,116 @@ _VALUE: Final = bytes(1_000)
 _SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.1
 
-Tell = Callable[[str, str], None]
-"""A heading, and what came of it; an empty heading goes on with the one before."""
+Report = Callable[[str, str], None]
+"""Called with a heading and a result; an empty heading continues the previous one."""
 
 
-async def tell_story(site: Site, tell: Tell) -> None:
-    """Raises TopologyRefused when the site is not the platform, ClientError when it cannot be told to its end."""
+async def run_demo(site: Site, report: Report) -> None:
+    """Run the demo; raises TopologyRefused if the topology is not the built-in platform, ClientError if a step fails."""
     names = {cluster.name for cluster in site.topology.clusters}
     if not {SOURCE, COPY} <= names or LINK not in {link.name for link in site.topology.services.cluster_links}:
-        raise TopologyRefused("the demo tells its story on the built-in platform: start that with `isthmus up`")
-    story = _Story(site, tell)
+        raise TopologyRefused("the demo needs the built-in platform: start it with `isthmus up`")
+    demo = _Demo(site, report)
     try:
-        await story.write_and_read_near_by()
-        await story.lose_a_region()
-        await story.fail_over()
-        await story.look_at_the_lag()
+        await demo.write_and_read_nearby()
+        await demo.lose_a_region()
+        await demo.fail_over()
+        await demo.show_the_lag()
     finally:
-        await story.put_everything_back()
+        await demo.clean_up()
 
 
-class _Story:
-    def __init__(self, site: Site, tell: Tell) -> None:
+class _Demo:
+    def __init__(self, site: Site, report: Report) -> None:
         self._site = site
-        self._tell = tell
+        self._report = report
         self._began_ms = wall_ms()
         self._written = 0
 
-    async def write_and_read_near_by(self) -> None:
-        tell = self._tell
+    async def write_and_read_nearby(self) -> None:
+        report = self._report
         orders = next(
             t for c in self._site.topology.clusters if c.name == SOURCE for t in c.topics if t.name == "orders"
         )
         async with self._client(SOURCE, HOME) as client:
             await topics.delete(client, [TOPIC])
-            await _until("the topic of an earlier demo is gone", lambda: _is_missing(client))
+            await _until("the topic of an earlier demo is deleted", lambda: _is_missing(client))
             refused = (await topics.create(client, [topics.NewTopic(TOPIC, PARTITIONS, configs=orders.config)]))[TOPIC]
             if refused is not None:
                 raise refused
-            tell(
+            report(
                 f"A topic over three regions, and its mirror in cluster {COPY}",
-                f"`{TOPIC}` has two sync replicas in {HOME}, one in {NEIGHBOUR}, an observer in {AWAY}; link {LINK} copies it.",
+                f"`{TOPIC}` has two sync replicas in {HOME}, one in {NEIGHBOUR}, an observer in {REMOTE}; link {LINK} copies it.",
             )
-            async with self._client(COPY, AWAY) as copy:
+            async with self._client(COPY, REMOTE) as copy:
                 await self._remove_copy(copy)
                 await create_mirror(copy, LINK, TOPIC)
             took = await self._write(client, RECORDS)
-            await _until("the observers have everything", lambda: _are_even(client))
-        async with self._client(COPY, AWAY) as copy:
-            await _until("the link has copied everything", lambda: self._is_copied(copy))
-        tell(f"Write {RECORDS} records in {HOME}", f"acknowledged by all in-sync replicas in {took:.2f} s")
+            await _until("the observers have caught up", lambda: _are_even(client))
+        async with self._client(COPY, REMOTE) as copy:
+            await _until("the link has caught up", lambda: self._is_copied(copy))
+        report(f"Write {RECORDS} records in {HOME}", f"acknowledged by all in-sync replicas in {took:.2f} s")
         for rack, how in (
             ("", "from the leaders, over the ocean"),
-            (f"{AWAY}/a", f"with client.rack={AWAY}/a, from the observer"),
+            (f"{REMOTE}/a", f"with client.rack={REMOTE}/a, from the observer"),
         ):
-            before = self._into(AWAY)
-            async with self._client(SOURCE, AWAY) as client:
+            before = self._into(REMOTE)
+            async with self._client(SOURCE, REMOTE) as client:
                 count = await _read(client, rack)
-            carried = (self._into(AWAY) - before) / 1_000_000
-            tell(
-                f"Read them in {AWAY}" if not rack else "", f"{count} records {how}: {carried:.1f} MB came into {AWAY}"
+            carried = (self._into(REMOTE) - before) / 1_000_000
+            report(
+                f"Read them in {REMOTE}" if not rack else "",
+                f"{count} records {how}: {carried:.1f} MB received in {REMOTE}",
             )
 
     async def lose_a_region(self) -> None:
-        tell = self._tell
+        report = self._report
         async with self._client(SOURCE, HOME) as client:
             read = await _read_as_group(client, READ)
-            tell(f"Group {GROUP} reads", f"{read} of {RECORDS} records, and commits")
+            report(f"Group {GROUP} reads", f"{read} of {RECORDS} records, and commits")
             committed = await group_offsets.fetch(client, GROUP)
-        async with self._client(COPY, AWAY) as copy:
-            await _until("the link has brought the group's offsets", lambda: _has_offsets(copy, committed))
-        tell("", f"the link has brought its offsets to {COPY}")
+        async with self._client(COPY, REMOTE) as copy:
+            await _until("the link has synchronized the group's offsets", lambda: _has_offsets(copy, committed))
+        report("", f"the link has synchronized its offsets to {COPY}")
         self._cut(HOME, NEIGHBOUR)
-        self._cut(HOME, AWAY)
+        self._cut(HOME, REMOTE)
         began = monotonic_ms()
         async with self._client(SOURCE, NEIGHBOUR) as client:
-            await _until(f"nothing is led in {HOME}", lambda: self._is_led_elsewhere(client))
+            await _until(f"no partition has its leader in {HOME}", lambda: self._is_led_elsewhere(client))
             await self._write(client, LATER)
             took = (monotonic_ms() - began) / 1000
             view = (await topics.describe(client, [TOPIC]))[TOPIC]
             leaders = sorted({self._region(partition.leader) for partition in view.partitions.values()})
             in_sync = sorted({self._region(broker) for p in view.partitions.values() for broker in p.in_sync})
-        tell(
-            f"Cut {HOME} off from everybody",
-            f"{LATER} records, written in {NEIGHBOUR}, are acknowledged {took:.1f} s after the cut: led in {', '.join(leaders)}, "
-            f"in sync in {', '.join(in_sync)}; the observer stands in",
+        report(
+            f"Cut {HOME} off from all other regions",
+            f"{LATER} records, written in {NEIGHBOUR}, are acknowledged {took:.1f} s after the cut: leaders in {', '.join(leaders)}, "
+            f"in sync in {', '.join(in_sync)}; the observer is promoted",
         )
 
     async def fail_over(self) -> None:
-        tell = self._tell
-        async with self._client(COPY, AWAY) as copy:
-            await _until("the link has copied everything", lambda: self._is_copied(copy))
-            self._cut(NEIGHBOUR, AWAY)
+        report = self._report
+        async with self._client(COPY, REMOTE) as copy:
+            await _until("the link has caught up", lambda: self._is_copied(copy))
+            self._cut(NEIGHBOUR, REMOTE)
             began = monotonic_ms()
             why = refusal((await alter_mirrors(copy, MirrorAction.FAILOVER, [TOPIC]))[TOPIC])
             if why is not None:
                 raise why
             await self._write(copy, LATER)
             took = (monotonic_ms() - began) / 1000
-            tell(
+            report(
                 "Cut Europe off altogether, and fail over",
-                f"`isthmus link mirror failover {TOPIC}`: written in {COPY} after {took:.2f} s; nothing of Europe was asked",
+                f"`isthmus link mirror failover {TOPIC}`: written in {COPY} after {took:.2f} s; without Europe",
             )
             read = await _read_as_group(copy, self._written - READ)
             left = await _left_over(copy)
-        tell(
-            "", f"{GROUP} goes on there from its committed offsets: {read} records, after which {left} are left to read"
-        )
+        report("", f"{GROUP} continues there from its committed offsets: {read} records read, {left} left")
 
-    async def look_at_the_lag(self) -> None:
-        """Of every copy of the topic, once the samples that were written behind the cuts have come."""
-        ask(self._site.control, {"op": "heal"})
-        self._tell("Heal all cuts, and look at the lag", "every copy tells how far it was behind, every two seconds")
+    async def show_the_lag(self) -> None:
+        """Show the lag of every copy of the topic, after the samples from cut-off regions have arrived."""
+        send_request(self._site.control, {"op": "heal"})
+        self._report("Heal all cuts, and show the lag", "every copy reports its lag every two seconds")
         async with asyncio.timeout(_SECONDS):
             series = self._lag()
             while not any(each["kind"] != "link" and (_worst(each)["lag_ms"] or 0) > 0 for each in series):
@@ -163,25 +162,25 @@ class _Story:
                 series = self._lag()
         for each in series:
             worst, name = _worst(each), f"{each['kind']} {each['link']}".strip()
-            behind = f"at worst {worst['lag_records']} records, {worst['lag_ms'] / 1000:.1f} s behind"
-            self._tell("", f"{name} from {each['source_region'] or '?'} to {each['target_region'] or '?'}: {behind}")
-        self._tell("", "`isthmus lag report` makes a page of it")
+            lag = f"highest lag {worst['lag_records']} records, {worst['lag_ms'] / 1000:.1f} s"
+            self._report("", f"{name} from {each['source_region'] or '?'} to {each['target_region'] or '?'}: {lag}")
+        self._report("", "`isthmus lag report` shows it as a page")
 
     def _lag(self) -> list[dict[str, Any]]:
         path = f"/api/v1/lag?by=regions&topic={TOPIC}&since_ms={self._began_ms}"
-        series: list[dict[str, Any]] = ControlPlane(self._site).ask("GET", path)["series"]
+        series: list[dict[str, Any]] = ControlPlane(self._site).request("GET", path)["series"]
         return series
 
-    async def put_everything_back(self) -> None:
-        """However far the story came."""
-        ask(self._site.control, {"op": "heal"})
-        async with self._client(COPY, AWAY) as copy:
+    async def clean_up(self) -> None:
+        """Heal the cuts and delete the topics, also after a failed step."""
+        send_request(self._site.control, {"op": "heal"})
+        async with self._client(COPY, REMOTE) as copy:
             await self._remove_copy(copy)
         async with self._client(SOURCE, HOME) as client:
             await topics.delete(client, [TOPIC])
-        self._tell("Everything is put back", "all cuts are healed, the demo's topics are gone")
+        self._report("Clean up", "all cuts are healed, the topics of the demo are deleted")
 
-    # -- what the chapters use -----------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _client(self, cluster: str, region: str) -> AsyncIterator[Client]:
@@ -202,8 +201,8 @@ class _Story:
         return (monotonic_ms() - began) / 1000
 
     async def _is_copied(self, copy: Client) -> bool:
-        told = await progress(copy, _partitions())
-        ends = [each.log_end_offset if isinstance(each, PartitionProgress) else 0 for each in told.values()]
+        reported = await progress(copy, _partitions())
+        ends = [each.log_end_offset if isinstance(each, PartitionProgress) else 0 for each in reported.values()]
         return sum(ends) == self._written
 
     async def _is_led_elsewhere(self, client: Client) -> bool:
@@ -215,13 +214,13 @@ class _Story:
             if mirror.topic == TOPIC and mirror.state != MirrorState.STOPPED:
                 await alter_mirrors(copy, MirrorAction.FAILOVER, [TOPIC])
         await topics.delete(copy, [TOPIC])
-        await _until(f"the copy in {COPY} is gone", lambda: _is_missing(copy))
+        await _until(f"the copy in {COPY} is deleted", lambda: _is_missing(copy))
 
     def _cut(self, near: str, far: str) -> None:
-        ask(self._site.control, {"op": "cut", "from": near, "to": far, "one_way": False, "reset": False})
+        send_request(self._site.control, {"op": "cut", "from": near, "to": far, "one_way": False, "reset": False})
 
     def _into(self, region: str) -> int:
-        return sum(way["carried"] for way in ask(self._site.control, {"op": "state"}) if way["to"] == region)
+        return sum(way["carried"] for way in send_request(self._site.control, {"op": "state"}) if way["to"] == region)
 
     def _region(self, broker: int) -> str:
         return next((n.region for n in self._site.plan.nodes if n.cluster == SOURCE and n.node_id == broker), "nowhere")
@@ -240,24 +239,26 @@ def _partitions() -> list[TopicPartition]:
 async def _until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
     try:
         async with asyncio.timeout(_SECONDS):
-            while not await condition():  # noqa: ASYNC110 - the cluster tells nobody when it is so
+            while not await condition():  # noqa: ASYNC110 - there is no notification to wait for
                 await asyncio.sleep(_PAUSE_SECONDS)
     except TimeoutError:
-        raise TopologyRefused(f"waited {_SECONDS:.0f} s in vain until {what}") from None
+        raise TopologyRefused(f"timed out after {_SECONDS:.0f} s waiting until {what}") from None
 
 
 async def _are_even(client: Client) -> bool:
-    told = scatter.results(await replica_status(client, _partitions()))
-    return all(len({replica.log_end for replica in status.replicas}) == 1 for status in told.values())
+    statuses = scatter.results(await replica_status(client, _partitions()))
+    return all(len({replica.log_end for replica in status.replicas}) == 1 for status in statuses.values())
 
 
 async def _is_missing(client: Client) -> bool:
     return TOPIC not in await topics.list_topics(client)
 
 
-async def _has_offsets(client: Client, wanted: dict[TopicPartition, Any]) -> bool:
-    found = await group_offsets.fetch(client, GROUP)
-    return all(partition in found and found[partition].offset == at.offset for partition, at in wanted.items())
+async def _has_offsets(client: Client, expected: dict[TopicPartition, Any]) -> bool:
+    committed = await group_offsets.fetch(client, GROUP)
+    return all(
+        partition in committed and committed[partition].offset == at.offset for partition, at in expected.items()
+    )
 
 
 async def _read(client: Client, rack: str) -> int:
@@ -271,7 +272,7 @@ async def _read(client: Client, rack: str) -> int:
 
 
 async def _read_as_group(client: Client, count: int) -> int:
-    """So many records, and commit; what has come beyond them at once is not handed over."""
+    """Read a number of records as the group, and commit; further fetched records are not consumed."""
     read = 0
     async with Consumer(client, group_id=GROUP, topics=[TOPIC], reset=At.EARLIEST) as consumer:
         async with asyncio.timeout(_SECONDS):
@@ -282,7 +283,7 @@ async def _read_as_group(client: Client, count: int) -> int:
 
 
 async def _left_over(client: Client) -> int:
-    """Records that the group has not read."""
+    """The number of records that the group has not read."""
     ends = await list_offsets(client, dict.fromkeys(_partitions(), At.LATEST))
     committed = await group_offsets.fetch(client, GROUP)
     return sum(scatter.results(ends)[partition].offset - committed[partition].offset for partition in _partitions())

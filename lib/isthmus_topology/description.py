@@ -1,4 +1,4 @@
-"""What a topology is, and how its TOML file is read: regions, the links between them, clusters, nodes and topics."""
+"""Topologies, and the parser of their TOML files: regions, the links between them, clusters, nodes and topics."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ DEFAULT_BASE_PORT: Final = 19_092
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How far two regions are apart, one way."""
+    """The network conditions between two regions, one way."""
 
     latency_ms: float = 0.0
     jitter_ms: float = 0.0
     loss: float = 0.0
-    """The share of segments that are lost; TCP sends them again, so what is seen of a loss is delay."""
+    """The share of lost segments; as TCP retransmits them, a loss appears as delay."""
     bandwidth_mbit: float = 0.0
     """0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Two regions and what lies between them."""
+    """Two regions and the network conditions between them."""
 
     between: tuple[str, str]
     weather: Weather
@@ -39,7 +39,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The nodes of a cluster in one region: brokers, of which some vote, and controllers that do nothing else."""
+    """The nodes of a cluster in one region: brokers, some of them voters, and dedicated controllers."""
 
     region: str
     brokers: int
@@ -49,7 +49,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that is made when the cluster is up."""
+    """A topic to create once the cluster is up."""
 
     name: str
     partitions: int
@@ -73,7 +73,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Everything that one file describes."""
+    """The content of one file."""
 
     regions: tuple[str, ...]
     links: tuple[Link, ...]
@@ -83,7 +83,7 @@ class Topology:
 
 
 def read_topology(text: str) -> Topology:
-    """Raises TopologyRefused."""
+    """Parse a topology; raises TopologyRefused."""
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -101,7 +101,7 @@ def read_topology(text: str) -> Topology:
         raise TopologyRefused("there must be [[clusters]], each with a name of its own")
     nodes = sum(group.brokers + group.controllers for cluster in clusters for group in cluster.nodes)
     if nodes > NODES_MAX:
-        raise TopologyRefused(f"{nodes} nodes are more than the {NODES_MAX} that one machine is given")
+        raise TopologyRefused(f"{nodes} nodes exceed the maximum of {NODES_MAX}")
     services = read_services(given, regions, [cluster.name for cluster in clusters])
     return Topology(regions, links, clusters, base_port, services)
 
@@ -117,7 +117,7 @@ def _link(entry: Any, regions: Sequence[str]) -> Link:
 
 
 def read_weather(given: Mapping[str, Any], where: str) -> Weather:
-    """The weather that a table tells, with defaults for what it leaves out."""
+    """Parse the network conditions of a table, with defaults for missing values."""
     values = {
         key: decimal(given, key, where, highest)
         for key, highest in (("latency_ms", 60_000), ("jitter_ms", 60_000), ("loss", 0.5), ("bandwidth_mbit", 1e6))

@@ -1,4 +1,4 @@
-"""How a topology is doing: its processes, what each broker leads and follows, how far each region is behind, and the links."""
+"""The status of a topology: its processes, the replicas of each broker, the lag of each region, and the network links."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from isthmus_model.endpoints import parse_bootstrap
 from isthmus_topology.plan import ServicePlan
 from isthmus_topology.processes import Site
 from isthmus_topology.reading import TopologyRefused
-from isthmus_topology.wan.control import ask
+from isthmus_topology.wan.control import send_request
 
-ANSWER_SECONDS: Final = 5.0
-"""A cluster that takes longer is shown without its partitions."""
+RESPONSE_SECONDS: Final = 5.0
+"""Timeout after which a cluster is shown without its partitions."""
 
 
 @dataclass(slots=True)
 class Overview:
-    """Rows for people and for JSON alike."""
+    """Rows of the tables and the JSON."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     services: list[dict[str, Any]] = field(default_factory=list)
@@ -37,28 +37,28 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class _Partitions:
-    """The partitions of a cluster as far as they could be asked for."""
+    """The partitions of a cluster whose status is available."""
 
     leaderless: int = 0
     statuses: tuple[PartitionStatus, ...] = ()
 
     def replicas(self) -> Iterable[tuple[ReplicaStatus, int]]:
-        """Each replica, and how many records it is behind its leader."""
+        """Each replica with its lag in records."""
         for status in self.statuses:
             end = max((replica.log_end for replica in status.replicas if replica.is_leader), default=0)
             for replica in status.replicas:
                 yield replica, max(0, end - max(replica.log_end, 0))
 
 
-def look(site: Site) -> Overview:
-    """What is there to see now; what cannot be seen is told as a trouble."""
+def observe(site: Site) -> Overview:
+    """Observe the current status; what is unavailable is listed in `troubles`."""
     overview = Overview()
     for cluster in site.topology.clusters:
         partitions = _Partitions()
         try:
-            partitions = asyncio.run(_ask(site, cluster.name))
+            partitions = asyncio.run(_query(site, cluster.name))
         except (ClientError, OSError, TimeoutError) as error:
-            overview.troubles.append(f"cluster {cluster.name} does not answer: {error or 'no answer in time'}")
+            overview.troubles.append(f"cluster {cluster.name} does not respond: {error or 'timed out'}")
         if partitions.leaderless:
             overview.troubles.append(f"cluster {cluster.name}: {partitions.leaderless} partitions have no leader")
         overview.nodes += _nodes(site, cluster.name, partitions)
@@ -66,30 +66,30 @@ def look(site: Site) -> Overview:
     overview.services = [_service(site, service) for service in site.plan.services]
     if site.plan.relays:
         try:
-            overview.links = ask(site.control, {"op": "state"})
+            overview.links = send_request(site.control, {"op": "state"})
         except TopologyRefused as refusal:
             overview.troubles.append(str(refusal))
     return overview
 
 
-async def _ask(site: Site, cluster: str) -> _Partitions:
-    """Asked of a region whose brokers run, so that a dead or distant region does not hide the others."""
+async def _query(site: Site, cluster: str) -> _Partitions:
+    """Query a region with running brokers, so that an unreachable region does not hide the others."""
     alive = [n for n in site.plan.nodes if n.cluster == cluster and n.is_broker and site.state_of(n.name) == "running"]
     if not alive:
         return _Partitions()
     bootstrap = parse_bootstrap(site.plan.bootstrap(cluster, alive[0].region))
-    async with asyncio.timeout(ANSWER_SECONDS):
-        async with Client(bootstrap, client_id="isthmus-status", operation_seconds=ANSWER_SECONDS) as client:
+    async with asyncio.timeout(RESPONSE_SECONDS):
+        async with Client(bootstrap, client_id="isthmus-status", operation_seconds=RESPONSE_SECONDS) as client:
             topics = await list_topics(client)
             led = [
                 (TopicPartition(topic.name, index), partition.leader)
                 for topic in topics.values()
                 for index, partition in topic.partitions.items()
             ]
-            asked = [partition for partition, leader in led if leader >= 0]
-            told = await replica_status(client, asked)
-    statuses = tuple(status for status in told.values() if isinstance(status, PartitionStatus))
-    return _Partitions(len(led) - len(asked), statuses)
+            with_leader = [partition for partition, leader in led if leader >= 0]
+            results = await replica_status(client, with_leader)
+    statuses = tuple(status for status in results.values() if isinstance(status, PartitionStatus))
+    return _Partitions(len(led) - len(with_leader), statuses)
 
 
 def _service(site: Site, service: ServicePlan) -> dict[str, Any]:
@@ -136,21 +136,21 @@ def _nodes(site: Site, cluster: str, partitions: _Partitions) -> Iterable[dict[s
 
 def _regions(site: Site, cluster: str, partitions: _Partitions) -> Iterable[dict[str, Any]]:
     region_of = {node.node_id: node.region for node in site.plan.nodes if node.cluster == cluster}
-    found: dict[str, list[tuple[ReplicaStatus, int]]] = defaultdict(list)
+    by_region: dict[str, list[tuple[ReplicaStatus, int]]] = defaultdict(list)
     for replica, lag in partitions.replicas():
-        found[region_of.get(replica.broker, "unknown")].append((replica, lag))
+        by_region[region_of.get(replica.broker, "unknown")].append((replica, lag))
     for region in site.topology.regions:
-        here = found[region]
+        replicas = by_region[region]
         yield {
             "cluster": cluster,
             "region": region,
-            "replicas": len(here),
-            "leaders": sum(replica.is_leader for replica, _ in here),
-            "in_sync": sum(replica.is_in_isr for replica, _ in here),
-            "observers": sum(replica.is_observer for replica, _ in here),
-            "lag": max((lag for _, lag in here), default=None),
+            "replicas": len(replicas),
+            "leaders": sum(replica.is_leader for replica, _ in replicas),
+            "in_sync": sum(replica.is_in_isr for replica, _ in replicas),
+            "observers": sum(replica.is_observer for replica, _ in replicas),
+            "lag": max((lag for _, lag in replicas), default=None),
             "lag_ms": max(
-                (replica.caught_up_lag_ms for replica, _ in here if replica.caught_up_lag_ms >= 0), default=None
+                (replica.caught_up_lag_ms for replica, _ in replicas if replica.caught_up_lag_ms >= 0), default=None
             ),
             "bootstrap": site.plan.bootstrap(cluster, region),
         }

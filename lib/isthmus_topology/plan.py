@@ -1,4 +1,4 @@
-"""The parts of a topology: nodes with their settings and ports, relays that stand for the distance between regions, and services."""
+"""The parts of a topology: nodes with their settings and ports, relays that emulate the network between regions, and services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOST: Final = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """Who connects to `port` in region `near` reaches `target` in region `far`; on one machine they are all at one address."""
+    """A relay from `port` in region `near` to port `target` in region `far`; on one machine, all addresses are the same."""
 
     near: str
     far: str
@@ -25,7 +25,7 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: what it is, and where each region finds it."""
+    """One node: its roles, and its port for each region."""
 
     name: str
     cluster: str
@@ -35,9 +35,9 @@ class NodePlan:
     is_broker: bool
     is_controller: bool
     bound: Mapping[str, int]
-    """Region to the port of the listener for it."""
+    """The port of the listener for each region."""
     advertised: Mapping[str, int]
-    """Region to the port that the region uses: the listener's in the node's own, else a relay's."""
+    """The port that each region uses: that of the listener in the node's own region, else that of a relay."""
     controller_bound: int | None
     controller_advertised: Mapping[str, int]
     settings: Mapping[str, str]
@@ -49,21 +49,21 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """One process that is no node."""
+    """A process that is not a node."""
 
     name: str
     kind: str
     region: str
     command: tuple[str, ...]
     http: str | None
-    """Where it tells metrics and health."""
+    """The address of its metrics and health."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it reads from its directory, by file name."""
+    """The content of its files, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All of it."""
+    """All parts of a topology."""
 
     topology: Topology
     nodes: tuple[NodePlan, ...]
@@ -71,7 +71,7 @@ class Plan:
     services: tuple[ServicePlan, ...] = ()
 
     def bootstrap(self, cluster: str, region: str | None = None) -> str:
-        """Where clients of a region begin: the brokers of their own region if the cluster has some there."""
+        """The bootstrap servers for clients of a region: the brokers in their region, if there are any."""
         brokers = [node for node in self.nodes if node.cluster == cluster and node.is_broker]
         region = brokers[0].region if region is None else region
         near = [node for node in brokers if node.region == region] or brokers

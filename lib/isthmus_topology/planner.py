@@ -1,4 +1,4 @@
-"""From a topology to its parts: nodes with their settings, ports, and the relays that stand for the distance between regions.
+"""Plan the parts of a topology: nodes with their settings, ports, and the relays that emulate the network between regions.
 
 Every node has a listener for each region. In its own region it is reached directly, in another through a relay, whose address it advertises
 there: so a client gets addresses of its own region, and only traffic that really crosses regions is delayed.
@@ -25,10 +25,10 @@ _SAMPLES_MS: Final = 2_000
 
 
 def make_plan(topology: Topology, directory: Path) -> Plan:
-    """Raises TopologyRefused when the ports do not suffice."""
+    """Plan the parts of a topology; raises TopologyRefused if there are not enough ports."""
     ports = _ports(topology.base_port)
     places = [(cluster, place) for cluster in topology.clusters for place in _places(cluster)]
-    # The ports that people type come first and without gaps: every broker's in its own region.
+    # The ports that users type come first and without gaps: those of the brokers in their own region.
     own = [next(ports) if place.is_broker else 0 for _, place in places]
     drafts = [_Draft(topology, cluster, place, port, ports) for (cluster, place), port in zip(places, own, strict=True)]
     nodes = []
@@ -42,9 +42,9 @@ def make_plan(topology: Topology, directory: Path) -> Plan:
 
 
 def _observed(node: NodePlan, port: int) -> NodePlan:
-    """A node that tells metrics and health, and samples of lag and load; its cluster's own settings come first."""
-    told = {"isthmus.http.listen": f"{HOST}:{port}", "isthmus.samples.interval.ms": str(_SAMPLES_MS)}
-    return replace(node, settings={**told, **node.settings})
+    """Add the settings for metrics, health and samples; the settings of the cluster take precedence."""
+    defaults = {"isthmus.http.listen": f"{HOST}:{port}", "isthmus.samples.interval.ms": str(_SAMPLES_MS)}
+    return replace(node, settings={**defaults, **node.settings})
 
 
 def _ports(base: int) -> Iterator[int]:
@@ -55,7 +55,7 @@ def _ports(base: int) -> Iterator[int]:
 
 
 class _Place(NamedTuple):
-    """Where a node stands, and what it does."""
+    """The region and roles of a node."""
 
     node_id: int
     region: str
@@ -74,12 +74,12 @@ def _places(cluster: Cluster) -> Iterator[_Place]:
 
 
 def listener_name(region: str) -> str:
-    """Kafka's listener names are capitals."""
+    """The name of the listener for a region, in capitals as Kafka requires."""
     return region.upper().replace("-", "_")
 
 
 class _Draft:
-    """A node whose ports are known."""
+    """A node with its ports assigned."""
 
     def __init__(
         self, topology: Topology, cluster: Cluster, place: _Place, own_port: int, ports: Iterator[int]

@@ -31,7 +31,7 @@ _LOG_TAIL: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that was started: its id, and its start time, as ids are used again."""
+    """A started process: its id, and its start time, because ids are reused."""
 
     pid: int
     started: int
@@ -39,10 +39,10 @@ class Process:
     @property
     def state(self) -> str:
         """running, paused or dead."""
-        found = _stat(self.pid)
-        if found is None or int(found[19]) != self.started or found[0] in "ZX":
+        stat = _stat(self.pid)
+        if stat is None or int(stat[19]) != self.started or stat[0] in "ZX":
             return "dead"
-        return "paused" if found[0] in "Tt" else "running"
+        return "paused" if stat[0] in "Tt" else "running"
 
     @property
     def resident_bytes(self) -> int:
@@ -82,11 +82,11 @@ class Site:
 
     def find(self, name: str) -> NodePlan | ServicePlan:
         """A node or a service by its name."""
-        known: list[NodePlan | ServicePlan] = [*self.plan.nodes, *self.plan.services]
-        found = next((each for each in known if each.name == name), None)
-        if found is None:
-            raise TopologyRefused(f"there is no {name}; there are {', '.join(each.name for each in known)}")
-        return found
+        parts: list[NodePlan | ServicePlan] = [*self.plan.nodes, *self.plan.services]
+        part = next((each for each in parts if each.name == name), None)
+        if part is None:
+            raise TopologyRefused(f"{name} does not exist; choose one of {', '.join(each.name for each in parts)}")
+        return part
 
     def state_of(self, name: str) -> str:
         process = self.processes.get(name)
@@ -126,12 +126,12 @@ def open_site(directory: Path) -> Site:
 
 
 def start(site: Site, name: str, command: Sequence[str]) -> None:
-    """Start a process that lives on when this one ends; its output goes to files in its directory."""
+    """Start a process that outlives this one; its output goes to files in its directory."""
     directory = site.directory / name
     directory.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_SETTINGS_PREFIX)}
     with (directory / "out").open("wb") as out, (directory / "log").open("ab") as log:
-        # No Popen: it stands for a child that its parent outlives.
+        # Not Popen, which expects to outlive its child.
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-m", "isthmus_cli", *command],
@@ -143,9 +143,9 @@ def start(site: Site, name: str, command: Sequence[str]) -> None:
             ],
             setsid=True,
         )
-    found = _stat(pid)
-    assert found is not None, "a child is known until it is waited for"
-    site.processes[name] = Process(pid, int(found[19]))
+    stat = _stat(pid)
+    assert stat is not None, "a child exists until it is waited for"
+    site.processes[name] = Process(pid, int(stat[19]))
     site.save()
 
 
@@ -159,7 +159,7 @@ def start_node(site: Site, node: NodePlan) -> None:
 
 
 def start_service(site: Site, service: ServicePlan) -> None:
-    """Write what the service reads and start it."""
+    """Write the files of the service and start it."""
     directory = site.directory / service.name
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in service.files.items():
@@ -168,7 +168,7 @@ def start_service(site: Site, service: ServicePlan) -> None:
 
 
 def start_again(site: Site, part: NodePlan | ServicePlan) -> None:
-    """Start what is dead."""
+    """Start a node or service that has ended."""
     if isinstance(part, NodePlan):
         start_node(site, part)
     else:
@@ -176,7 +176,7 @@ def start_again(site: Site, part: NodePlan | ServicePlan) -> None:
 
 
 def await_ready(site: Site, names: Iterable[str], seconds: float, on_ready: Callable[[str], None]) -> None:
-    """Wait until each has said that it is ready; TopologyRefused, with the end of its log, for one that ends or takes too long."""
+    """Wait until each process is ready; raises TopologyRefused with the end of the log if one ends or times out."""
     waiting = list(names)
     deadline = monotonic_ms() + 1000 * seconds
     while waiting:
@@ -198,7 +198,7 @@ def log_tail(site: Site, name: str) -> str:
 
 
 def stop(site: Site, names: Sequence[str]) -> None:
-    """End processes in order if they do so by themselves in time, else at once."""
+    """Stop processes in order with SIGTERM, and with SIGKILL after a timeout."""
     for name in names:
         site.processes[name].signal(signal.SIGCONT)
         site.processes[name].signal(signal.SIGTERM)
@@ -213,7 +213,7 @@ def stop(site: Site, names: Sequence[str]) -> None:
 
 
 def _reap(site: Site) -> None:
-    """Children of this very command that have ended; others are their session's."""
+    """Reap ended children of this process; other processes are not its children."""
     for process in site.processes.values():
         with suppress(ChildProcessError):
             os.waitpid(process.pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Reading the tables of a topology's file: each reader takes a value, checks it, and says where it stands when it is wrong."""
+"""Readers for the tables of a topology's file: each checks a value, and names its location in the error."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
 class TopologyRefused(Exception):
-    """A topology that cannot be: which part of the file, what is wrong with it, and what would be right."""
+    """An invalid topology; the message names the part of the file, the error, and what is valid."""
 
 
 def name_of(value: Any) -> str:
     """The name of a region, a cluster or a link."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise TopologyRefused(f"{value!r} is no name: small letters, digits and dashes, beginning with a letter")
+        raise TopologyRefused(
+            f"{value!r} is not a name: use lowercase letters, digits and dashes, beginning with a letter"
+        )
     return value
 
 
@@ -44,7 +46,7 @@ def texts(given: Any, where: str) -> dict[str, str]:
 
 
 def only(given: Any, keys: set[str], where: str) -> None:
-    """Refuse what nobody would read."""
+    """Refuse unknown keys."""
     if not isinstance(given, dict):
         raise TopologyRefused(f"{where} must be a table")
     unknown = sorted(given.keys() - keys)
@@ -53,7 +55,7 @@ def only(given: Any, keys: set[str], where: str) -> None:
 
 
 def list_of(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """A list, empty when it is left out."""
+    """A list, empty by default."""
     value = given.get(key, [])
     if not isinstance(value, list):
         raise TopologyRefused(f"{key} of {where} must be a list")
@@ -69,7 +71,7 @@ def number(given: Mapping[str, Any], key: str, where: str, lowest: int, highest:
 
 
 def decimal(given: Mapping[str, Any], key: str, where: str, highest: float, lowest: float = 0) -> float:
-    """A number, 0 when it is left out."""
+    """A number, 0 by default."""
     value = given.get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
         raise TopologyRefused(f"{key} of {where} is {value!r}; it must be a number from {lowest:g} to {highest:g}")

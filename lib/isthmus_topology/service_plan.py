@@ -1,4 +1,4 @@
-"""From the services of a topology to processes: names, commands, ports, and the files that they read."""
+"""Plan the processes of the services of a topology: names, commands, ports and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIRROR_FILE: Final = "mm2.properties"
 
 
 def plan_services(plan: Plan, ports: Iterator[int], directory: Path) -> tuple[ServicePlan, ...]:
-    """In the order in which they start: what others are pointed at comes last."""
+    """Plan the services in the order in which they start."""
     return tuple(_Planner(plan, ports, directory).all())
 
 

@@ -95,7 +95,7 @@ class ControlPlane:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All of them. With a control plane, every node tells metrics, and brokers write samples of lag and load."""
+    """All services. With a control plane, every node serves metrics, and brokers write samples of lag and load."""
 
     control_plane: ControlPlane | None = None
     places: Mapping[str, Place] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Joining what runs: links and their mirror topics in the destination clusters, and everything in the control plane's inventory."""
+"""Create the cluster links with their mirror topics, and register everything in the control plane."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFLICT: Final = 409
 
 
 def make_links(site: Site) -> None:
-    """Links that are not there yet, with their mirror topics; raises TopologyRefused."""
+    """Create missing links with their mirror topics; raises TopologyRefused."""
     for link in site.topology.services.cluster_links:
         try:
             asyncio.run(_make_link(site, link))
@@ -38,12 +38,12 @@ def make_links(site: Site) -> None:
 
 
 async def _make_link(site: Site, link: ClusterLink) -> None:
-    """The destination's brokers and workers ask the source from their own region."""
+    """Create a link; the destination's brokers and workers connect to the source from their own region."""
     destination = parse_bootstrap(site.plan.bootstrap(link.destination))
     region = next(node.region for node in site.plan.nodes if node.cluster == link.destination and node.is_broker)
     source = site.plan.bootstrap(link.source, region)
     async with Client(destination, client_id="isthmus-up", operation_seconds=_SECONDS) as client:
-        if link.name not in {known.name for known in await describe_links(client)}:
+        if link.name not in {existing.name for existing in await describe_links(client)}:
             await create_link(client, link.name, {"bootstrap.servers": source, **link.config})
         mirrored = {mirror.source_topic for mirror in await describe_mirrors(client, link=link.name)}
         for topic in link.topics:
@@ -52,23 +52,23 @@ async def _make_link(site: Site, link: ClusterLink) -> None:
 
 
 def register(site: Site) -> None:
-    """Tell the control plane of regions, clusters and services, as far as it does not know them; raises TopologyRefused."""
+    """Register missing regions, clusters and services in the control plane; raises TopologyRefused."""
     plane = ControlPlane(site)
     for name, place in site.topology.services.places.items():
         at = {"title": place.title, "latitude": place.latitude, "longitude": place.longitude}
-        plane.ask("PUT", f"/api/v1/regions/{name}", at)
+        plane.request("PUT", f"/api/v1/regions/{name}", at)
     region = site.topology.services.control_plane.region if site.topology.services.control_plane else None
     for cluster in site.topology.clusters:
         bootstrap = site.plan.bootstrap(cluster.name, region)
-        plane.ask("POST", "/api/v1/clusters", {"name": cluster.name, "bootstrap_servers": bootstrap})
+        plane.request("POST", "/api/v1/clusters", {"name": cluster.name, "bootstrap_servers": bootstrap})
     for service in site.plan.services:
         if service.http is not None and service.kind != API:
-            told = {"name": service.name, "kind": service.kind, "region": service.region}
-            plane.ask("POST", "/api/v1/services", {**told, "metrics_url": f"http://{service.http}/metrics"})
+            entry = {"name": service.name, "kind": service.kind, "region": service.region}
+            plane.request("POST", "/api/v1/services", {**entry, "metrics_url": f"http://{service.http}/metrics"})
 
 
 class ControlPlane:
-    """The control plane of a site, asked as its admin."""
+    """A client of the control plane of a site, with the admin key."""
 
     def __init__(self, site: Site) -> None:
         api = next((service for service in site.plan.services if service.name == API), None)
@@ -79,25 +79,25 @@ class ControlPlane:
 
     @property
     def key(self) -> str:
-        """The admin's key, made by the control plane at its first start."""
+        """The admin key, created by the control plane at its first start."""
         return _read_key(self.key_file)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer to a request; what is there already is fine. Raises TopologyRefused."""
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request and return the response, or None on a conflict with an existing entry; raises TopologyRefused."""
         authorization = base64.b64encode(f"admin:{self.key}".encode()).decode()
         headers = {"Authorization": f"Basic {authorization}", "Content-Type": "application/json"}
         request = Request(
             self.address + path, json.dumps(body).encode() if body is not None else None, headers, method=method
         )
         try:
-            with urlopen(request, timeout=_SECONDS) as answer:
-                text = answer.read()
+            with urlopen(request, timeout=_SECONDS) as response:
+                text = response.read()
         except HTTPError as error:
             if error.code == _CONFLICT:
                 return None
-            raise TopologyRefused(f"the control plane refuses {method} {path}: {error.read().decode()}") from error
+            raise TopologyRefused(f"the control plane refused {method} {path}: {error.read().decode()}") from error
         except (URLError, OSError) as error:
-            raise TopologyRefused(f"the control plane does not answer at {self.address}: {error}") from error
+            raise TopologyRefused(f"the control plane does not respond at {self.address}: {error}") from error
         return json.loads(text) if text else None
 
 

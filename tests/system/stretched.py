@@ -24,7 +24,7 @@ from isthmus_topology.description import read_topology
 from isthmus_topology.plan import HOST, Plan
 from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import Site, new_site
-from isthmus_topology.wan.control import ask as ask_wan
+from isthmus_topology.wan.control import send_request as ask_wan
 
 from tests.system.ledger import wait_until
 from tests.system.quorums import ask, quorum, wait_for

@@ -167,12 +167,12 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
         site = open_site(commands.directory)
         plane = ControlPlane(site)
         assert plane.key_file.stat().st_mode & 0o777 == 0o600
-        regions = {region["name"]: region["title"] for region in plane.ask("GET", "/api/v1/regions")["regions"]}
+        regions = {region["name"]: region["title"] for region in plane.request("GET", "/api/v1/regions")["regions"]}
         assert regions == {"eu-north": "Stockholm", "eu-west": "Ireland", "us-east": "Virginia"}
-        clusters = {each["name"]: each["cluster_id"] for each in plane.ask("GET", "/api/v1/clusters")["clusters"]}
+        clusters = {each["name"]: each["cluster_id"] for each in plane.request("GET", "/api/v1/clusters")["clusters"]}
         assert sorted(clusters) == ["archive", "atlantic", "reports"]
         mirrors = f"/kafka/v3/clusters/{clusters['reports']}/links/from-atlantic/mirrors/orders"
-        wait_until(lambda: copied(plane.ask("GET", mirrors)), "records that the link has copied")
+        wait_until(lambda: copied(plane.request("GET", mirrors)), "records that the link has copied")
         payments = [TopicPartition("atlantic.payments", index) for index in range(3)]
         await_records(site.plan.bootstrap("archive"), payments)
         commands.run("kill", "linker-reports-us-east")

@@ -1,7 +1,7 @@
-"""A connection that crosses regions: both its directions are delay lines, and a cut direction keeps what is sent until it heals.
+"""A connection between regions: both directions are delay lines, and a cut direction keeps the data until it is healed.
 
-A close crosses like data does, so whoever is cut off does not learn that the other side died. A connection that is begun during a cut is
-accepted, as nobody can hold back a loopback handshake, but reaches the other side only after the cut.
+A close is delayed like data, so a side that is cut off does not notice that the other side ended. A connection opened during a cut is
+accepted, because a loopback handshake cannot be delayed, but reaches the other side only after the cut.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final, cast
 from isthmus_topology.wan.direction import Direction
 
 IN_FLIGHT_MAX: Final = 4 << 20
-"""Bytes of one connection that are under way in one direction; more are not read until some have arrived."""
+"""Maximum bytes in flight of one connection in one direction; reading pauses until some have arrived."""
 _RESET: Final = (1).to_bytes(4, "little") + (0).to_bytes(4, "little")  # linger on, for no time: closing sends a reset
 
 
 class Crossing:
-    """Directions there and back, and who has to be told when their state changes."""
+    """The two directions between a pair of regions, and the connections to notify when their state changes."""
 
     def __init__(self, there: Direction, back: Direction) -> None:
         self.there = there
@@ -138,19 +138,19 @@ class Half(asyncio.Protocol):
             self.other.hold(is_held=False)
 
     def hold(self, *, is_held: bool) -> None:
-        """Whether the receiver of what is read here is too slow for more."""
+        """Pause or resume reading, as the receiver of the other side demands."""
         self._is_held = is_held
         self._read_or_wait()
 
     def _read_or_wait(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        wanted = not self._is_full and not self._is_held
-        if wanted != self._transport.is_reading():
-            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+        should_read = not self._is_full and not self._is_held
+        if should_read != self._transport.is_reading():
+            (self._transport.resume_reading if should_read else self._transport.pause_reading)()
 
     def reset(self) -> None:
-        """Break the connection as a router does that forgot it."""
+        """Reset the connection, like a router that lost its state."""
         self._under_way.clear()
         if self._transport is not None:
             raw = self._transport.get_extra_info("socket")

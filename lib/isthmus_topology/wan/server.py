@@ -1,6 +1,6 @@
-"""The process that relays everything between regions, and the socket through which it is told what the weather is like.
+"""The process that relays all traffic between regions, and its control socket.
 
-A request is one line of JSON, and so is its answer: {"op": "state"}, {"op": "set", "between": [a, b], "weather": {...}},
+Requests and responses are lines of JSON: {"op": "state"}, {"op": "set", "between": [a, b], "weather": {...}},
 {"op": "cut", "from": a, "to": b, "reset": false, "one_way": false}, {"op": "heal"} or with from and to.
 """
 
@@ -41,7 +41,7 @@ class Wan:
         self._servers: list[asyncio.Server] = []
 
     async def open(self, relays: Sequence[Relay]) -> None:
-        """Listen; raises OSError when a port is taken."""
+        """Listen; raises OSError if a port is in use."""
         loop = asyncio.get_running_loop()
         for relay in relays:
             crossing = self._crossings[relay.near, relay.far]
@@ -58,10 +58,10 @@ class Wan:
             for relayed in list(crossing.relayed):
                 relayed.reset()
 
-    # -- what can be asked ---------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------------
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Raises TopologyRefused."""
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Handle a request of the control socket; raises TopologyRefused."""
         match request.get("op"):
             case "state":
                 pass
@@ -74,7 +74,7 @@ class Wan:
                 for pair in self._pairs(request) if "from" in request else self._directions:
                     self._heal(*pair)
             case unknown:
-                raise TopologyRefused(f"the emulator cannot {unknown!r}")
+                raise TopologyRefused(f"unknown operation {unknown!r}")
         return {"directions": list(self._states())}
 
     def _states(self) -> Iterator[dict[str, Any]]:
@@ -90,10 +90,10 @@ class Wan:
 
     def _set(self, request: dict[str, Any]) -> None:
         given = request.get("weather", {})
-        told = read_weather(given, "the new weather")
+        weather = read_weather(given, "the new weather")
         for pair in self._pairs(request):
             direction = self._directions[pair]
-            direction.weather = replace(direction.weather, **{key: getattr(told, key) for key in given})
+            direction.weather = replace(direction.weather, **{key: getattr(weather, key) for key in given})
 
     def _pairs(self, request: dict[str, Any]) -> list[tuple[str, str]]:
         near, far = request.get("from"), request.get("to")
@@ -120,23 +120,23 @@ class Wan:
 
 
 async def serve(topology: Topology, relays: Sequence[Relay], control: Path) -> None:
-    """Relay until cancelled; one line on standard output says that all ports are open."""
+    """Relay until cancelled; a line on standard output says when all ports are open."""
     wan = Wan(topology)
     await wan.open(relays)
 
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_control(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
                 try:
-                    answer = wan.answer(json.loads(line))
+                    response = wan.handle(json.loads(line))
                 except (TopologyRefused, ValueError) as refusal:
-                    answer = {"error": str(refusal)}
-                writer.write(json.dumps(answer).encode() + b"\n")
+                    response = {"error": str(refusal)}
+                writer.write(json.dumps(response).encode() + b"\n")
                 await writer.drain()
         finally:
             writer.close()
 
-    server = await asyncio.start_unix_server(converse, control, limit=_REQUEST_MAX)
+    server = await asyncio.start_unix_server(serve_control, control, limit=_REQUEST_MAX)
     print(f"ready {len(relays)} relays", flush=True)
     try:
         await server.serve_forever()
