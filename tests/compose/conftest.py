@@ -1,4 +1,4 @@
-"""The containers of infra/compose, from an image that is built anew, as a project that leaves alone what somebody has up."""
+"""The containers of infra/compose, from a freshly built image, as a project of their own that does not affect a running one."""
 
 import os
 import subprocess

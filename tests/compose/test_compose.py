@@ -42,11 +42,11 @@ async def main():
 
 asyncio.run(main())
 """
-"""The quickest of some answers of a broker, in milliseconds."""
+"""The fastest of several responses of a broker, in milliseconds."""
 
 
-def asked(stack: Stack, path: str) -> Any:
-    """The control plane's answer to its admin, from outside of the containers."""
+def api_request(stack: Stack, path: str) -> Any:
+    """The response of the control plane to its admin, from outside the containers."""
     key = stack.compose("exec", "-T", "api", "cat", "/data/admin-key").strip()
     authorization = base64.b64encode(f"admin:{key}".encode()).decode()
     request = Request(f"http://127.0.0.1:{stack.api_port}{path}", headers={"Authorization": f"Basic {authorization}"})
@@ -83,20 +83,20 @@ def cut_off(stack: Stack, region: str, *others: str) -> Iterator[None]:
 
 def states(stack: Stack) -> dict[str, str]:
     """Of the clusters, as the control plane sees them."""
-    return {cluster["name"]: cluster["state"] for cluster in asked(stack, "/api/v1/topology")["clusters"]}
+    return {cluster["name"]: cluster["state"] for cluster in api_request(stack, "/api/v1/topology")["clusters"]}
 
 
-def test_every_service_is_healthy_and_runs_as_nobody_special(stack: Stack) -> None:
+def test_every_service_is_healthy_and_runs_without_root(stack: Stack) -> None:
     services = [json.loads(line) for line in stack.compose("ps", "--format", "json").splitlines()]
     assert {service["State"] for service in services} == {"running"}
     assert {service["Service"] for service in services if service["Health"] != "healthy"} == {
         "load"
-    }  # it serves nobody
+    }  # it has no server
     assert stack.compose("exec", "-T", "linker", "id", "-u").strip() == "10001"
 
 
 def test_the_control_plane_keeps_the_inventory_in_postgresql(stack: Stack) -> None:
-    clusters = asked(stack, "/api/v1/clusters")["clusters"]
+    clusters = api_request(stack, "/api/v1/clusters")["clusters"]
     assert [(cluster["name"], cluster["regions"]) for cluster in clusters] == [
         ("archive", ["eu-north"]),
         ("atlantic", ["eu-north", "eu-west", "us-east"]),
@@ -108,7 +108,7 @@ def test_the_control_plane_keeps_the_inventory_in_postgresql(stack: Stack) -> No
     assert table.split() == ["eu-north", "eu-west", "us-east"]
     stack.compose("restart", "api")
     stack.compose("up", "--detach", "--wait", "api")
-    assert len(asked(stack, "/api/v1/clusters")["clusters"]) == 3
+    assert len(api_request(stack, "/api/v1/clusters")["clusters"]) == 3
 
 
 @pytest.mark.parametrize(("here", "there"), CROSSINGS)
@@ -127,9 +127,9 @@ def test_payments_are_mirrored_into_the_archive(stack: Stack) -> None:
     assert stack.isthmus("archive-1", *read) != ""
 
 
-def brokers_away(stack: Stack, cluster: str) -> list[int]:
+def unreachable_brokers(stack: Stack, cluster: str) -> list[int]:
     """Those that the control plane misses."""
-    clusters = asked(stack, "/api/v1/topology")["clusters"]
+    clusters = api_request(stack, "/api/v1/topology")["clusters"]
     brokers = next(one["brokers"] for one in clusters if one["name"] == cluster)
     return [one["broker_id"] for one in brokers if one["unreachable_since_ms"] is not None]
 
@@ -140,10 +140,12 @@ def test_a_region_that_is_cut_off_reads_what_it_has_and_is_missed_by_the_control
     wait_until(lambda: values(stack, "reports-1") == orders, "all orders in the reports")
     with cut_off(stack, "us-east", "eu-west", "eu-north"):
         assert values(stack, "reports-1") == orders
-        wait_until(lambda: states(stack)["reports"] == "UNREACHABLE", "the reports away")
-        wait_until(lambda: brokers_away(stack, "atlantic") == [4], "the cluster's broker beyond the cut away")
+        wait_until(lambda: states(stack)["reports"] == "UNREACHABLE", "the reports unreachable")
+        wait_until(
+            lambda: unreachable_brokers(stack, "atlantic") == [4], "the cluster's broker beyond the cut unreachable"
+        )
         assert states(stack) == {"archive": "UP", "atlantic": "UP", "reports": "UNREACHABLE"}
-    wait_until(lambda: set(states(stack).values()) == {"UP"}, "every cluster answering")
+    wait_until(lambda: set(states(stack).values()) == {"UP"}, "every cluster reachable")
 
 
 def test_orders_are_read_near_by_and_go_on_in_the_other_cluster_without_their_source(

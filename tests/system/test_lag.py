@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path) -> None:
         for arguments, message in (
             (("-b", node.bootstrap), f"topic {LAG_TOPIC} does not exist"),
             (("-b", node.bootstrap, "--objective", "lag=1"), "expected rpo.ms=5000"),
-            (("-b", node.bootstrap, "--from", "noon"), "wants an ISO 8601 time"),
+            (("-b", node.bootstrap, "--from", "noon"), "expected an ISO 8601 time"),
             (("--topic", "t", "--history", "here"), "a topic or a history, not both"),
         ):
             ended = isthmus("lag", "report", *arguments)

@@ -8,7 +8,7 @@ from isthmus_service.http import observed
 from prometheus_client import CollectorRegistry, Gauge
 
 
-def test_metrics_and_health_are_served_and_readiness_tells_why_not() -> None:
+def test_metrics_and_health_are_served_and_readiness_gives_the_reason() -> None:
     registry = CollectorRegistry()
     Gauge("isthmus_test_value", "A value.", registry=registry).set(7)
     reasons = ["no quorum"]

@@ -13,7 +13,7 @@ from isthmus_topology.wan.server import Wan
 
 DEADLINE = 20.0
 CLOCK_STEPS = 0.005
-"""The event loop counts whole milliseconds, at each hop anew."""
+"""The event loop counts whole milliseconds, at each hop."""
 
 
 def free_port() -> int:
@@ -61,8 +61,8 @@ class World:
             for _ in range(1_000):
                 await asyncio.sleep(0)
 
-    def ask(self, op: str, **more: object) -> None:
-        self.wan.answer({"op": op, "from": "west", "to": "east", **more})
+    def send(self, op: str, **more: object) -> None:
+        self.wan.handle({"op": op, "from": "west", "to": "east", **more})
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ def test_bytes_cross_unchanged_in_both_directions() -> None:
             data = bytes(range(256)) * 40_000
             writer.write(data)
             assert await reader.readexactly(len(data)) == data
-            states = {(s["from"], s["to"]): s for s in east.wan.answer({"op": "state"})["directions"]}
+            states = {(s["from"], s["to"]): s for s in east.wan.handle({"op": "state"})["directions"]}
             assert states["west", "east"]["carried"] == states["east", "west"]["carried"] == len(data)
             writer.close()
 
@@ -128,12 +128,12 @@ def test_a_one_way_cut_lets_the_other_way_through_and_loses_nothing() -> None:
             reader, writer = await east.connect()
             writer.write(b"before")
             assert await reader.readexactly(6) == b"before"
-            east.ask("cut", one_way=True)
+            east.send("cut", one_way=True)
             writer.write(b"during")
             east.served[0].write(b"news")
             assert await reader.readexactly(4) == b"news"
             assert east.received == b"before"
-            east.ask("heal", one_way=True)
+            east.send("heal", one_way=True)
             assert await reader.readexactly(6) == b"during"
             writer.close()
 
@@ -143,12 +143,12 @@ def test_a_one_way_cut_lets_the_other_way_through_and_loses_nothing() -> None:
 def test_a_connection_begun_during_a_cut_reaches_the_other_side_after_it() -> None:
     async def test() -> None:
         async with world() as east:
-            east.ask("cut")
+            east.send("cut")
             reader, writer = await east.connect()
             writer.write(b"patience")
             await writer.drain()
             assert not east.served
-            east.ask("heal")
+            east.send("heal")
             assert await reader.readexactly(8) == b"patience"
             writer.close()
 
@@ -173,7 +173,7 @@ def test_a_reset_breaks_both_sides_and_new_connections_wait() -> None:
             reader, writer = await east.connect()
             writer.write(b"x")
             await reader.readexactly(1)
-            east.ask("cut", reset=True)
+            east.send("cut", reset=True)
             await east.closed.wait()
             with suppress(ConnectionResetError):
                 assert await reader.read() == b""
@@ -182,7 +182,7 @@ def test_a_reset_breaks_both_sides_and_new_connections_wait() -> None:
     run(test)
 
 
-def test_nobody_listening_on_the_other_side_is_a_reset() -> None:
+def test_a_closed_port_on_the_other_side_is_a_reset() -> None:
     async def test() -> None:
         topology = Topology(("west", "east"), (), ())
         wan, port = Wan(topology), free_port()
@@ -200,12 +200,12 @@ def test_what_a_cut_holds_back_is_bounded() -> None:
     async def test() -> None:
         async with world() as east:
             reader, writer = await east.connect()
-            east.ask("cut", one_way=True)
+            east.send("cut", one_way=True)
             data = bytes(4 * IN_FLIGHT_MAX)
             writer.write(data)
             await east.has_carried(IN_FLIGHT_MAX)
             assert carried(east) <= IN_FLIGHT_MAX + (1 << 20)
-            east.ask("heal")
+            east.send("heal")
             assert await reader.readexactly(len(data)) == data
             writer.close()
 
@@ -213,5 +213,5 @@ def test_what_a_cut_holds_back_is_bounded() -> None:
 
 
 def carried(east: World) -> int:
-    states = east.wan.answer({"op": "state"})["directions"]
+    states = east.wan.handle({"op": "state"})["directions"]
     return int(next(state["carried"] for state in states if state["from"] == "west"))

@@ -39,7 +39,7 @@ def test_what_a_file_leaves_out_has_a_default() -> None:
     assert topology.clusters[0].topics == ()
 
 
-def test_a_link_tells_its_weather_in_numbers_of_either_kind() -> None:
+def test_the_weather_of_a_link_is_in_integers_or_decimals() -> None:
     text = with_link('between = ["west", "east"]\nlatency_ms = 4\nloss = 0.01')
     assert read_topology(text).links[0].weather == Weather(latency_ms=4.0, loss=0.01)
 
@@ -100,7 +100,7 @@ def test_a_node_finds_the_voters_by_the_way_of_its_region() -> None:
         assert node.settings["controller.quorum.voters"] == wanted
 
 
-def test_nodes_of_several_clusters_are_told_apart() -> None:
+def test_names_of_nodes_include_their_cluster() -> None:
     second = SMALL[SMALL.index("[[clusters]]") :].replace('"one"', '"two"')
     plan = make_plan(read_topology(SMALL + second), Path("/somewhere"))
     assert [node.name for node in plan.nodes] == ["one-west-1", "one-west-2", "two-west-1", "two-west-2"]
