@@ -147,7 +147,7 @@ def test_what_cannot_be_is_said_and_leaves_nothing_running(commands: Commands) -
         )
         assert commands.pids() == set()
     commands.up()
-    assert "there is no north-1; there are west-1, west-2, east-1" in commands.run("kill", "north-1", status=1)
+    assert "north-1 does not exist; choose one of west-1, west-2, east-1" in commands.run("kill", "north-1", status=1)
     assert "not two of the regions west, east" in commands.run("wan", "cut", "west", "north", status=1)
     other_file = commands.file.with_name("other.toml")
     other_file.write_text(commands.text.replace("orders", "sales"))

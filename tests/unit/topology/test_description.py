@@ -49,7 +49,7 @@ def test_the_weather_of_a_link_is_in_integers_or_decimals() -> None:
     [
         ("regions = [", "regions = ", "not TOML"),
         ('"east"]', '"west"]', "each region once"),
-        ('"east"]', '"East"]', "is no name"),
+        ('"east"]', '"East"]', "is not a name"),
         ("brokers = 2", "brokers = 2\nbroker = 3", "has broker"),
         ("brokers = 2", "brokers = true", "must be a number"),
         ("voters = 1", "voters = 3", "cannot vote"),
@@ -57,7 +57,7 @@ def test_the_weather_of_a_link_is_in_integers_or_decimals() -> None:
         ('region = "west"', 'region = "north"', "names region 'north'"),
         ('name = "one"', 'name = "one"\ntopics = [{partitions = 3}]', "has no name"),
         ('name = "one"', 'name = "one"\nconfig = {a = [1]}', "must be a table of texts"),
-        ("brokers = 2", "brokers = 60\ncontrollers = 1", "more than"),
+        ("brokers = 2", "brokers = 60\ncontrollers = 1", "exceed the maximum"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(old: str, new: str, why: str) -> None:
