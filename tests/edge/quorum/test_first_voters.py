@@ -70,7 +70,12 @@ def test_one_voter_or_several_or_none_yet() -> None:
     [
         (config(), None, {}, "controller.quorum.voters is not set"),
         (config(), None, {"standalone": True, "none": True}, "only one of"),
-        (config(controller_quorum_voters="1@here:9093"), None, {"standalone": True}, "controller.quorum.voters defines"),
+        (
+            config(controller_quorum_voters="1@here:9093"),
+            None,
+            {"standalone": True},
+            "controller.quorum.voters defines",
+        ),
         (config("broker"), None, {"standalone": True}, "only a controller"),
         (config(), "1@here:9093", {}, "expected ID@HOST:PORT:DIRECTORY-ID, got '1@here:9093'"),
         (config(), f"1@here:9093:{OTHER},1@here:9094:{OTHER}", {}, "lists node 1 twice"),

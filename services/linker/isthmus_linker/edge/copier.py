@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
-from isthmus_copying.edge.leaders import Leaders, leaders_of
+from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 
@@ -151,12 +152,8 @@ class LinkCopier:
                 target.copy.leader_moved(monotonic_ms())
 
     def _start_loops(self, group: asyncio.TaskGroup) -> None:
-        for broker in sorted(set(self._leads_source.values()) - self._fetching):
-            self._fetching.add(broker)
-            group.create_task(self._fetch_loop(broker))
-        for broker in sorted(set(self._leads_destination.values()) - self._appending):
-            self._appending.add(broker)
-            group.create_task(self._append_loop(group, broker))
+        start_loops(group, self._leads_source, self._fetching, self._fetch_loop)
+        start_loops(group, self._leads_destination, self._appending, partial(self._append_loop, group))
 
     # -- fetching ------------------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """Sync topic configs of a link, and create its mirror topics automatically."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Resource, ResourceType
 from isthmus_client.admin.mirrors import create_mirror
 from isthmus_client.client import Client
-from isthmus_client.errors import ClientError, Refused
+from isthmus_client.errors import Refused
+from isthmus_copying.edge.topic_configs import change, set_on_topics
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_linker.core.settings import LinkSettings
@@ -21,35 +22,19 @@ async def sync_topic_configs(
     source: Client, destination: Client, settings: LinkSettings, mirrors: Mapping[str, str]
 ) -> Outcome:
     """Sync the configs of these mirror topics, by source topic; raises ClientError if a cluster is unreachable."""
-    theirs = await _set_on_topics(source, mirrors)
-    ours = await _set_on_topics(destination, mirrors.values())
+    theirs = await set_on_topics(source, mirrors)
+    ours = await set_on_topics(destination, mirrors.values())
     changes: dict[Resource, list[Change]] = {}
     for topic, mirror in mirrors.items():
         if topic in theirs and mirror in ours:
             topic_changes = config_changes(theirs[topic], ours[mirror], settings.configs)
             if topic_changes:
                 changes[Resource(ResourceType.TOPIC, mirror)] = [
-                    _change(name, value) for name, value in topic_changes.items()
+                    change(name, value) for name, value in topic_changes.items()
                 ]
     refused = await configs.alter(destination, changes) if changes else {}
     failure = next((refusal for refusal in refused.values() if refusal is not None), None)
     return FINE if failure is None else Outcome(INTERNAL_ERROR, str(failure))
-
-
-async def _set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """The configs that are set on topics; omits topics that cannot be described."""
-    described = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
-    return {
-        resource.name: _values(values) for resource, values in described.items() if not isinstance(values, ClientError)
-    }
-
-
-def _values(topic_configs: Collection[Config]) -> dict[str, str]:
-    return {config.name: config.value for config in topic_configs if config.is_set and config.value is not None}
-
-
-def _change(name: str, value: str | None) -> Change:
-    return Change(name, Operation.DELETE if value is None else Operation.SET, value)
 
 
 async def create_mirrors(source: Client, destination: Client, settings: LinkSettings, link_name: str) -> Outcome:

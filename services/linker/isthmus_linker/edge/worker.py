@@ -12,6 +12,7 @@ from uuid import UUID
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.work_sharing import Share, SharingMember
+from isthmus_copying.edge.work_share import follow_share
 from isthmus_model.endpoints import Endpoint
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
@@ -82,20 +83,11 @@ class Worker:
         self._samples.close()
 
     async def _share_work(self) -> None:
-        """Join the group. During a rebalance a worker continues with its old share: work done twice does no harm."""
-        failures = 0
-        while True:
-            try:
-                self._share = await self._member.join()
-            except ClientError as error:
-                failures += 1
-                logger.warning("cannot join the group of workers at the destination: %s", error)
-                await asyncio.sleep(self._destination.pause(failures))
-                continue
-            failures = 0
-            self._share_changed.ring()
-            logger.info("this is worker %d of %d", self._share.number + 1, self._share.members)
-            await self._member.lost.wait()
+        await follow_share(self._member, self._destination, "linker", self._use_share)
+
+    def _use_share(self, share: Share) -> None:
+        self._share = share
+        self._share_changed.ring()
 
     # -- links ---------------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Each source broker has one fetch in flight in a session of its own, each target 
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
 from isthmus_client.append_after import BatchesAfter, append_after, supports_append_after
@@ -16,7 +17,7 @@ from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
-from isthmus_copying.edge.leaders import Leaders, leaders_of
+from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 from isthmus_wire.errors import ErrorCode
@@ -137,12 +138,8 @@ class FlowCopier:
                 copies[partition].leader_moved(monotonic_ms())
 
     def _start_loops(self, group: asyncio.TaskGroup) -> None:
-        for broker in sorted(set(self._leads_source.values()) - self._fetching):
-            self._fetching.add(broker)
-            group.create_task(self._fetch_loop(broker))
-        for broker in sorted(set(self._leads_target.values()) - self._appending):
-            self._appending.add(broker)
-            group.create_task(self._append_loop(group, broker))
+        start_loops(group, self._leads_source, self._fetching, self._fetch_loop)
+        start_loops(group, self._leads_target, self._appending, partial(self._append_loop, group))
 
     # -- fetching ------------------------------------------------------------------------------------------------------------
 

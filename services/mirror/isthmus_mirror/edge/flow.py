@@ -12,6 +12,7 @@ from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic
 from isthmus_client.work_sharing import Share, SharingMember
+from isthmus_copying.edge.work_share import follow_share
 from isthmus_model.endpoints import parse_bootstrap
 from isthmus_model.internal_topics import LAG_TOPIC
 from isthmus_service.samples import SampleTopic
@@ -163,20 +164,11 @@ class FlowRunner:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _share_work(self) -> None:
-        """Join the group. During a rebalance a mirror continues with its old share: work done twice does no harm."""
-        failures = 0
-        while True:
-            try:
-                self._share = await self._member.join()
-            except ClientError as error:
-                failures += 1
-                logger.warning("%s: cannot join the group of mirrors in the target: %s", self.settings.name, error)
-                await asyncio.sleep(self.target.pause(failures))
-                continue
-            failures = 0
-            self._share_changed.ring()
-            logger.info("%s: this is mirror %d of %d", self.settings.name, self._share.number + 1, self._share.members)
-            await self._member.lost.wait()
+        await follow_share(self._member, self.target, self.settings.name, self._use_share)
+
+    def _use_share(self, share: Share) -> None:
+        self._share = share
+        self._share_changed.ring()
 
     # -- topics --------------------------------------------------------------------------------------------------------------
 

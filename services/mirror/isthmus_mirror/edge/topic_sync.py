@@ -1,14 +1,15 @@
 """Topics of a flow: choose those to copy, create and grow copies, and sync configs."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Resource, ResourceType
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.work_sharing import Share
+from isthmus_copying.edge.topic_configs import change, set_on_topics
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_mirror.core.producer_ids import mirror_producer_id
@@ -30,7 +31,7 @@ async def make_copies(source: Client, target: Client, settings: FlowSettings, co
     there = await topics.list_topics(target)
     remote = {name: settings.naming.remote(name) for name in copied}
     missing = [name for name in copied if remote[name] not in there]
-    theirs = await _set_on_topics(source, missing)
+    theirs = await set_on_topics(source, missing)
     made = [
         topics.NewTopic(
             remote[name],
@@ -102,8 +103,8 @@ async def _change_configs(
     source: Client, target: Client, settings: FlowSettings, names: list[str], *, only_kept: bool
 ) -> None:
     remote = {name: settings.naming.remote(name) for name in names}
-    theirs = {} if only_kept else await _set_on_topics(source, names)
-    ours = await _set_on_topics(target, remote.values())
+    theirs = {} if only_kept else await set_on_topics(source, names)
+    ours = await set_on_topics(target, remote.values())
     changes: dict[Resource, list[Change]] = {}
     for name, copy in remote.items():
         if copy not in ours or not (only_kept or name in theirs):
@@ -111,26 +112,8 @@ async def _change_configs(
         current = {key: value for key, value in ours[copy].items() if not only_kept or key in KEPT}
         updates = config_changes(theirs.get(name, {}), current, settings.configs_exclude)
         if updates:
-            changes[Resource(ResourceType.TOPIC, copy)] = [_change(key, value) for key, value in updates.items()]
+            changes[Resource(ResourceType.TOPIC, copy)] = [change(key, value) for key, value in updates.items()]
     refused = await configs.alter(target, changes) if changes else {}
     for refusal in refused.values():
         if refusal is not None:
             logger.warning("%s: configs of a copy: %s", settings.name, refusal)
-
-
-async def _set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """The configs that are set on topics; omits topics that cannot be described."""
-    if not names:
-        return {}
-    described = await configs.describe(client, [Resource(ResourceType.TOPIC, name) for name in names])
-    return {
-        resource.name: _values(values) for resource, values in described.items() if not isinstance(values, ClientError)
-    }
-
-
-def _values(topic_configs: Collection[Config]) -> dict[str, str]:
-    return {config.name: config.value for config in topic_configs if config.is_set and config.value is not None}
-
-
-def _change(name: str, value: str | None) -> Change:
-    return Change(name, Operation.DELETE if value is None else Operation.SET, value)
