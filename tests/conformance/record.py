@@ -1,4 +1,4 @@
-"""Asks Apache Kafka again and keeps its answers: `python -m tests.conformance.record [GROUP...]`."""
+"""Records the responses of Apache Kafka again: `python -m tests.conformance.record [GROUP...]`."""
 
 import argparse
 import tempfile
@@ -11,7 +11,7 @@ from tests.kafka import fetch, running_kafka
 
 
 def record(name: str) -> int:
-    """Record one group with a fresh Apache Kafka; returns how many answers it gave."""
+    """Record one group with a fresh Apache Kafka; returns the number of its responses."""
     group = groups()[name]
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)

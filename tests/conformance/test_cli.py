@@ -110,7 +110,7 @@ def test_the_cluster(node: Node) -> None:
     assert [(row["partition"], row["bytes"]) for row in sizes] == [(0, 0), (1, 0)]
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(node: Node) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(node: Node) -> None:
     isthmus(node, "topic", "create", "cli-pipe", "-p", "1")
     isthmus(node, "produce", "cli-pipe", given="line\n" * 50_000)
     consume = subprocess.Popen(

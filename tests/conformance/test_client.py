@@ -174,7 +174,7 @@ def test_acks_0_is_delivered_without_an_offset(node: Node) -> None:
     against(node, work)
 
 
-def test_offsets_are_found_by_meaning_and_time(node: Node) -> None:
+def test_offsets_are_queried_by_specification_and_time(node: Node) -> None:
     async def work(client: Client) -> None:
         (partition,) = await made(client, "client-offsets")
         for timestamp in (1000, 3000, 2000):

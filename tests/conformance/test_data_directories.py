@@ -85,7 +85,7 @@ def check(server: Server) -> None:
 
 
 def coordinated(action: Callable[[], object]) -> bool:
-    """Whether the group's coordinator could be asked; false while it still loads."""
+    """Whether the group's coordinator responded; false while it still loads."""
     try:
         action()
     except KafkaException as refused:

@@ -33,7 +33,7 @@ def admin(node: Node) -> Iterator[KafkaAdminClient]:
 def consumer_of(node: Node, *topics: str, **config: Any) -> KafkaConsumer:
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 200, **config}
     consumer = KafkaConsumer(*topics, bootstrap_servers=node.bootstrap, **settings)
-    # A leader of this client's assigns from the metadata it has, and gives nothing away while it has none.
+    # A leader of this client's assigns from the metadata it has, and assigns nothing while it has none.
     wait_until(lambda: all(consumer.partitions_for_topic(topic) for topic in topics), "the metadata of its topics")
     return consumer
 

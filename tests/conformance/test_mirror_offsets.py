@@ -63,7 +63,7 @@ def test_offsets_are_those_of_the_records_that_the_group_has_not_read(tmp_path: 
 
 
 def _await_topics(bootstrap: str) -> None:
-    async def look(client: Client) -> set[str]:
+    async def query(client: Client) -> set[str]:
         return set((await client.refresh(None)).topics)
 
-    wait_for(bootstrap, look, lambda names: names >= {"west.checkpoints.internal", "west.heartbeats"})
+    wait_for(bootstrap, query, lambda names: names >= {"west.checkpoints.internal", "west.heartbeats"})

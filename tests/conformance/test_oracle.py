@@ -1,4 +1,4 @@
-"""A node answers every exchange of the oracle as Apache Kafka did, apart from the listed choices."""
+"""A node responds to every exchange of the oracle as Apache Kafka did, except for the listed choices."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.node import running_node
 
 
 @pytest.mark.parametrize("name", groups())
-def test_answers_are_those_of_apache_kafka(name: str, tmp_path: Path) -> None:
+def test_responses_are_those_of_apache_kafka(name: str, tmp_path: Path) -> None:
     group = groups()[name]
     with running_node(tmp_path, group.settings_in(tmp_path)) as node:
         ours = converse(group, Target("127.0.0.1", node.port, tmp_path))

@@ -12,7 +12,7 @@ WAIT_SECONDS = 120
 
 
 class Ledger:
-    """Produces numbered records to every partition, idempotent and with acks=all, until it is told to stop."""
+    """Produces numbered records to every partition, idempotent and with acks=all, until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.bootstrap = bootstrap

@@ -30,11 +30,11 @@ class Linker(WorkerProcess):
         super().__init__(directory / f"{name}.log", "linker", "--bootstrap", destination)
 
     def copied(self) -> set[tuple[str, int]]:
-        """The partitions that it copies, as its metrics tell."""
+        """The partitions that it copies, from its metrics."""
         return {(one["topic"], int(one["partition"])) for one, _ in self._metric("isthmus_link_bytes_total")}
 
-    def silent(self) -> set[int]:
-        """The brokers of its sources that do not answer, as its metrics tell."""
+    def unreachable_brokers(self) -> set[int]:
+        """The unreachable brokers of its sources, from its metrics."""
         return {int(one["broker"]) for one, value in self._metric("isthmus_link_source_broker_up") if value == 0}
 
     def _metric(self, name: str) -> list[tuple[dict[str, str], float]]:
@@ -72,10 +72,10 @@ def settings(values: Mapping[str, str]) -> list[str]:
 def await_mirrors(destination: str, done: Callable[[dict[str, DescribedMirror]], bool]) -> dict[str, DescribedMirror]:
     """Wait until the mirror topics are so."""
 
-    async def look(client: Client) -> dict[str, DescribedMirror]:
+    async def query(client: Client) -> dict[str, DescribedMirror]:
         return {mirror.topic: mirror for mirror in await describe_mirrors(client)}
 
-    return wait_for(destination, look, done)
+    return wait_for(destination, query, done)
 
 
 def await_states(destination: str, states: Mapping[str, str]) -> dict[str, DescribedMirror]:
@@ -102,10 +102,10 @@ def await_level(source: str, destination: str, partitions: Mapping[TopicPartitio
     """Wait until every copy ends where its source ends now."""
     ends = [end for _, end in extents(source, list(partitions))]
 
-    async def look(client: Client) -> list[int]:
+    async def query(client: Client) -> list[int]:
         return [end for _, end in await _extent(client, list(partitions.values()))]
 
-    wait_for(destination, look, lambda found: found == ends)
+    wait_for(destination, query, lambda found: found == ends)
 
 
 def assert_identical(source: str, destination: str, partitions: Mapping[TopicPartition, TopicPartition]) -> None:
@@ -126,8 +126,8 @@ def assert_identical(source: str, destination: str, partitions: Mapping[TopicPar
 def await_committed(bootstrap: str, group: str, wanted: Mapping[TopicPartition, int]) -> None:
     """Wait until a group has exactly these offsets of these partitions."""
 
-    async def look(client: Client) -> dict[TopicPartition, int]:
+    async def query(client: Client) -> dict[TopicPartition, int]:
         found = await group_offsets.fetch(client, group, list(wanted))
         return {partition: committed.offset for partition, committed in found.items()}
 
-    wait_for(bootstrap, look, lambda found: found == dict(wanted))
+    wait_for(bootstrap, query, lambda found: found == dict(wanted))

@@ -1,4 +1,4 @@
-"""A worker of a link for tests: it copies what a source has, by the destination's own APIs, and no more than it is told to."""
+"""A worker of a link for tests: it copies the requested partitions of a source through the destination's own APIs."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -18,7 +18,7 @@ DEADLINE_SECONDS: Final = 60.0
 
 
 async def log_of(client: Client, partition: TopicPartition, start: int = 0) -> bytes:
-    """The committed batches of a partition from an offset on, byte for byte; fetches answer whole batches from here on."""
+    """The committed batches of a partition from an offset, byte for byte; fetches return whole batches."""
     found, offset = bytearray(), start
     while True:
         answer = (await fetch_batches(client, {partition: FetchFrom(offset)}, FetchLimits(wait_ms=100)))[partition]
@@ -44,7 +44,7 @@ async def copy(
     after_append: Callable[[], None] = lambda: None,
     max_bytes: int = 1 << 20,
 ) -> None:
-    """Append what is missing of these partitions (named alike on both sides) until they are level with the source."""
+    """Append the missing records of these partitions (with the same names on both sides) until they have caught up with the source."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         link_id = (await describe_links(destination, [link]))[0].link_id
         assert link_id is not None

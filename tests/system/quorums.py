@@ -1,4 +1,4 @@
-"""What tests of clusters ask and wait for."""
+"""Queries and waits for tests of clusters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 def ask(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """Do something with a client of its own."""
+    """Run `work` with a new client."""
 
     async def connected() -> T:
         async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
@@ -31,29 +31,29 @@ def ask(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(connected())
 
 
-def wait_for(bootstrap: str, look: Callable[[Client], Awaitable[T]], done: Callable[[T], bool]) -> T:
-    """Look until it is so, with another client when no answer comes: it may have asked a node that stands still or is cut off."""
+def wait_for(bootstrap: str, query: Callable[[Client], Awaitable[T]], done: Callable[[T], bool]) -> T:
+    """Query until the condition holds, with a new client after a timeout: the node may be paused or partitioned."""
 
-    async def looking() -> T:
+    async def queried() -> T:
         async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
             while True:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    found = await look(client)
+                    found = await query(client)
                 if done(found):
                     return found
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def insisting() -> T:
+    async def retried() -> T:
         async with asyncio.timeout(DEADLINE_SECONDS):
             while True:
                 with suppress(TimeoutError):
-                    return await looking()
+                    return await queried()
 
-    return asyncio.run(insisting())
+    return asyncio.run(retried())
 
 
 def quorum(bootstrap: str) -> Quorum:
-    """As the leader sees it."""
+    """The quorum, from its leader."""
     return ask(bootstrap, describe_quorum)
 
 

@@ -37,7 +37,7 @@ _PORTS_APART: Final = 100
 
 
 class Led(NamedTuple):
-    """A partition as Metadata tells it; as an expectation None stands for whoever is in sync."""
+    """A partition in Metadata; in an expectation, None matches any ISR."""
 
     leader: int
     in_sync: frozenset[int] | None
@@ -130,7 +130,7 @@ class Stretched:
         assert all(answer is None for answer in answers.values()), answers
 
     def await_brokers(self, region: str, fenced: Collection[int]) -> None:
-        """Until exactly these are fenced, as the controller tells a broker of the region."""
+        """Wait until exactly these are fenced, according to a broker of the region."""
 
         def done(found: Described) -> bool:
             return {broker.node_id for broker in found.brokers if broker.fenced} == set(fenced)
@@ -164,7 +164,7 @@ class Stretched:
         return found[topic].partitions[0].leader_epoch
 
     def status(self, region: str, topic: str) -> dict[int, ReplicaStatus]:
-        """The replicas of partition 0 as its leader tells them."""
+        """The status of the replicas of partition 0, from its leader."""
         (told,) = ask(self.bootstrap(region), lambda client: replica_status(client, [Place(topic, 0)])).values()
         assert isinstance(told, PartitionStatus), told
         return {replica.broker: replica for replica in told.replicas}
@@ -200,7 +200,7 @@ class Stretched:
     # -- records -------------------------------------------------------------------------------------------------------------
 
     def produce(self, region: str, topic: str, values: Sequence[bytes], **settings: Any) -> set[str]:
-        """Send with acks=all from a region; the names of the errors, of which an empty one is success."""
+        """Produce with acks=all from a region; returns the names of the errors, empty for success."""
         outcomes: set[str] = set()
 
         def delivered(error: KafkaError | None, _: Message) -> None:

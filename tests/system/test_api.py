@@ -214,7 +214,7 @@ def test_a_task_says_what_failed_and_can_be_ended(tmp_path: Path) -> None:
         assert (unknown.status, unknown.body["error_code"]) == (422, 422)
 
 
-def test_a_cluster_that_is_away_is_told_of_quickly_and_comes_back(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported_quickly_and_recovers(tmp_path: Path) -> None:
     with running_node(tmp_path / "node", {"broker.rack": "eu-west/a"}) as node, running_api(tmp_path / "api") as api:
         cluster_id = api.register("node", node.bootstrap)
         api.await_that("/api/v1/topology", lambda one: one["clusters"][0]["state"] == "UP")
@@ -319,7 +319,7 @@ def test_another_cluster_at_the_same_address_is_not_taken_for_the_first(tmp_path
             assert api.get(f"/kafka/v3/clusters/{other_id}/topics")["data"] == []
 
 
-def test_a_store_that_goes_away_is_told_of(tmp_path: Path) -> None:
+def test_an_unreachable_store_is_reported(tmp_path: Path) -> None:
     with running_postgres() as url:
         api = Api(tmp_path, ["--store", url])
         api.start()

@@ -38,7 +38,7 @@ CONSTRAINTS: Final = json.dumps(
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Four brokers, of which one has nothing; samples come every half second."""
+    """Four brokers, one of them empty; samples are published every half second."""
     settings = {"isthmus.samples.interval.ms": "500", "min.insync.replicas": "1"}
     made = Cluster(
         tmp_path, [COMBINED, "broker", "broker", "broker"], racks=["w/a", "w/b", "e/a", "w/c"], settings=settings
@@ -60,7 +60,7 @@ def isthmus(*arguments: str, status: int = 0) -> str:
 def throttles(bootstrap: str, *names: str) -> dict[str, str | None]:
     """What is set of throttling, on brokers and topics."""
 
-    async def look(client: Client) -> dict[str, str | None]:
+    async def query(client: Client) -> dict[str, str | None]:
         resources = [Resource(ResourceType.BROKER, str(broker)) for broker in BROKERS]
         resources += [Resource(ResourceType.TOPIC, name) for name in names]
         found: dict[str, str | None] = {}
@@ -69,15 +69,15 @@ def throttles(bootstrap: str, *names: str) -> dict[str, str | None]:
             found |= {f"{resource}: {c.name}": c.value for c in values if c.is_set and "throttled" in c.name}
         return found
 
-    return ask(bootstrap, look)
+    return ask(bootstrap, query)
 
 
 def hosts(bootstrap: str, topic: str) -> list[tuple[int, ...]]:
-    async def look(client: Client) -> list[tuple[int, ...]]:
+    async def query(client: Client) -> list[tuple[int, ...]]:
         found = (await topics.describe(client, [topic]))[topic]
         return [known.replicas for _, known in sorted(found.partitions.items())]
 
-    return ask(bootstrap, look)
+    return ask(bootstrap, query)
 
 
 def fill(bootstrap: str, topic: str, partitions: int) -> None:
@@ -151,7 +151,7 @@ def test_throttles_of_a_run_that_was_killed_are_lifted_by_the_next_and_an_operat
     finally:
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
-    assert len(throttles(cluster.bootstrap, "slow")) > 2, "nobody was there to lift them"
+    assert len(throttles(cluster.bootstrap, "slow")) > 2, "no instance was running to remove them"
     assert "are lifted" in isthmus("balance", "clean-up", "-b", cluster.bootstrap)
     assert throttles(cluster.bootstrap, "slow") == own
     assert "no throttles of an earlier run" in isthmus("balance", "clean-up", "-b", cluster.bootstrap)

@@ -1,4 +1,4 @@
-"""Connections beyond the bounds wait or are refused, those that are there go on, and the bounds move while the node runs."""
+"""Connections beyond the limits wait or are refused, existing ones continue, and the limits can change while the node runs."""
 
 import socket
 import struct
@@ -46,7 +46,7 @@ def test_an_address_with_too_many_connections_is_refused_until_more_are_allowed(
         wait_until(lambda: not can_hold(node, 6), "the override to hold")
 
 
-def test_fewer_connections_are_allowed_and_the_silent_ones_go(tmp_path: Path) -> None:
+def test_fewer_connections_are_allowed_and_idle_ones_are_closed(tmp_path: Path) -> None:
     """The brokers' own listener is let in, whatever clients hold."""
     (brokers,) = free_ports(1)
     node = Node(tmp_path)
@@ -82,7 +82,7 @@ def connect(closing: ExitStack, port: int, count: int) -> list[socket.socket]:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Whether the last request was answered; asks once more for the next time."""
+    """Whether the last request got a response; sends another one for the next call."""
     connection.settimeout(60)
     try:
         size = connection.recv(4, socket.MSG_WAITALL)
@@ -102,7 +102,7 @@ def has_data(connection: socket.socket) -> bool:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Answers that nobody took do not count."""
+    """Responses that were not read do not count."""
     connection.setblocking(False)
     try:
         while connection.recv(65536):
@@ -124,5 +124,5 @@ def can_hold(node: Node, count: int) -> bool:
 
 
 def alter(admin: KafkaAdminClient, settings: dict[str, str]) -> None:
-    """The settings of this broker, which replace those it was told before."""
+    """Set the settings of this broker, which replace the former ones."""
     admin.alter_configs([ConfigResource(ConfigResourceType.BROKER, "1", settings)])

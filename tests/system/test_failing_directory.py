@@ -99,7 +99,7 @@ def test_a_failed_directory_takes_only_its_own_partitions_offline_and_the_last_o
 
 
 def test_a_full_disk_fails_its_directory(node: Node) -> None:
-    """The device that is always full stands for a disk that is."""
+    """Uses /dev/full, which is always full, as a full disk."""
     create(node)
     node.stop()
     two = node.directory / "two"

@@ -1,4 +1,4 @@
-"""A cluster over three regions under load while its parts fail: nothing acknowledged is lost, doubled or out of order, and it goes on.
+"""A cluster over three regions under load while its parts fail: no acknowledged record is lost, doubled or reordered, and it keeps working.
 
 `ISTHMUS_FAULT_ROUNDS` repeats each fault.
 """
@@ -198,7 +198,7 @@ def test_all_nodes_are_restarted_one_after_another(cluster: Stretched) -> None:
 
 
 def test_the_disk_of_a_replica_is_full(cluster: Stretched) -> None:
-    """Files that may not grow stand for a disk without room: the node of that disk ends, and comes back when there is room."""
+    """A limit on file sizes simulates a full disk: the node with that disk stops, and recovers when there is space."""
     with load(cluster) as running_load:
         for _ in range(ROUNDS):
             full = running_load.leader()

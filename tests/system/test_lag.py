@@ -35,7 +35,7 @@ def isthmus(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([ISTHMUS, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def test_a_report_by_spark_submit_tells_the_truth(tmp_path: Path) -> None:
+def test_a_report_by_spark_submit_is_correct(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         write(node.bootstrap, [*records(samples(range(100))), (b"x", b"no sample")])
         environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -56,7 +56,7 @@ def test_a_report_by_spark_submit_tells_the_truth(tmp_path: Path) -> None:
     assert report["samples"]["corrupt_reasons"] == [{"reason": "the value is not JSON", "count": 1}]
     assert report["window"]["step_ms"] == 1000
     (rpo,) = report["rpo"]["link"]["rows"]
-    # The hundred moments lack 0, 11, 22, ... records, and go back 0, 10, 20, ... ms.
+    # The hundred samples have lags of 0, 11, 22, ... records, and 0, 10, 20, ... ms.
     assert {name: rpo[f"rpo_records_{name}"] for name in ("p50", "p95", "max")} == {
         "p50": 539,
         "p95": 1034,
@@ -120,7 +120,7 @@ def await_file(path: Path, writer: "subprocess.Popen[bytes]") -> None:
     for _ in range(SECONDS * 20):
         if path.exists():
             return
-        assert writer.poll() is None, "the stream ended by itself"
+        assert writer.poll() is None, "the stream ended early"
         pause.wait(0.05)
     raise TimeoutError(f"{path} was not made")
 

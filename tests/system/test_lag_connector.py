@@ -156,7 +156,7 @@ def test_a_time_that_no_record_has_reached_is_an_error_or_the_end(written: Writt
 
 
 @pytest.mark.parametrize("partitions", [(0, 1, 2), (0, 1, 2, 3, 4)])
-def test_offsets_are_wanted_for_every_partition_and_no_other(written: Written, partitions: tuple[int, ...]) -> None:
+def test_offsets_are_required_for_exactly_the_partitions(written: Written, partitions: tuple[int, ...]) -> None:
     for source in (OURS, SPARKS):
         with pytest.raises((PySparkException, Py4JError)):
             written.batch(source, {"startingOffsets": offsets(dict.fromkeys(partitions, 0))})

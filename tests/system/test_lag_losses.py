@@ -40,8 +40,8 @@ def asked(bootstrap: str, question: Callable[[Client], Awaitable[object]]) -> No
     asyncio.run(connected())
 
 
-def make_anew(bootstrap: str) -> None:
-    """The topic, with as many records as before."""
+def recreate(bootstrap: str) -> None:
+    """Delete the topic and create it again, with as many records."""
     asked(bootstrap, lambda client: topics.delete(client, [LAG_TOPIC]))
     write(bootstrap, records(samples(MOMENTS)))
 
@@ -56,7 +56,7 @@ def read(reader: LagStreamReader, tasks: "list[RangePartition]") -> dict[int, li
     return found
 
 
-def test_records_that_were_deleted_are_told_or_left_out(tmp_path: Path) -> None:
+def test_deleted_records_are_reported_or_skipped(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         write(node.bootstrap, records(samples(MOMENTS)))
         strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
@@ -68,12 +68,12 @@ def test_records_that_were_deleted_are_told_or_left_out(tmp_path: Path) -> None:
         assert read(lenient, list(lenient.partitions(start, end))) == {0: list(range(10)), 1: list(range(4, 10))}
 
 
-def test_a_topic_that_was_made_anew_is_noticed_between_batches(tmp_path: Path) -> None:
+def test_a_recreated_topic_is_detected_between_batches(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         write(node.bootstrap, records(samples(MOMENTS)))
         strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
         end = strict.latestOffset(strict.initialOffset(), ALL)
-        make_anew(node.bootstrap)
+        recreate(node.bootstrap)
         with pytest.raises(
             SamplesLost, match=r"was deleted and recreated: .* offset 10 of partition 0, offset 10 of part"
         ):
@@ -84,14 +84,14 @@ def test_a_topic_that_was_made_anew_is_noticed_between_batches(tmp_path: Path) -
         assert read(lenient, list(lenient.partitions(end, new))) == whole
 
 
-def test_a_topic_that_was_made_anew_is_noticed_after_a_batch_was_planned(tmp_path: Path) -> None:
+def test_a_recreated_topic_is_detected_after_a_batch_was_planned(tmp_path: Path) -> None:
     with running_node(tmp_path / "node") as node:
         write(node.bootstrap, records(samples(MOMENTS)))
         strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
         start = strict.initialOffset()
         end = strict.latestOffset(start, ALL)
         tasks = list(strict.partitions(start, end))
-        make_anew(node.bootstrap)
+        recreate(node.bootstrap)
         with pytest.raises(SamplesLost, match="was deleted and recreated"):
             strict.partitions(start, end)
         with pytest.raises(SamplesLost, match="was deleted and recreated"):
@@ -100,7 +100,7 @@ def test_a_topic_that_was_made_anew_is_noticed_after_a_batch_was_planned(tmp_pat
         assert read(lenient, tasks) == {}
 
 
-def test_the_command_ends_unless_told_to_go_on(tmp_path: Path) -> None:
+def test_the_command_stops_at_a_loss_unless_it_is_allowed(tmp_path: Path) -> None:
     history = tmp_path / "history"
 
     def streamed(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -111,12 +111,12 @@ def test_the_command_ends_unless_told_to_go_on(tmp_path: Path) -> None:
         write(node.bootstrap, records(samples(MOMENTS)))
         first = streamed()
         assert first.returncode == 0, first.stderr[-3000:]
-        make_anew(node.bootstrap)
+        recreate(node.bootstrap)
         ended = streamed()
         assert ended.returncode == 1
         assert f"topic {LAG_TOPIC} was deleted and recreated" in ended.stderr
         assert "--no-fail-on-data-loss" in ended.stderr
         assert "Traceback" not in ended.stderr
-        gone_on = streamed("--no-fail-on-data-loss")
-        assert gone_on.returncode == 0, gone_on.stderr[-3000:]
+        continued = streamed("--no-fail-on-data-loss")
+        assert continued.returncode == 0, continued.stderr[-3000:]
     assert pyarrow.dataset.dataset(history, format="parquet", partitioning="hive").count_rows() == 40

@@ -1,4 +1,4 @@
-"""The linker on real processes: copies that are their source byte for byte, whoever dies; shares, states, tasks and promotions."""
+"""The linker on real processes: byte-for-byte copies through failures of any process; assignment, states, tasks and promotions."""
 
 import json
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _log_size(bootstrap: str) -> int:
     return sum(r.size for directory in directories for r in directory.replicas if r.partition.topic == "compacted")
 
 
-def test_whoever_dies_under_load_the_copy_is_whole_and_groups_stand_at_the_same_record(tmp_path: Path) -> None:
+def test_after_failures_under_load_the_copy_is_complete_and_groups_are_at_the_same_record(tmp_path: Path) -> None:
     with (
         running_cluster(tmp_path / "source", [COMBINED] * 3, settings=RF3, cluster_id=SOURCE_ID) as source,
         running_cluster(tmp_path / "destination", [COMBINED] * 3, settings=RF3) as destination,
@@ -263,7 +263,7 @@ def test_a_copy_may_begin_late(tmp_path: Path, start: str, extent: tuple[int, in
         assert extents(destination.bootstrap, [orders]) == [(extent[0], 150)]
 
 
-def test_groups_at_work_keep_their_offsets_and_lag_is_told(tmp_path: Path) -> None:
+def test_active_groups_keep_their_offsets_and_lag_is_reported(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (source, destination), running_linker(tmp_path, destination.bootstrap):
         make(source.bootstrap, "orders", 1)
         fill(source.bootstrap, "orders", 1, 100)
@@ -306,7 +306,7 @@ def test_groups_at_work_keep_their_offsets_and_lag_is_told(tmp_path: Path) -> No
 
 
 def _take(consumer: Consumer, found: list[dict[str, object]]) -> bool:
-    """Whether a sample came that tells of a copy with everything."""
+    """Whether a sample reports a caught-up copy."""
     message = consumer.poll(0.2)
     value = None if message is None or message.error() is not None else message.value()
     if value is not None and json.loads(value)["target_end"] == 100:
@@ -339,7 +339,7 @@ def test_topics_that_end_or_grow_at_the_source(tmp_path: Path) -> None:
         await_level(source.bootstrap, destination.bootstrap, same("grown", 3))
 
 
-def test_a_source_that_goes_away_is_told_of_and_comes_back(tmp_path: Path) -> None:
+def test_an_unreachable_source_is_reported_and_recovers(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (source, destination), running_linker(tmp_path, destination.bootstrap):
         make(source.bootstrap, "orders", 1)
         fill(source.bootstrap, "orders", 1, 100)

@@ -1,4 +1,4 @@
-"""The linker beside brokers that hang: they are stopped (SIGSTOP), not dead, so nothing closes a connection and nobody else leads."""
+"""The linker with unresponsive brokers: they are paused (SIGSTOP), not dead, so connections stay open and leaders stay leaders."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from tests.system.quorums import ask, leaders, wait_for
 from tests.system.test_linker import RF3, SOURCE_ID, fill, make, same
 
 PATIENT: Final = {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
-"""Nobody gives up on a broker that hangs: it stays leader, and in sync."""
+"""Timeouts under which a paused broker stays leader and in sync."""
 ROUNDS: Final = 4
 
 
@@ -74,15 +74,15 @@ def test_a_broker_of_the_source_that_hangs_holds_up_its_own_partitions_alone(tmp
         assert 0 < len(others) < len(both)
 
         with hanging(source, hung) as rest:
-            wait_until(lambda: linker.silent() == {hung}, "a worker that has noticed")
+            wait_until(lambda: linker.unreachable_brokers() == {hung}, "a worker that has noticed")
             said = ("ACTIVE", "TIMEOUT_ERROR", f"broker {hung} of the source does not respond")
-            wait_until(lambda: told(destination.bootstrap) == said, "a destination that was told")
+            wait_until(lambda: told(destination.bootstrap) == said, "the report at the destination")
             orders = {partition: copy for partition, copy in others.items() if partition.topic == "orders"}
             for _ in range(ROUNDS):
                 write(rest, orders)
                 await_level(rest, destination.bootstrap, orders)
         wait_until(lambda: told(destination.bootstrap) == ("ACTIVE", "NO_ERROR", None), "a source without trouble")
-        assert linker.silent() == set()
+        assert linker.unreachable_brokers() == set()
 
         linker.kill()
         link(destination.bootstrap, "mirror", "create", "west", "late")

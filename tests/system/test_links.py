@@ -61,7 +61,7 @@ def fill(bootstrap: str, topic: str, compression: str, count: int = RECORDS) -> 
 
 
 def produced(bootstrap: str, topic: str, value: str, partition: int = 0) -> KafkaError | None:
-    """What a real client hears of one record."""
+    """The outcome of one record for a real client."""
     heard: list[KafkaError | None] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -328,7 +328,7 @@ def test_a_broker_of_apache_kafka_follows_links_and_copies(tmp_path: Path) -> No
 
 
 def told(*arguments: str, bootstrap: str) -> Any:
-    """What a command says in JSON."""
+    """The JSON output of a command."""
     return json.loads(isthmus(*arguments, "-o", "json", bootstrap=bootstrap))
 
 
@@ -339,7 +339,7 @@ def test_the_commands(tmp_path: Path) -> None:
         ask(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
         own = do("create", "me", "--source", node.bootstrap, status=1)
         assert own.startswith("isthmus: link me: invalid_request: The source is cluster ")
-        assert "cannot be asked" in do("create", "no", "--source", "127.0.0.1:1", status=1)
+        assert "cannot be queried" in do("create", "no", "--source", "127.0.0.1:1", status=1)
         with_prefix = ("--source", source.bootstrap, "--config", "cluster.link.prefix=w.")
         assert do("create", "west", *with_prefix, "--dry-run") == "link west can be created\n"
         assert do("create", "west", *with_prefix) == "link west created\n"
@@ -373,7 +373,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 async def _level(bootstrap: str) -> None:
-    """Tell the leader that an empty source has nothing more."""
+    """Report to the leader that an empty source has no more records."""
     async with connected(bootstrap) as client:
         (link,) = await describe_links(client)
         assert link.link_id is not None

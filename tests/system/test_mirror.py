@@ -1,4 +1,4 @@
-"""The mirror on real processes: every record once, whoever dies; offsets translated exactly; what MirrorMaker's readers expect."""
+"""The mirror on real processes: every record once through failures of any process, exact offset translation, and MirrorMaker's formats."""
 
 import asyncio
 import json
@@ -61,10 +61,10 @@ def commit(bootstrap: str, group: str, offsets: dict[TopicPartition, int]) -> No
 
 
 def await_topic(bootstrap: str, topic: str) -> None:
-    async def look(client: Client) -> bool:
+    async def query(client: Client) -> bool:
         return topic in (await client.refresh([topic])).topics
 
-    wait_until(lambda: bool(ask(bootstrap, look)), f"topic {topic}")
+    wait_until(lambda: bool(ask(bootstrap, query)), f"topic {topic}")
 
 
 def ready(mirror: MirrorProcess) -> dict[str, str]:
@@ -184,7 +184,7 @@ def test_a_copy_goes_on_after_it_was_compacted(tmp_path: Path) -> None:
             assert ready(mirror) == {"status": "ready"}
 
 
-def test_a_copy_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
+def test_a_deleted_copy_is_created_again(tmp_path: Path) -> None:
     with running_node(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
         make(west.bootstrap, "orders", 2)
         fill(west.bootstrap, "orders", 2, 300)
@@ -202,7 +202,7 @@ def test_a_copy_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
             assert_copied(west.bootstrap, east.bootstrap, both(2))
 
 
-def test_sigkill_of_everybody_under_load(tmp_path: Path) -> None:
+def test_sigkill_of_every_process_under_load(tmp_path: Path) -> None:
     with (
         running_cluster(tmp_path / "west", [COMBINED] * 3, settings=RF3, cluster_id=SOURCE_ID) as west,
         running_cluster(tmp_path / "east", [COMBINED] * 3, settings=RF3) as east,
@@ -289,7 +289,7 @@ async def _names(client: Client) -> list[str]:
     return sorted((await client.refresh(None)).topics)
 
 
-def test_lag_is_told(tmp_path: Path) -> None:
+def test_lag_is_reported(tmp_path: Path) -> None:
     with running_node(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
         make(west.bootstrap, "orders", 1)
         fill(west.bootstrap, "orders", 1, 100)

@@ -1,4 +1,4 @@
-"""What nodes tell about themselves: metrics and health over HTTP, samples of lag and load in topics."""
+"""Observability of nodes: metrics and health over HTTP, samples of lag and load in topics."""
 
 import json
 import time
@@ -93,7 +93,7 @@ def test_metrics_say_what_was_produced_and_how_it_is_replicated(cluster: Cluster
     assert sum(metrics(port)[active, ()] for port in ports) == 1
 
 
-def test_health_tells_a_node_that_serves_from_one_without_a_quorum(cluster: Cluster, ports: list[int]) -> None:
+def test_health_distinguishes_a_serving_node_from_one_without_a_quorum(cluster: Cluster, ports: list[int]) -> None:
     def health(port: int, path: str) -> tuple[int, Any]:
         try:
             with urlopen(f"http://127.0.0.1:{port}/health/{path}", timeout=30) as answer:
@@ -105,7 +105,7 @@ def test_health_tells_a_node_that_serves_from_one_without_a_quorum(cluster: Clus
     others = [cluster.nodes[number] for number in (2, 3)]
     for node in others:
         node.kill()
-    wait_until(lambda: health(ports[0], "ready")[0] == 503, "the node says that it lacks a quorum")
+    wait_until(lambda: health(ports[0], "ready")[0] == 503, "the node reports that it has no quorum")
     assert health(ports[0], "live") == (200, {"status": "live"})
     for node in others:
         node.launch()
@@ -114,7 +114,7 @@ def test_health_tells_a_node_that_serves_from_one_without_a_quorum(cluster: Clus
     wait_until(lambda: health(ports[0], "ready")[0] == 200, "the node is ready again")
 
 
-def test_samples_of_lag_tell_every_follower_with_its_region(cluster: Cluster) -> None:
+def test_samples_of_lag_report_every_follower_with_its_region(cluster: Cluster) -> None:
     seen: dict[int, dict[str, Any]] = {}
     for value in samples_of(cluster.bootstrap, LAG_TOPIC):
         sample = json.loads(value)
@@ -133,7 +133,7 @@ def test_samples_of_lag_tell_every_follower_with_its_region(cluster: Cluster) ->
         assert told["target_region"] == "east"
 
 
-def test_samples_of_load_tell_sizes_and_who_leads(cluster: Cluster) -> None:
+def test_samples_of_load_report_sizes_and_leaders(cluster: Cluster) -> None:
     loads: dict[int, dict[str, Any]] = defaultdict(dict)
     for value in samples_of(cluster.bootstrap, LOAD_TOPIC):
         sample = LoadSample.parse(value)

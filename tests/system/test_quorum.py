@@ -1,4 +1,4 @@
-"""Clusters of several processes: they elect, go on without a controller, and all have the same metadata."""
+"""Clusters of several processes: elections, continued service without a controller, and equal metadata on all nodes."""
 
 import time
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_three_controllers_and_two_brokers(tmp_path: Path) -> None:
         assert len(set(metadata_logs(cluster).values())) == 1
 
 
-def test_a_node_that_was_away_for_long_is_sent_a_snapshot(tmp_path: Path) -> None:
+def test_a_node_that_was_down_for_long_gets_a_snapshot(tmp_path: Path) -> None:
     settings = {"metadata.log.max.record.bytes.between.snapshots": "4000"}
     with running_cluster(tmp_path, [COMBINED] * 3, settings=settings) as cluster:
         leader = quorum(cluster.bootstrap).leader_id

@@ -161,7 +161,7 @@ def test_a_broker_of_apache_kafka_joins(tmp_path: Path) -> None:
 
 
 def ends(found: Quorum) -> dict[int, int]:
-    """How far Apache Kafka's voter and the broker have the log."""
+    """The log end offsets of Apache Kafka's voter and of the broker."""
     replicas = (*found.voters, *found.observers)
     return {replica.node_id: replica.log_end_offset for replica in replicas if replica.node_id in (3, 4)}
 

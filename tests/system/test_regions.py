@@ -1,4 +1,4 @@
-"""What becomes of observers, leaders and records when parts of a cluster over two data centres and a third voter fail."""
+"""Observers, leaders and records when parts of a cluster over two data centres and a third voter fail."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -116,7 +116,7 @@ def led_by_observer(*, both: bool, with_sync: bool = False) -> list[Led]:
 
 
 def elect(cluster: Stretched, kind: ElectionType, *topics: str, region: str = "east") -> dict[str, str]:
-    """Ask for elections; the error of each topic, of which an empty one is success."""
+    """Request elections; returns the error of each topic, empty for success."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap(region), "log_level": 2})
     answers = admin.elect_leaders(kind, [TopicPartition(topic, 0) for topic in topics]).result(60)
     return {place.topic: "" if error is None else error.name() for place, error in answers.items()}
@@ -199,7 +199,7 @@ def test_all_sync_replicas_fail_at_once_and_what_observers_never_had_is_cut_when
             assert f"{topic}-0: truncating to 50:" in cluster.log(node)
 
 
-def test_observers_behind_a_cut_are_not_promoted_though_the_controller_sees_everybody(cluster: Stretched) -> None:
+def test_partitioned_observers_are_not_promoted_though_the_controller_reaches_all(cluster: Stretched) -> None:
     cluster.make("west", observed("under-min-isr"))
     cluster.await_led("west", {"under-min-isr": Led(2, SYNC)})
     assert cluster.produce("west", "under-min-isr", BEFORE) == {""}
@@ -209,7 +209,7 @@ def test_observers_behind_a_cut_are_not_promoted_though_the_controller_sees_ever
     cluster.await_brokers("south", fenced={2})
     cluster.await_led("south", {"under-min-isr": Led(3, frozenset({3}))})
     assert cluster.refused("west", "under-min-isr") == {"NOT_ENOUGH_REPLICAS"}
-    # Nobody has changed: the observers cannot prove what they have, and the records are safe where they are.
+    # Nothing has changed: the observers cannot prove that they have all records, and the records are safe.
     cluster.await_led("south", {"under-min-isr": Led(3, frozenset({3}))})
     cluster.heal()
     cluster.await_led("west", {"under-min-isr": joined(3, 5, 6)})
@@ -217,7 +217,7 @@ def test_observers_behind_a_cut_are_not_promoted_though_the_controller_sees_ever
     assert cluster.read("east", "under-min-isr", 52) == [*BEFORE, b"not in the east", b"after"]
 
 
-def test_a_cut_between_two_regions_promotes_only_observers_that_the_leader_hears(cluster: Stretched) -> None:
+def test_a_partition_between_two_regions_promotes_only_observers_that_reach_the_leader(cluster: Stretched) -> None:
     """Both regions reach the controller, but not each other. Stopping the leader's side is the repair where it has no observer."""
     even = {"west": 2, "east": 2}
     topics = {"across": (1, 2, 4, 5, 6), "beside": (1, 2, 4, 5, 3, 6)}

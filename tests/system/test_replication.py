@@ -41,7 +41,7 @@ def create(cluster: Cluster, topic: str, partitions: int = 1) -> None:
 
 
 def in_sync(cluster: Cluster, topic: str) -> list[list[int]] | None:
-    """The in-sync replicas of each partition; None while nobody knows."""
+    """The in-sync replicas of each partition; None while they are unknown."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
     try:
         found = admin.list_topics(topic, timeout=5).topics[topic].partitions

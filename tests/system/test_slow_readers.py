@@ -1,4 +1,4 @@
-"""Readers that ask for much and never drain it: the node's memory stays within a bound, others are served, and it becomes small again."""
+"""Consumers that fetch much and do not read the responses: the node's memory stays bounded, others are served, and memory is freed."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ ORDINARY_MB: Final = 30
 _VERSION: Final = 12
 
 
-def test_readers_that_never_drain_cost_a_bounded_memory_and_nobody_waits_for_them(tmp_path: Path) -> None:
+def test_readers_that_never_drain_use_bounded_memory_and_delay_no_others(tmp_path: Path) -> None:
     node = Node(tmp_path, {"connections.max.idle.ms": str(IDLE_MS)})
     node.start()
     node.stop()
@@ -40,7 +40,7 @@ def test_readers_that_never_drain_cost_a_bounded_memory_and_nobody_waits_for_the
         before = resident_mb(node.pid)
         with ExitStack() as closing:
             readers = [closing.enter_context(stuck_reader(node)) for _ in range(READERS)]
-            wait_until(lambda: all(map(has_begun, readers)), "every reader to be answered")
+            wait_until(lambda: all(map(has_begun, readers)), "a response to every reader")
             assert read(node, 1000) == 1000
             assert resident_mb(node.pid) - before < READERS * A_READER_MAX / 1e6 + ORDINARY_MB
             wait_until(lambda: node.log().count("it was idle for connections.max.idle.ms") >= READERS, "them to go")
@@ -51,7 +51,7 @@ def test_readers_that_never_drain_cost_a_bounded_memory_and_nobody_waits_for_the
 
 
 def stuck_reader(node: Node) -> socket.socket:
-    """A connection that has asked for the whole log several times over, and reads nothing."""
+    """A connection that has fetched the whole log several times, and reads nothing."""
     wanted = FetchPartition(0, 0, LOG_BYTES)
     body = bytes(encode_fetch_request(_VERSION, FetchRequest(0, 1, LOG_BYTES, [("large", [wanted])])))
     frames = bytearray()
@@ -64,7 +64,7 @@ def stuck_reader(node: Node) -> socket.socket:
 
 
 def has_begun(reader: socket.socket) -> bool:
-    """Whether the answer is on its way; takes none of it."""
+    """Whether the response is being sent; reads none of it."""
     reader.setblocking(False)
     try:
         return bool(reader.recv(1, socket.MSG_PEEK))

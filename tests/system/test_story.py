@@ -1,5 +1,5 @@
-"""One story through the platform, told by REST and the command line alone: an Apache Kafka is linked to a cluster of ours over two regions,
-a broker is added and gets its share, the source dies, and all goes on where it was. Every number is checked against what was written.
+"""One scenario through the platform, with REST and the command line only: an Apache Kafka is linked to a cluster of ours over two regions,
+a broker is added and gets its share, the source dies, and all clients continue where they were. Every number is checked.
 """
 
 import json
@@ -227,7 +227,7 @@ def _a_broker_is_added_and_gets_its_share(story: Story) -> None:
 
 
 def _a_mirror_copies_another_topic(story: Story, directory: Path) -> None:
-    """Between the same clusters, under a name that tells where it comes from."""
+    """Between the same clusters, under a name that includes the source."""
     story.make(story.there, "clicks", 2)
     story.write(story.source.bootstrap, "clicks", ORDERS)
     with service(directory / "mirror.log", "mirror", "-c", str(_mirror_file(directory, story))):
@@ -235,7 +235,7 @@ def _a_mirror_copies_another_topic(story: Story, directory: Path) -> None:
 
 
 def _the_source_dies_and_the_copy_is_taken_over(story: Story, mirror: str, first: Sequence[str]) -> None:
-    """The group goes on where it was."""
+    """The group continues at its position."""
     story.source.kill()
     asked = {"mirror_topic_names": ["orders"]}
     answer = story.api.request("POST", f"{story.here}/links/{LINK}/mirrors:failover", asked)
@@ -279,7 +279,7 @@ def _mirror_file(directory: Path, story: Story) -> Path:
 
 
 def _samples(bootstrap: str) -> list[dict[str, Any]]:
-    """What the linker has told of the orders. It tells nothing more: they are taken over."""
+    """The linker's last report of the orders; it reports no more, because they are promoted."""
     format_ = ("--from-beginning", "--until-end", "--format", "%v\\n")
     told = [json.loads(line) for line in isthmus("consume", LAG_TOPIC, "-b", bootstrap, *format_).splitlines()]
     return [sample for sample in told if sample["kind"] == "link" and sample["topic"] == "orders"]

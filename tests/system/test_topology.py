@@ -155,7 +155,7 @@ def test_what_cannot_be_is_said_and_leaves_nothing_running(commands: Commands) -
     assert len(commands.pids()) == 4
 
 
-def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_path: Path) -> None:
+def test_the_built_in_platform_runs_everything_and_registers_it_with_the_control_plane(tmp_path: Path) -> None:
     printed = Commands(tmp_path, SMALL).run("up", "--print")
     (port,) = free_ports(1)
     commands = Commands(tmp_path, with_console(printed, port))
@@ -187,11 +187,11 @@ def test_the_built_in_platform_runs_everything_and_tells_the_control_plane(tmp_p
 def await_records(bootstrap: str, partitions: list[TopicPartition]) -> None:
     """Wait until each of them has some."""
 
-    async def look(client: Client) -> bool:
+    async def query(client: Client) -> bool:
         found = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
         return all(isinstance(end, ListedOffset) and end.offset > 0 for end in found.values())
 
-    wait_for(bootstrap, look, bool)
+    wait_for(bootstrap, query, bool)
 
 
 def copied(mirror: Any) -> bool:

@@ -13,7 +13,7 @@ ABSENT: Final = "ABSENT"
 
 
 class Difference(NamedTuple):
-    """One field that Kafka and a node answer differently."""
+    """One field that differs between the responses of Kafka and a node."""
 
     where: str  # group/exchange/step/field
     kafka: Any
@@ -53,7 +53,7 @@ def _of_values(where: str, kafka: Any, node: Any) -> Iterator[Difference]:
 
 
 def sort_out(group: str, found: Sequence[Difference]) -> tuple[list[Difference], list[Choice]]:
-    """Differences that nobody chose, and choices of this group that nothing shows any more."""
+    """Unintended differences, and choices of this group that no longer apply."""
     unused = [choice for choice in CHOICES if choice.where.startswith(f"{group}/")]
     faults = []
     for difference in found:

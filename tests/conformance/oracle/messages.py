@@ -1,4 +1,4 @@
-"""Requests from plain values and answers to plain values, each in its own version's layout, so that every field on the wire shows."""
+"""Requests from plain values and responses to plain values, each in its own version's layout, so that every field on the wire shows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -49,7 +49,7 @@ def _known_names(api_key: int, versions: tuple[int, ...]) -> frozenset[str]:
 
 
 def encode_request(api_key: int, version: int, versions: tuple[int, int], values: Mapping[str, Any]) -> bytes:
-    """A request's body. Fields that this version lacks are left out, absent ones get the schema's default."""
+    """A request's body. Fields that this version does not have are left out, absent ones get the schema's default."""
     known = _known_names(api_key, tuple(range(versions[0], versions[1] + 1)))
     layout = request_layout(api_key, version)
     out = bytearray()
@@ -79,7 +79,7 @@ def _field(annotation: Any, metadata: Mapping[str, Any], value: Any, known: froz
 
 
 def decode_answer(api_key: int, version: int, body: bytes) -> dict[str, Any]:
-    """An answer as dicts, lists, numbers, strings and UUIDs; bytes that are left over are an entry of their own."""
+    """A response as dicts, lists, numbers, strings and UUIDs; remaining bytes are a separate entry."""
     layout = load_response_schema(api_key, max(version, _FIRST_PRODUCE) if api_key == 0 else version)
     cursor = Cursor(body)
     entity = reader(layout, layout)(cursor)

@@ -1,4 +1,4 @@
-"""Apache Kafka's answers as data: one JSON file per group, one line per step, so that a change reads well as a diff."""
+"""Apache Kafka's responses as data: one JSON file per group, one line per step, so that a change reads well as a diff."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from tests.conformance.oracle.talk import Step, Talk, Target, Unanswered
 FOLDER: Final = Path(__file__).parent.parent / "recordings" / "oracle"
 
 SILENCE: Final = "silence"
-"""The step of a request that got no answer."""
+"""The step of a request that got no response."""
 
 Recording = dict[str, list[Step]]
 

@@ -1,8 +1,8 @@
-"""What must differ between two brokers, and what stands in its place in a recording.
+"""Values that must differ between two brokers, and their replacements in a recording.
 
 - ids: a broker draws topic, session, producer and member ids. The first that an exchange meets is `topic 1`, the next `topic 2`: which is
   which still shows.
-- addresses: the host, the port that was asked, and the data directory.
+- addresses: the host, the port that got the request, and the data directory.
 - the four tables below.
 """
 
@@ -89,7 +89,7 @@ class Rules:
         self._names: dict[tuple[str, Any], str] = {}
 
     def apply(self, api_key: int, answer: Any) -> Any:
-        """The answer with names in the place of what must differ."""
+        """The response with names instead of values that must differ."""
         return self._value(api_key, "", answer)
 
     def _name(self, kind: str, value: Any) -> str:

@@ -1,1 +1,1 @@
-"""Asks Apache Kafka for its configurations: types, defaults, validators, synonyms, and how a fresh node shows them."""
+"""Records the configurations of Apache Kafka: types, defaults, validators, synonyms, and how a fresh node shows them."""

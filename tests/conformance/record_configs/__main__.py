@@ -83,7 +83,7 @@ def record(home: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_node(classpath, folder, *ports):
-            # The admin client inside retries until the node answers, or gives up after its own minute.
+            # The admin client retries until the node responds, or gives up after a minute.
             dump = ["java", "-cp", classpath, str(HERE / "Dump.java"), f"127.0.0.1:{ports[0]}"]
             answer = subprocess.run(dump, check=True, capture_output=True, text=True).stdout
         document: dict[str, Any] = json.loads(without_machine(answer, folder, *ports))

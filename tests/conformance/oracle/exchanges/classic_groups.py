@@ -13,7 +13,7 @@ GROUP = Group({"group.max.size": "3", "group.max.session.timeout.ms": "60000"})
 _LONG: Final = 50_000
 _RANGE: Final = ("range", b"\0\0" + b"\0\0\0\1" + b"\0\5owned" + b"\xff\xff\xff\xff")
 _ROBIN: Final = ("roundrobin", b"\0\0" + b"\0\0\0\1" + b"\0\5other" + b"\xff\xff\xff\xff")
-"""Protocols with what a consumer of one topic sends; Kafka never answers a join whose metadata it cannot parse."""
+"""Protocols with what a consumer of one topic sends; Kafka never responds to a join whose metadata it cannot parse."""
 _Protocols = Sequence[tuple[str, bytes]]
 
 
@@ -88,7 +88,7 @@ def _describe(talk: Talk, *groups: str, version: int = 6) -> None:
 
 
 def _member(talk: Talk, group: str, **fields: Any) -> str:
-    """The member id that a first, nameless join is told."""
+    """The member id in the response to a first join without one."""
     member: str = _join(talk, group, **fields).answer()["member_id"]
     return member
 
@@ -239,7 +239,7 @@ def other_protocols(talk: Talk) -> None:
 
 @GROUP.exchange
 def too_many_members(talk: Talk) -> None:
-    """Members that were told an id count before they join with it."""
+    """Members count from the assignment of their id, before they join with it."""
     group = talk.group("full")
     for number in range(3):
         _member(talk, group, on=f"member {number}")

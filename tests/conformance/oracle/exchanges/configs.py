@@ -187,7 +187,7 @@ def changes_of_resources_that_are_none(talk: Talk) -> None:
 
 @GROUP.exchange
 def repeated_resources(talk: Talk) -> None:
-    """Only the incremental request: the older one gets no answer at all from Kafka."""
+    """Only the incremental request: the older one gets no response from Kafka."""
     config = [{"name": "flush.ms", "config_operation": SET, "value": "5"}]
     resource = {"resource_type": TOPIC, "resource_name": "changing", "configs": config}
     other = {"resource_type": TOPIC, "resource_name": "plain", "configs": config}

@@ -49,7 +49,7 @@ def _until(talk: Talk, group: str, member: str, epoch: int, wanted: Callable[[An
 
 
 def _owned(answer: Any) -> Any:
-    """The partitions an answer hands out, as the next heartbeat tells them."""
+    """The partitions that a response assigns, as the next heartbeat reports them."""
     return answer["assignment"]["topic_partitions"]
 
 
@@ -294,7 +294,7 @@ def a_classic_member_in_a_consumer_group(talk: Talk) -> None:
 
 @GROUP.exchange
 def a_consumer_member_in_a_classic_group(talk: Talk) -> None:
-    """Who gets which partition depends on the hash of an id that is drawn, so that part of the answer is left out."""
+    """Who gets which partition depends on the hash of an id that is drawn, so that part of the response is left out."""
     group = talk.group("upgraded")
     old = _classic(talk, group, "")["member_id"]
     generation = _classic(talk, group, old)["generation_id"]

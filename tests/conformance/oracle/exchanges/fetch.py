@@ -160,7 +160,7 @@ def sessions_that_are_none(talk: Talk) -> None:
 
 @GROUP.exchange
 def sessions_across_versions(talk: Talk) -> None:
-    """A session begun by name cannot go on by id, and the other way round."""
+    """A session that starts with names cannot continue with ids, and vice versa."""
     topic_id = _filled(talk, "across", 1)
     topic = fetch_topic("across", topic_id, fetch_partition(0))
     by_name = _session(talk, 0, 0, topic, version=12)
@@ -322,7 +322,7 @@ def ends_of_epochs(talk: Talk) -> None:
 
 @GROUP.exchange
 def the_metadata_log(talk: Talk) -> None:
-    """A broker hands its internal log to nobody who asks on a client listener."""
+    """A broker does not serve its metadata log on a client listener."""
     talk.ask(_FETCH, NAMED, **fetch(fetch_topic("__cluster_metadata", NOWHERE, fetch_partition(0))))
     talk.ask(_FETCH, 18, **fetch(fetch_topic("", UUID(int=1), fetch_partition(0))))
     _list(talk, 11, ("__cluster_metadata", [(0, -1, -1)]))

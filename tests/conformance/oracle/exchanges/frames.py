@@ -1,4 +1,4 @@
-"""Frames that are no requests: unknown keys and versions, wrong lengths, truncated and lying bodies; answered or closed."""
+"""Malformed frames: unknown keys and versions, wrong lengths, truncated and false bodies; the connection responds or closes."""
 
 import struct
 
@@ -101,7 +101,7 @@ def bytes_after_the_request(talk: Talk) -> None:
 
 @GROUP.exchange
 def tagged_fields(talk: Talk) -> None:
-    """Tags nobody knows are skipped, in the header and in the body; tags that do not fit are not."""
+    """Unknown tags are skipped, in the header and in the body; malformed tags are not."""
     body = b"\1\1"
     for label, header_tags, body_tags in (
         ("unknown in header", b"\1\x63\2hi", b"\0"),

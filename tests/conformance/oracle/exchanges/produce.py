@@ -57,7 +57,7 @@ def versions_without_batches(talk: Talk) -> None:
 
 @GROUP.exchange
 def no_acknowledgement(talk: Talk) -> None:
-    """acks=0 is never answered; an error closes the connection instead."""
+    """acks=0 never gets a response; an error closes the connection instead."""
     topic_id = talk.topic("silent")
     talk.send_only(_PRODUCE, 13, **produce("silent", topic_id, (0, batch()), acks=0))
     talk.ask(ApiKey.METADATA, 1, topics=())
@@ -92,7 +92,7 @@ def unknown_places(talk: Talk) -> None:
 
 @GROUP.exchange
 def nothing_to_write(talk: Talk) -> None:
-    """Null records are left out: Kafka never answers them."""
+    """Null records are left out: Kafka never responds to them."""
     topic_id = talk.topic("nothing")
     for version in (3, 9, 13):
         talk.ask(_PRODUCE, version, **produce("nothing", topic_id))
