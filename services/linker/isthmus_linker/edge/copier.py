@@ -7,7 +7,7 @@ the received bytes, from one socket to the other.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -21,6 +21,8 @@ from isthmus_client.clock import monotonic_ms
 from isthmus_client.errors import ClientError, ConnectionFailed, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
+from isthmus_copying.core.assignments import drop_reassigned
+from isthmus_copying.edge.append_loop import run_appends
 from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
@@ -39,7 +41,6 @@ _TICK_SECONDS: Final = 1.0
 """The interval of leader and epoch checks; changes trigger one earlier."""
 _PAUSE_SECONDS: Final = 0.05
 """The least time between two checks, and the wait for partitions that back off."""
-_IDLE_SECONDS: Final = 0.25
 """The interval of checks for reports of idle partitions; fetched records do not wait for it."""
 
 
@@ -98,10 +99,7 @@ class LinkCopier:
         keep = {one.destination: one for one in assignments}
         if keep.keys() != self.targets.keys():
             logger.info("link %s: this worker copies %d partitions", self._name, len(keep))
-        for partition, target in list(self.targets.items()):
-            if keep.get(partition) != target.assignment:
-                target.copy.stop()
-                del self.targets[partition]
+        drop_reassigned(self.targets, keep)
         for partition, one in keep.items():
             if partition not in self.targets:
                 copy = PartitionCopy(settings.retry_timeout_ms, settings.backoff_max_ms)
@@ -109,7 +107,7 @@ class LinkCopier:
                 self._changed.ring()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Copy the assigned partitions until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_epochs())
@@ -274,15 +272,13 @@ class LinkCopier:
 
     async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
-        under_way: set[asyncio.Task[None]] = set()
+
+        async def next_append() -> Coroutine[None, None, None] | None:
+            batch = self._appendable(broker)
+            return self._append(broker, batch) if batch else None
+
         try:
-            while self._has_appends_for(broker) or under_way:
-                if len(under_way) < APPENDS_MAX and (batch := self._appendable(broker)):
-                    task = group.create_task(self._append(broker, batch))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-                    continue
-                await self._work.wait(_IDLE_SECONDS)
+            await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._work, APPENDS_MAX)
         finally:
             self._appending.discard(broker)
 

@@ -6,7 +6,7 @@ Each source broker has one fetch in flight in a session of its own, each target 
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,8 @@ from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.errors import ClientError, Refused, RequestTimedOut
 from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
+from isthmus_copying.core.assignments import drop_reassigned
+from isthmus_copying.edge.append_loop import run_appends
 from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
@@ -45,7 +47,6 @@ _TICK_SECONDS: Final = 1.0
 """The interval of leader checks; changes trigger one earlier."""
 _PAUSE_SECONDS: Final = 0.05
 """The least time between two checks, and the wait for partitions that back off."""
-_IDLE_SECONDS: Final = 0.25
 _TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 _OMITTED: Final = ClientError("the broker omitted the partition from its response")
 
@@ -82,10 +83,7 @@ class FlowCopier:
         keep = {one.source: one for one in assignments}
         if keep.keys() != self.targets.keys():
             logger.info("%s: this mirror copies %d partitions", self._name, len(keep))
-        for partition, target in list(self.targets.items()):
-            if keep.get(partition) != target.assignment:
-                target.copy.stop()
-                del self.targets[partition]
+        drop_reassigned(self.targets, keep)
         for partition, one in keep.items():
             if partition not in self.targets:
                 copy = PartitionCopy(one.producer_id, one.target_producer_id, self._read_committed)
@@ -249,15 +247,13 @@ class FlowCopier:
 
     async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
-        under_way: set[asyncio.Task[None]] = set()
+
+        async def next_append() -> Coroutine[None, None, None] | None:
+            batch = self._appendable(broker, await self._is_chained(broker))
+            return self._append(broker, batch) if batch else None
+
         try:
-            while self._has_appends_for(broker) or under_way:
-                if len(under_way) < APPENDS_MAX and (batch := self._appendable(broker, await self._is_chained(broker))):
-                    task = group.create_task(self._append(broker, batch))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-                    continue
-                await self._work.wait(_IDLE_SECONDS)
+            await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._work, APPENDS_MAX)
         finally:
             self._appending.discard(broker)
 
