@@ -20,7 +20,7 @@ from tests.process import ISTHMUS, Process
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -15,7 +15,7 @@ from tests.kafka import fetch, running_kafka
 from tests.node import running_node
 from tests.system.ledger import wait_until
 from tests.system.mirrors import running_mirror
-from tests.system.quorums import ask, wait_for
+from tests.system.quorums import query, wait_for
 
 SOURCE = Path(__file__).parent / "clients" / "RemoteOffsets.java"
 SETTINGS = {
@@ -38,15 +38,15 @@ def remote_offsets(bootstrap: str, alias: str, group: str) -> set[str]:
 def test_offsets_are_those_of_the_records_that_the_group_has_not_read(tmp_path: Path) -> None:
     fetch()
     with running_kafka(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
-        ask(west.bootstrap, lambda client: create(client, [NewTopic("orders", 3, 1)]))
+        query(west.bootstrap, lambda client: create(client, [NewTopic("orders", 3, 1)]))
         producer = Producer({"bootstrap.servers": west.bootstrap, "batch.num.messages": 10, "log_level": 2})
         for number in range(390):
             producer.produce("orders", f"v{number // 3}", partition=number % 3)
         assert producer.flush(60) == 0
         # A copy that begins late, within a batch: its offsets are not its source's.
-        ask(west.bootstrap, lambda client: delete_records(client, {TopicPartition("orders", 0): 17}))
+        query(west.bootstrap, lambda client: delete_records(client, {TopicPartition("orders", 0): 17}))
         wanted = {partition: Committed(offset) for partition, offset in COMMITTED.items()}
-        ask(west.bootstrap, lambda client: group_offsets.commit(client, "readers", wanted))
+        query(west.bootstrap, lambda client: group_offsets.commit(client, "readers", wanted))
         clusters = {"west": west.bootstrap, "east": east.bootstrap}
         with running_mirror(tmp_path / "mirror", clusters, SETTINGS):
             expected = {"west.orders-0 43", "west.orders-1 125", "west.orders-2 20"}
@@ -63,7 +63,7 @@ def test_offsets_are_those_of_the_records_that_the_group_has_not_read(tmp_path: 
 
 
 def _await_topics(bootstrap: str) -> None:
-    async def query(client: Client) -> set[str]:
+    async def with_client(client: Client) -> set[str]:
         return set((await client.refresh(None)).topics)
 
-    wait_for(bootstrap, query, lambda names: names >= {"west.checkpoints.internal", "west.heartbeats"})
+    wait_for(bootstrap, with_client, lambda names: names >= {"west.checkpoints.internal", "west.heartbeats"})

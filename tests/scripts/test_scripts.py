@@ -28,6 +28,6 @@ def test_every_world_has_transcripts() -> None:
     assert {path.parent.name for path in SCRIPTS} == set(WORLDS)
 
 
-def test_a_transcript_that_says_something_else_is_found() -> None:
+def test_a_transcript_with_another_outcome_fails() -> None:
     text = "lead\n----\nisr [1, 2, 3], log end 0, high watermark 1\n"
     assert run(text, isr_world.World()) == "lead\n----\nisr [1, 2, 3], log end 0, high watermark 0\n"

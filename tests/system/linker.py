@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.process import ISTHMUS
 from tests.system.mirroring import log_of
-from tests.system.quorums import ask, wait_for
+from tests.system.quorums import query, wait_for
 from tests.system.worker import WorkerProcess
 
 
@@ -72,10 +72,10 @@ def settings(values: Mapping[str, str]) -> list[str]:
 def await_mirrors(destination: str, done: Callable[[dict[str, DescribedMirror]], bool]) -> dict[str, DescribedMirror]:
     """Wait until the mirror topics are so."""
 
-    async def query(client: Client) -> dict[str, DescribedMirror]:
+    async def with_client(client: Client) -> dict[str, DescribedMirror]:
         return {mirror.topic: mirror for mirror in await describe_mirrors(client)}
 
-    return wait_for(destination, query, done)
+    return wait_for(destination, with_client, done)
 
 
 def await_states(destination: str, states: Mapping[str, str]) -> dict[str, DescribedMirror]:
@@ -95,17 +95,17 @@ async def _extent(client: Client, partitions: Collection[TopicPartition]) -> lis
 
 def extents(bootstrap: str, partitions: Collection[TopicPartition]) -> list[tuple[int, int]]:
     """Start and end of each log."""
-    return ask(bootstrap, lambda client: _extent(client, partitions))
+    return query(bootstrap, lambda client: _extent(client, partitions))
 
 
 def await_level(source: str, destination: str, partitions: Mapping[TopicPartition, TopicPartition]) -> None:
     """Wait until every copy ends where its source ends now."""
     ends = [end for _, end in extents(source, list(partitions))]
 
-    async def query(client: Client) -> list[int]:
+    async def with_client(client: Client) -> list[int]:
         return [end for _, end in await _extent(client, list(partitions.values()))]
 
-    wait_for(destination, query, lambda found: found == ends)
+    wait_for(destination, with_client, lambda found: found == ends)
 
 
 def assert_identical(source: str, destination: str, partitions: Mapping[TopicPartition, TopicPartition]) -> None:
@@ -126,8 +126,8 @@ def assert_identical(source: str, destination: str, partitions: Mapping[TopicPar
 def await_committed(bootstrap: str, group: str, wanted: Mapping[TopicPartition, int]) -> None:
     """Wait until a group has exactly these offsets of these partitions."""
 
-    async def query(client: Client) -> dict[TopicPartition, int]:
+    async def with_client(client: Client) -> dict[TopicPartition, int]:
         found = await group_offsets.fetch(client, group, list(wanted))
         return {partition: committed.offset for partition, committed in found.items()}
 
-    wait_for(bootstrap, query, lambda found: found == dict(wanted))
+    wait_for(bootstrap, with_client, lambda found: found == dict(wanted))

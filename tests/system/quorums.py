@@ -21,7 +21,7 @@ ANSWER_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.02
 
 
-def ask(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+def query(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
     """Run `work` with a new client."""
 
     async def connected() -> T:
@@ -54,12 +54,12 @@ def wait_for(bootstrap: str, query: Callable[[Client], Awaitable[T]], done: Call
 
 def quorum(bootstrap: str) -> Quorum:
     """The quorum, from its leader."""
-    return ask(bootstrap, describe_quorum)
+    return query(bootstrap, describe_quorum)
 
 
 def brokers(bootstrap: str) -> Described:
     """Who is in the cluster."""
-    return ask(bootstrap, describe_cluster)
+    return query(bootstrap, describe_cluster)
 
 
 def await_fenced(bootstrap: str, broker: int, *, fenced: bool = True) -> None:
@@ -72,13 +72,13 @@ def await_fenced(bootstrap: str, broker: int, *, fenced: bool = True) -> None:
 def make_topics(bootstrap: str, *names: str, partitions: int = 1, replicas: int = 1) -> None:
     """Create topics; each must succeed."""
     wanted = [NewTopic(name, partitions, replicas) for name in names]
-    answers = ask(bootstrap, lambda client: create(client, wanted))
+    answers = query(bootstrap, lambda client: create(client, wanted))
     assert all(not isinstance(answer, Exception) for answer in answers.values()), answers
 
 
 def leaders(bootstrap: str, topic: str) -> set[int | None]:
     """Who leads any partition of a topic, as one broker has it."""
-    found = ask(bootstrap, lambda client: describe_topics(client, [topic]))
+    found = query(bootstrap, lambda client: describe_topics(client, [topic]))
     return {partition.leader for partition in found[topic].partitions.values()}
 
 

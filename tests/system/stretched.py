@@ -27,7 +27,7 @@ from isthmus_topology.processes import Site, new_site
 from isthmus_topology.wan.control import send_request as ask_wan
 
 from tests.system.ledger import wait_until
-from tests.system.quorums import ask, quorum, wait_for
+from tests.system.quorums import query, quorum, wait_for
 
 CLUSTER: Final = "c"
 _LOWEST_PORT: Final = 10_000
@@ -105,8 +105,8 @@ class Stretched:
         self.signal(signal.SIGCONT, *self.site.processes)
         self.start()
         self.await_brokers(region, fenced=())
-        names = [name for name, topic in ask(self.bootstrap(region), list_topics).items() if not topic.is_internal]
-        ask(self.bootstrap(region), lambda client: delete(client, names))
+        names = [name for name, topic in query(self.bootstrap(region), list_topics).items() if not topic.is_internal]
+        query(self.bootstrap(region), lambda client: delete(client, names))
 
     def configure(self, region: str, topic: str, settings: Mapping[str, str | None]) -> None:
         """Set a topic's settings; None takes one back."""
@@ -120,13 +120,13 @@ class Stretched:
             Change(name, Operation.DELETE if value is None else Operation.SET, value)
             for name, value in settings.items()
         ]
-        answers = ask(self.bootstrap(region), lambda client: alter(client, {resource: changes}))
+        answers = query(self.bootstrap(region), lambda client: alter(client, {resource: changes}))
         assert answers == {resource: None}, answers
 
     # -- what is there -------------------------------------------------------------------------------------------------------
 
     def make(self, region: str, *topics: NewTopic) -> None:
-        answers = ask(self.bootstrap(region), lambda client: create(client, topics))
+        answers = query(self.bootstrap(region), lambda client: create(client, topics))
         assert all(answer is None for answer in answers.values()), answers
 
     def await_brokers(self, region: str, fenced: Collection[int]) -> None:
@@ -160,12 +160,12 @@ class Stretched:
         return last
 
     def leader_epoch(self, region: str, topic: str) -> int:
-        found = ask(self.bootstrap(region), lambda client: describe_topics(client, [topic]))
+        found = query(self.bootstrap(region), lambda client: describe_topics(client, [topic]))
         return found[topic].partitions[0].leader_epoch
 
     def status(self, region: str, topic: str) -> dict[int, ReplicaStatus]:
         """The status of the replicas of partition 0, from its leader."""
-        (told,) = ask(self.bootstrap(region), lambda client: replica_status(client, [Place(topic, 0)])).values()
+        (told,) = query(self.bootstrap(region), lambda client: replica_status(client, [Place(topic, 0)])).values()
         assert isinstance(told, PartitionStatus), told
         return {replica.broker: replica for replica in told.replicas}
 

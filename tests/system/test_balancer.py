@@ -21,7 +21,7 @@ from tests.kafka import KafkaNode
 from tests.node import COMBINED, Cluster
 from tests.process import ISTHMUS
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
-from tests.system.quorums import ask
+from tests.system.quorums import query
 
 BROKERS: Final = (1, 2, 3, 4)
 ADDED: Final = 4
@@ -60,7 +60,7 @@ def isthmus(*arguments: str, status: int = 0) -> str:
 def throttles(bootstrap: str, *names: str) -> dict[str, str | None]:
     """What is set of throttling, on brokers and topics."""
 
-    async def query(client: Client) -> dict[str, str | None]:
+    async def with_client(client: Client) -> dict[str, str | None]:
         resources = [Resource(ResourceType.BROKER, str(broker)) for broker in BROKERS]
         resources += [Resource(ResourceType.TOPIC, name) for name in names]
         found: dict[str, str | None] = {}
@@ -69,15 +69,15 @@ def throttles(bootstrap: str, *names: str) -> dict[str, str | None]:
             found |= {f"{resource}: {c.name}": c.value for c in values if c.is_set and "throttled" in c.name}
         return found
 
-    return ask(bootstrap, query)
+    return query(bootstrap, with_client)
 
 
 def hosts(bootstrap: str, topic: str) -> list[tuple[int, ...]]:
-    async def query(client: Client) -> list[tuple[int, ...]]:
+    async def with_client(client: Client) -> list[tuple[int, ...]]:
         found = (await topics.describe(client, [topic]))[topic]
         return [known.replicas for _, known in sorted(found.partitions.items())]
 
-    return ask(bootstrap, query)
+    return query(bootstrap, with_client)
 
 
 def fill(bootstrap: str, topic: str, partitions: int) -> None:
@@ -104,7 +104,7 @@ def test_a_broker_that_was_added_gets_its_share_under_load_and_observers_stay_wh
         "placed", assignments=dict.fromkeys(range(6), (1, 2, 3)), configs={"isthmus.placement.constraints": CONSTRAINTS}
     )
     ledger_topic = NewTopic("ledger", assignments=dict.fromkeys(range(PARTITIONS), (1, 2)))
-    ask(cluster.bootstrap, lambda client: topics.create(client, [*bare, placed, ledger_topic]))
+    query(cluster.bootstrap, lambda client: topics.create(client, [*bare, placed, ledger_topic]))
     fill(cluster.bootstrap, "bare", 6)
     ledger = Ledger(cluster.bootstrap, "ledger")
     try:
@@ -137,7 +137,7 @@ def test_a_broker_that_was_added_gets_its_share_under_load_and_observers_stay_wh
 def test_throttles_of_a_run_that_was_killed_are_lifted_by_the_next_and_an_operators_own_come_back(
     cluster: Cluster,
 ) -> None:
-    ask(
+    query(
         cluster.bootstrap,
         lambda client: topics.create(client, [NewTopic("slow", assignments=dict.fromkeys(range(24), (1, 2)))]),
     )
@@ -158,7 +158,7 @@ def test_throttles_of_a_run_that_was_killed_are_lifted_by_the_next_and_an_operat
 
 
 def test_a_run_that_is_broken_off_takes_back_what_is_under_way(cluster: Cluster) -> None:
-    ask(
+    query(
         cluster.bootstrap,
         lambda client: topics.create(client, [NewTopic("slow", assignments=dict.fromkeys(range(24), (1, 2)))]),
     )
@@ -178,7 +178,7 @@ def test_a_run_that_is_broken_off_takes_back_what_is_under_way(cluster: Cluster)
 
 
 def test_of_two_balancers_one_works_and_fills_an_empty_broker_by_itself(cluster: Cluster, tmp_path: Path) -> None:
-    ask(
+    query(
         cluster.bootstrap,
         lambda client: topics.create(client, [NewTopic("t", assignments=dict.fromkeys(range(8), (1, 2)))]),
     )
@@ -209,8 +209,8 @@ def test_apache_kafka_is_balanced_by_the_sizes_of_its_files(tmp_path: Path) -> N
     try:
         first.start()
         second.start()
-        wait_until(lambda: len(ask(first.bootstrap, cluster_admin.describe).brokers) == 2, "both brokers")
-        ask(first.bootstrap, lambda c: topics.create(c, [NewTopic("t", assignments=dict.fromkeys(range(8), (1,)))]))
+        wait_until(lambda: len(query(first.bootstrap, cluster_admin.describe).brokers) == 2, "both brokers")
+        query(first.bootstrap, lambda c: topics.create(c, [NewTopic("t", assignments=dict.fromkeys(range(8), (1,)))]))
         fill(first.bootstrap, "t", 8)
         plan = json.loads(isthmus("balance", "execute", "-b", first.bootstrap, "--throttle", "0", "-o", "json"))
         assert [load["replicas"] for load in plan["after"]] == [4, 4]
@@ -223,7 +223,7 @@ def test_apache_kafka_is_balanced_by_the_sizes_of_its_files(tmp_path: Path) -> N
 
 
 def test_a_plan_is_shown_and_carried_out_by_rest(cluster: Cluster, tmp_path: Path) -> None:
-    ask(
+    query(
         cluster.bootstrap,
         lambda client: topics.create(client, [NewTopic("t", assignments=dict.fromkeys(range(8), (1, 2)))]),
     )

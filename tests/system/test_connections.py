@@ -20,24 +20,24 @@ REQUEST = struct.pack(">i", len(_PAYLOAD)) + _PAYLOAD
 def test_who_comes_beyond_the_most_connections_waits_for_room(tmp_path: Path) -> None:
     with running_node(tmp_path, {"max.connections": str(MOST)}) as node, ExitStack() as closing:
         held = connect(closing, node.port, MOST)
-        assert all(map(answered, held))
+        assert all(map(responded, held))
         late = connect(closing, node.port, 3)
-        assert all(map(answered, held))
+        assert all(map(responded, held))
         assert not any(map(has_data, late))
         for one in held[:3]:
             one.close()
-        assert all(map(answered, late))
+        assert all(map(responded, late))
 
 
 def test_an_address_with_too_many_connections_is_refused_until_more_are_allowed(tmp_path: Path) -> None:
     with running_node(tmp_path, {"max.connections.per.ip": str(MOST)}) as node, ExitStack() as closing:
         held = connect(closing, node.port, MOST - 5)
-        assert all(map(answered, held))
+        assert all(map(responded, held))
         admin = KafkaAdminClient(bootstrap_servers=node.bootstrap)
         closing.callback(admin.close)
         rest = connect(closing, node.port, MOST)
         wait_until(lambda: any(map(is_closed, rest)), "connections to be refused")
-        assert all(map(answered, held))
+        assert all(map(responded, held))
         for one in rest:
             one.close()
         alter(admin, {"max.connections.per.ip": "1000"})
@@ -59,13 +59,13 @@ def test_fewer_connections_are_allowed_and_idle_ones_are_closed(tmp_path: Path) 
     try:
         with ExitStack() as closing:
             held = connect(closing, node.port, MOST)
-            assert all(map(answered, held))
+            assert all(map(responded, held))
             admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{brokers}")
             closing.callback(admin.close)
             alter(admin, {"max.connections": "10"})
             wait_until(lambda: sum(map(is_closed, held)) >= MOST - 10, "connections to give way")
             inside = connect(closing, brokers, 5)
-            assert all(map(answered, inside))
+            assert all(map(responded, inside))
             wait_until(lambda: sum(map(is_closed, held)) >= MOST - 5, "more of them to give way")
     finally:
         node.stop()
@@ -81,7 +81,7 @@ def connect(closing: ExitStack, port: int, count: int) -> list[socket.socket]:
     return made
 
 
-def answered(connection: socket.socket) -> bool:
+def responded(connection: socket.socket) -> bool:
     """Whether the last request got a response; sends another one for the next call."""
     connection.settimeout(60)
     try:
@@ -118,7 +118,7 @@ def can_hold(node: Node, count: int) -> bool:
     """Whether so many connections at once are all served."""
     with ExitStack() as closing:
         try:
-            return all(map(answered, connect(closing, node.port, count)))
+            return all(map(responded, connect(closing, node.port, count)))
         except (ConnectionResetError, BrokenPipeError):
             return False
 

@@ -70,7 +70,7 @@ def create(node: Node) -> None:
         created.result(30)
 
 
-def ask(node: Node, api: ApiKey, **values: Any) -> Any:
+def send_request(node: Node, api: ApiKey, **values: Any) -> Any:
     with closing(Talk(Target("127.0.0.1", node.port, node.directory))) as talk:
         return talk.quiet(api, **values)
 
@@ -88,7 +88,7 @@ def test_a_failed_directory_takes_only_its_own_partitions_offline_and_the_last_o
     wait_until(lambda: offline(node) == gone, "its partitions to be offline")
     load.write(there)
     assert {load.outcomes[partition] for partition in there} == {""}
-    described = ask(node, ApiKey.DESCRIBE_LOG_DIRS, topics=None)
+    described = send_request(node, ApiKey.DESCRIBE_LOG_DIRS, topics=None)
     errors = {Path(entry["log_dir"]).name: entry["error_code"] for entry in described["results"]}
     assert errors == {"one": "none", "two": "kafka_storage_error"}
     assert f"log directory {two} failed: taking its {len(gone)} partitions offline" in node.log()
@@ -124,7 +124,7 @@ def fails(load: Load, partitions: set[int]) -> bool:
 
 def offline(node: Node) -> set[int]:
     wanted = [{"topic_id": None, "name": TOPIC}]
-    answer = ask(node, ApiKey.METADATA, topics=wanted, allow_auto_topic_creation=False)
+    answer = send_request(node, ApiKey.METADATA, topics=wanted, allow_auto_topic_creation=False)
     return {
         partition["partition_index"]
         for topic in answer["topics"]

@@ -32,7 +32,7 @@ def stream_of(bootstrap: str, *, fail_on_loss: bool) -> LagStreamReader:
     )
 
 
-def asked(bootstrap: str, question: Callable[[Client], Awaitable[object]]) -> None:
+def requested(bootstrap: str, question: Callable[[Client], Awaitable[object]]) -> None:
     async def connected() -> None:
         async with Client(parse_bootstrap(bootstrap)) as client:
             await question(client)
@@ -42,7 +42,7 @@ def asked(bootstrap: str, question: Callable[[Client], Awaitable[object]]) -> No
 
 def recreate(bootstrap: str) -> None:
     """Delete the topic and create it again, with as many records."""
-    asked(bootstrap, lambda client: topics.delete(client, [LAG_TOPIC]))
+    requested(bootstrap, lambda client: topics.delete(client, [LAG_TOPIC]))
     write(bootstrap, records(samples(MOMENTS)))
 
 
@@ -62,7 +62,7 @@ def test_deleted_records_are_reported_or_skipped(tmp_path: Path) -> None:
         strict, lenient = (stream_of(node.bootstrap, fail_on_loss=fail) for fail in (True, False))
         start = strict.initialOffset()
         end = strict.latestOffset(start, ALL)
-        asked(node.bootstrap, lambda client: topics.delete_records(client, {TopicPartition(LAG_TOPIC, 1): 4}))
+        requested(node.bootstrap, lambda client: topics.delete_records(client, {TopicPartition(LAG_TOPIC, 1): 4}))
         with pytest.raises(SamplesLost, match="partition 1 lost offsets 0 to 3 because it now begins at 4"):
             strict.partitions(start, end)
         assert read(lenient, list(lenient.partitions(start, end))) == {0: list(range(10)), 1: list(range(4, 10))}

@@ -30,7 +30,7 @@ from tests.system.linker import (
     running_linker,
     settings,
 )
-from tests.system.quorums import ask, await_in_sync, leaders, wait_for
+from tests.system.quorums import await_in_sync, leaders, query, wait_for
 
 ALL_GROUPS = json.dumps({"groupFilters": [{"name": "*", "patternType": "LITERAL", "filterType": "INCLUDE"}]})
 SYNC_OFFSETS = {
@@ -48,7 +48,7 @@ def same(topic: str, partitions: int, prefix: str = "") -> dict[TopicPartition, 
 
 def make(bootstrap: str, topic: str, partitions: int, replicas: int = 1, **configs: str) -> None:
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    refused = ask(bootstrap, lambda client: create(client, [NewTopic(topic, partitions, replicas, configs=named)]))
+    refused = query(bootstrap, lambda client: create(client, [NewTopic(topic, partitions, replicas, configs=named)]))
     assert refused == {topic: None}
 
 
@@ -104,10 +104,10 @@ def test_a_copy_of_apache_kafka_is_byte_for_byte_the_source(tmp_path: Path, kafk
     _make_compacted(kafka.bootstrap)
     make(kafka.bootstrap, "cut", 1)
     fill(kafka.bootstrap, "cut", 1, 400)
-    ask(kafka.bootstrap, lambda client: delete_records(client, {TopicPartition("cut", 0): 133}))
+    query(kafka.bootstrap, lambda client: delete_records(client, {TopicPartition("cut", 0): 133}))
     make(kafka.bootstrap, "emptied", 1)
     fill(kafka.bootstrap, "emptied", 1, 40)
-    ask(kafka.bootstrap, lambda client: delete_records(client, {TopicPartition("emptied", 0): -1}))
+    query(kafka.bootstrap, lambda client: delete_records(client, {TopicPartition("emptied", 0): -1}))
     with running_node(tmp_path / "destination") as node, running_linker(tmp_path, node.bootstrap):
         link(node.bootstrap, "create", "west", "--source", kafka.bootstrap)
         link(node.bootstrap, "mirror", "create", "west", "orders", "compacted", "cut", "emptied")
@@ -131,7 +131,7 @@ def _make_compacted(bootstrap: str) -> None:
 def _log_size(bootstrap: str) -> int:
     from isthmus_client.admin.cluster import log_dirs
 
-    directories = ask(bootstrap, log_dirs)
+    directories = query(bootstrap, log_dirs)
     return sum(r.size for directory in directories for r in directory.replicas if r.partition.topic == "compacted")
 
 
@@ -278,7 +278,7 @@ def test_active_groups_keep_their_offsets_and_lag_is_reported(tmp_path: Path) ->
             commit(source.bootstrap, "readers", {orders: 40})
             in_use = ("IN_ERROR", "CONSUMER_GROUP_IN_USE_ERROR")
             wait_until(lambda: _tasks(destination)["ConsumerOffsetSync"] == in_use, "a group that is in use")
-            assert ask(destination.bootstrap, lambda client: group_offsets.fetch(client, "readers", [orders])) == {}
+            assert query(destination.bootstrap, lambda client: group_offsets.fetch(client, "readers", [orders])) == {}
         finally:
             reader.close()
         await_committed(destination.bootstrap, "readers", {orders: 40})
@@ -326,8 +326,8 @@ def test_topics_that_end_or_grow_at_the_source(tmp_path: Path) -> None:
         link(destination.bootstrap, "mirror", "create", "west", "gone", "anew", "grown")
         everything = same("gone", 2) | same("anew", 2) | same("grown", 2)
         await_level(source.bootstrap, destination.bootstrap, everything)
-        ask(source.bootstrap, lambda client: create_partitions(client, {"grown": 3}))
-        ask(source.bootstrap, lambda client: delete(client, ["gone", "anew"]))
+        query(source.bootstrap, lambda client: create_partitions(client, {"grown": 3}))
+        query(source.bootstrap, lambda client: delete(client, ["gone", "anew"]))
         make(source.bootstrap, "anew", 2)
         fill(source.bootstrap, "anew", 2, 300)
         found = await_states(destination.bootstrap, {"gone": "FAILED", "anew": "FAILED"})
@@ -382,7 +382,7 @@ def test_a_linker_inside_a_node_makes_mirrors_by_itself_and_keeps_their_configs_
             Change("retention.ms", Operation.SET, "7200000"),
             Change("max.message.bytes", Operation.SET, "5000000"),
         ]
-        ask(source.bootstrap, lambda client: alter(client, {resource: changes}))
+        query(source.bootstrap, lambda client: alter(client, {resource: changes}))
         mirror = Resource(ResourceType.TOPIC, "west.orders")
         wait_for(
             destination.bootstrap,

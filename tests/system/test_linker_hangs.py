@@ -17,7 +17,7 @@ from isthmus_client.requests_by_broker import results
 from tests.node import COMBINED, Cluster, running_cluster, running_node
 from tests.system.ledger import wait_until
 from tests.system.linker import assert_identical, await_level, link, running_linker
-from tests.system.quorums import ask, leaders, wait_for
+from tests.system.quorums import leaders, query, wait_for
 from tests.system.test_linker import RF3, SOURCE_ID, fill, make, same
 
 PATIENT: Final = {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
@@ -44,11 +44,11 @@ def write(bootstrap: str, partitions: Collection[TopicPartition]) -> None:
 
 
 def led_by(bootstrap: str, topic: str) -> dict[TopicPartition, int | None]:
-    found = ask(bootstrap, lambda client: describe(client, [topic]))[topic]
+    found = query(bootstrap, lambda client: describe(client, [topic]))[topic]
     return {TopicPartition(topic, index): partition.leader for index, partition in found.partitions.items()}
 
 
-def told(destination: str) -> tuple[str, str, str | None]:
+def reported(destination: str) -> tuple[str, str, str | None]:
     """What the destination says of the link."""
     (one,) = json.loads(link(destination, "describe", "west", "-o", "json"))
     return one["state"], one["error"], one["error_message"]
@@ -76,12 +76,12 @@ def test_a_broker_of_the_source_that_hangs_holds_up_its_own_partitions_alone(tmp
         with hanging(source, hung) as rest:
             wait_until(lambda: linker.unreachable_brokers() == {hung}, "a worker that has noticed")
             said = ("ACTIVE", "TIMEOUT_ERROR", f"broker {hung} of the source does not respond")
-            wait_until(lambda: told(destination.bootstrap) == said, "the report at the destination")
+            wait_until(lambda: reported(destination.bootstrap) == said, "the report at the destination")
             orders = {partition: copy for partition, copy in others.items() if partition.topic == "orders"}
             for _ in range(ROUNDS):
                 write(rest, orders)
                 await_level(rest, destination.bootstrap, orders)
-        wait_until(lambda: told(destination.bootstrap) == ("ACTIVE", "NO_ERROR", None), "a source without trouble")
+        wait_until(lambda: reported(destination.bootstrap) == ("ACTIVE", "NO_ERROR", None), "a source without trouble")
         assert linker.unreachable_brokers() == set()
 
         linker.kill()
@@ -151,7 +151,7 @@ def test_a_stuck_replica_of_the_destination_holds_up_its_own_partitions_alone(tm
         link(destination.bootstrap, "mirror", "create", "west", "orders")
         write(source.bootstrap, everything)
         await_level(source.bootstrap, destination.bootstrap, everything)
-        replicas = ask(destination.bootstrap, lambda client: describe(client, ["orders"]))["orders"].partitions
+        replicas = query(destination.bootstrap, lambda client: describe(client, ["orders"]))["orders"].partitions
         free = {tp: tp for tp in everything if stuck not in replicas[tp.partition].replicas}
         waiting = [tp for tp in everything if stuck in replicas[tp.partition].replicas[1:]]
         assert {replicas[tp.partition].leader for tp in free} & {replicas[tp.partition].leader for tp in waiting}
@@ -162,7 +162,7 @@ def test_a_stuck_replica_of_the_destination_holds_up_its_own_partitions_alone(tm
             for _ in range(ROUNDS):
                 write(source.bootstrap, [*free, *waiting])
                 await_level(source.bootstrap, rest, free)
-            assert ask(rest, lambda client: uncommitted(client, waiting)) == ends
+            assert query(rest, lambda client: uncommitted(client, waiting)) == ends
         await_level(source.bootstrap, destination.bootstrap, everything)
         assert_identical(source.bootstrap, destination.bootstrap, everything)
 

@@ -26,7 +26,7 @@ from tests.conformance.clients.java import run as run_java
 from tests.node import COMBINED, Cluster, Node, running_node
 from tests.process import ISTHMUS
 from tests.system.mirroring import connected, copy, log_of
-from tests.system.quorums import ask, await_fenced, await_in_sync
+from tests.system.quorums import await_fenced, await_in_sync, query
 from tests.system.test_quorum_tools import as_apache_kafka
 
 PARTITIONS = 2
@@ -117,7 +117,7 @@ def test_a_copy_survives_killed_leaders_and_fails_over_without_its_source(tmp_pa
     source.start()
     try:
         with destination(tmp_path / "destination") as cluster:
-            ask(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
+            query(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
             isthmus("create", "west", "--source", source.bootstrap, bootstrap=cluster.bootstrap)
             isthmus("mirror", "create", "west", "orders", bootstrap=cluster.bootstrap)
             for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -178,10 +178,10 @@ def _refuses_clients(cluster: Cluster) -> None:
     error = produced(cluster.bootstrap, "orders", "mine")
     assert error is not None
     assert error.code() == KafkaError.POLICY_VIOLATION
-    grown = ask(cluster.bootstrap, lambda client: create_partitions(client, {"orders": 5}))
+    grown = query(cluster.bootstrap, lambda client: create_partitions(client, {"orders": 5}))
     assert grown["orders"] is not None
     assert grown["orders"].code is ErrorCode.policy_violation
-    shortened = ask(cluster.bootstrap, lambda client: delete_records(client, {ORDERS[0]: 1}))
+    shortened = query(cluster.bootstrap, lambda client: delete_records(client, {ORDERS[0]: 1}))
     refused = shortened[ORDERS[0]]
     assert isinstance(refused, Refused)
     assert refused.code is ErrorCode.policy_violation
@@ -235,7 +235,7 @@ def test_gaps_epochs_and_open_transactions_of_a_source(tmp_path: Path) -> None:
     )
     t0 = TopicPartition("t", 0)
     with running_node(tmp_path / "source") as source, destination(tmp_path / "destination") as cluster:
-        ask(source.bootstrap, lambda client: create(client, [NewTopic("t", 1, 1)]))
+        query(source.bootstrap, lambda client: create(client, [NewTopic("t", 1, 1)]))
 
         async def begun() -> None:
             async with connected(cluster.bootstrap) as client:
@@ -291,7 +291,7 @@ def test_a_broker_of_apache_kafka_follows_links_and_copies(tmp_path: Path) -> No
         own = cluster.nodes[2]
         with running_node(tmp_path / "source") as source, as_apache_kafka(cluster, 3) as kafka:
             await_fenced(own.bootstrap, 3, fenced=False)
-            ask(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
+            query(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
             isthmus("create", "west", "--source", source.bootstrap, bootstrap=own.bootstrap)
             isthmus("mirror", "create", "west", "orders", "-r", "2", bootstrap=own.bootstrap)
             await_in_sync(own.bootstrap, "orders", {2, 3})
@@ -327,7 +327,7 @@ def test_a_broker_of_apache_kafka_follows_links_and_copies(tmp_path: Path) -> No
         cluster.end()
 
 
-def told(*arguments: str, bootstrap: str) -> Any:
+def reported(*arguments: str, bootstrap: str) -> Any:
     """The JSON output of a command."""
     return json.loads(isthmus(*arguments, "-o", "json", bootstrap=bootstrap))
 
@@ -335,8 +335,8 @@ def told(*arguments: str, bootstrap: str) -> Any:
 def test_the_commands(tmp_path: Path) -> None:
     with running_node(tmp_path / "source") as source, running_node(tmp_path / "destination") as node:
         do = partial(isthmus, bootstrap=node.bootstrap)
-        say = partial(told, bootstrap=node.bootstrap)
-        ask(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
+        say = partial(reported, bootstrap=node.bootstrap)
+        query(source.bootstrap, lambda client: create(client, [NewTopic("orders", PARTITIONS, 1)]))
         own = do("create", "me", "--source", node.bootstrap, status=1)
         assert own.startswith("isthmus: link me: invalid_request: The source is cluster ")
         assert "cannot be queried" in do("create", "no", "--source", "127.0.0.1:1", status=1)

@@ -23,7 +23,7 @@ from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.linker import await_committed, extents
 from tests.system.mirroring import log_of
 from tests.system.mirrors import MirrorProcess, contents, running_mirror, without_offsets
-from tests.system.quorums import ask, await_in_sync, leaders
+from tests.system.quorums import await_in_sync, leaders, query
 from tests.system.test_linker import RF3, SOURCE_ID, fill, make, transact
 
 QUICK = {
@@ -56,15 +56,15 @@ def assert_copied(source: str, target: str, partitions: dict[TopicPartition, Top
 def commit(bootstrap: str, group: str, offsets: dict[TopicPartition, int]) -> None:
     """What a group that has stopped leaves behind."""
     wanted = {partition: Committed(offset) for partition, offset in offsets.items()}
-    refused = ask(bootstrap, lambda client: group_offsets.commit(client, group, wanted))
+    refused = query(bootstrap, lambda client: group_offsets.commit(client, group, wanted))
     assert set(refused.values()) == {None}
 
 
 def await_topic(bootstrap: str, topic: str) -> None:
-    async def query(client: Client) -> bool:
+    async def with_client(client: Client) -> bool:
         return topic in (await client.refresh([topic])).topics
 
-    wait_until(lambda: bool(ask(bootstrap, query)), f"topic {topic}")
+    wait_until(lambda: bool(query(bootstrap, with_client)), f"topic {topic}")
 
 
 def ready(mirror: MirrorProcess) -> dict[str, str]:
@@ -81,7 +81,7 @@ def batch_count(bootstrap: str, partition: TopicPartition) -> int:
         await client.metadata_of({partition.topic})
         return sum(1 for _ in batches(await log_of(client, partition)))
 
-    return ask(bootstrap, count)
+    return query(bootstrap, count)
 
 
 @pytest.fixture
@@ -192,11 +192,11 @@ def test_a_deleted_copy_is_created_again(tmp_path: Path) -> None:
             await_topic(east.bootstrap, "west.orders")
             assert_copied(west.bootstrap, east.bootstrap, both(2))
             mirror.kill()
-            assert ask(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
+            assert query(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
             mirror.start()
             await_topic(east.bootstrap, "west.orders")
             assert_copied(west.bootstrap, east.bootstrap, both(2))
-            assert ask(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
+            assert query(east.bootstrap, lambda client: delete(client, ["west.orders"])) == {"west.orders": None}
             fill(west.bootstrap, "orders", 2, 300)
             await_topic(east.bootstrap, "west.orders")
             assert_copied(west.bootstrap, east.bootstrap, both(2))
@@ -281,7 +281,7 @@ def test_identity_names_never_go_back_and_heartbeats_never_pile_up(tmp_path: Pat
             assert_copied(west.bootstrap, east.bootstrap, same)
         assert extents(west.bootstrap, list(same)) == [(0, 20)]
         for node in (west, east):
-            names = ask(node.bootstrap, _names)
+            names = query(node.bootstrap, _names)
             assert [name for name in names if name.count("heartbeats") and name.count(".") > 1] == []
 
 

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.node import COMBINED, Cluster, free_ports
 from tests.system.ledger import wait_until
-from tests.system.quorums import ask
+from tests.system.quorums import query
 
 RECORDS = 200
 VALUE = bytes(1000)
@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, ports: list[int]) -> Itera
     made.format()
     try:
         made.start()
-        ask(made.bootstrap, lambda client: create(client, [NewTopic("t", assignments={0: (1, 2, 3)})]))
+        query(made.bootstrap, lambda client: create(client, [NewTopic("t", assignments={0: (1, 2, 3)})]))
         producer = Producer({"bootstrap.servers": made.bootstrap, "linger.ms": 0})
         for _ in range(RECORDS):
             producer.produce("t", VALUE, partition=0)

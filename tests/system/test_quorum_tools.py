@@ -15,7 +15,6 @@ from tests.conformance.clients.java import run as run_java
 from tests.kafka import KafkaNode, running_kafka
 from tests.node import COMBINED, Cluster
 from tests.system.quorums import (
-    ask,
     await_caught_up,
     await_fenced,
     await_in_sync,
@@ -23,6 +22,7 @@ from tests.system.quorums import (
     brokers,
     make_topics,
     metadata_logs,
+    query,
     quorum,
     wait_for,
 )
@@ -109,7 +109,7 @@ def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path
         cluster.start()
         bootstrap, second = cluster.nodes[1].bootstrap, cluster.nodes[2]
         first = wait_for(bootstrap, describe_quorum, lambda found: [each.node_id for each in found.voters] == [1, 2])
-        ask(
+        query(
             bootstrap, lambda client: create(client, [NewTopic("t", 1, 1)])
         )  # takes both: the second is a voter for good
         second.kill()

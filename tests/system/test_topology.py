@@ -187,11 +187,11 @@ def test_the_built_in_platform_runs_everything_and_registers_it_with_the_control
 def await_records(bootstrap: str, partitions: list[TopicPartition]) -> None:
     """Wait until each of them has some."""
 
-    async def query(client: Client) -> bool:
+    async def with_client(client: Client) -> bool:
         found = await list_offsets(client, dict.fromkeys(partitions, At.LATEST))
         return all(isinstance(end, ListedOffset) and end.offset > 0 for end in found.values())
 
-    wait_for(bootstrap, query, bool)
+    wait_for(bootstrap, with_client, bool)
 
 
 def copied(mirror: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Room for connections: who waits, who is turned away, and who gives way."""
+"""Connection limits: which connections wait, are refused, or are displaced."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_a_listener_has_a_most_of_its_own() -> None:
     assert full.wait_ms("OTHER", MonotonicMs(0)) == 0
 
 
-def test_an_address_with_too_many_is_turned_away() -> None:
+def test_an_address_with_too_many_is_refused() -> None:
     two = quota(0, per_address_max=2, per_address_overrides={"b": 1, "c": 0})
     assert [two.opened("CLIENTS", address, MonotonicMs(0)) for address in ("a", "a", "a", "b", "b", "c")] == [
         True, True, False, True, False, False,
@@ -58,7 +58,7 @@ def test_connections_come_at_their_rate_after_a_burst() -> None:
     assert rated.wait_ms("CLIENTS", MonotonicMs(1_000_000)) is None
 
 
-def test_brokers_are_not_held_to_the_rate_of_the_node_but_to_that_of_their_listener() -> None:
+def test_the_rate_of_its_listener_limits_brokers_and_not_that_of_the_node() -> None:
     limits = ConnectionLimits(rate_max=0, listeners={"BROKERS": ListenerLimits(rate_max=1)})
     rated = ConnectionQuota(limits, "BROKERS")
     for _ in range(BURST_SECONDS):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.language import check_lines, check_prose, check_python
+from tests.language import check_file, check_lines, check_prose, check_python, files
 
 MODULE = '''"""What is {0} here."""
 import logging
@@ -60,3 +60,9 @@ def test_documents_are_checked_outside_of_code_and_quotes() -> None:
 
 def test_words_inside_others_do_not_count() -> None:
     assert not list(check_prose("x.py", 1, "a task, the answerable one, in sightseeing"))
+
+
+@pytest.mark.parametrize("folder", ["lib", "api", "services", "bench", "infra", "scripts", "tests", "web", "*.md"])
+def test_the_repository_uses_the_words_of_the_glossary(folder: str) -> None:
+    findings = [str(finding) for path in files(folder) for finding in check_file(path)]
+    assert not findings, "\n".join(findings)

@@ -71,7 +71,7 @@ def test_the_source_keeps_its_contracts(source: Path) -> None:
     ],
     ids=lambda text: text.rsplit("/", 1)[-1],
 )
-def test_a_forbidden_import_is_found(
+def test_a_forbidden_import_is_reported(
     source: Path, planted: dict[Path, str], module: str, statement: str, broken: str
 ) -> None:
     path = source / module
@@ -82,7 +82,7 @@ def test_a_forbidden_import_is_found(
     assert any(broken in line and "BROKEN" in line for line in _results(result.stdout)), result.stdout
 
 
-def test_io_is_found_behind_a_module_in_between(source: Path, planted: dict[Path, str]) -> None:
+def test_io_is_reported_behind_a_module_in_between(source: Path, planted: dict[Path, str]) -> None:
     """A core that imports a pure-looking helper which reads a clock."""
     path = source / "lib/isthmus_wire/varints.py"
     planted[path] = path.read_text()

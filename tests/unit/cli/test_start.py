@@ -38,7 +38,7 @@ def test_the_command_line_alone_imports_neither_the_client_nor_the_broker() -> N
         (["consume", "t", "--format", "%q"], "is unknown; known are"),
     ],
 )
-def test_words_that_make_no_sense_end_with_status_2(arguments: list[str], says: str) -> None:
+def test_invalid_command_lines_exit_with_status_2(arguments: list[str], says: str) -> None:
     result = run("-c", "from isthmus_cli.main import main; main()", *arguments)
     assert result.returncode == 2
     assert says in " ".join(result.stderr.replace("│", " ").split())
