@@ -129,8 +129,8 @@ class Node:
         budget = Budget()
         for entry in listeners.bound:
             if entry.name in listeners.controller_names:
-                listener = Listener(entry.name, fixed, controllers, budget, self._dispatchers[Side.CONTROLLER].serve)
-                listener.on_closed = self._quorum.active.liveness.closed
+                serve, liveness = self._dispatchers[Side.CONTROLLER].serve, self._quorum.active.liveness
+                listener = Listener(entry.name, fixed, controllers, budget, serve, on_closed=liveness.closed)
             else:
                 listener = Listener(entry.name, fixed, brokers, budget, self._dispatchers[Side.BROKER].serve)
             await listener.bind(entry.host, entry.port)

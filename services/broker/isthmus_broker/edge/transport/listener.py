@@ -40,13 +40,15 @@ class Listener:
         budget: Budget,
         serve: Callable[[Request], None],
         transport: ListenerTransport = PLAINTEXT,
+        on_closed: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
+        """`on_closed` is called for each connection that has ended."""
         self.listener_name = name
         self.frame_max = settings.frame_max
         self.budget = budget
         self.handle = serve
         self.port = 0
-        self.on_closed: Callable[[Connection], None] = lambda _connection: None
+        self._on_closed = on_closed
         self._settings = settings
         self._transport = transport
         self._admission = admission
@@ -159,7 +161,7 @@ class Listener:
         if address is not None:
             self._ended = True
             self._admission.leave(self.listener_name, address)
-            self.on_closed(connection)
+            self._on_closed(connection)
 
     def drop(self, connection: Connection, reason: str) -> None:
         """Close a connection and stop counting it at once."""
