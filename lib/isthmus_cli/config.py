@@ -116,7 +116,8 @@ def _alter(bootstrap: str, resource: Resource, changes: list[Change], *, dry_run
 
 
 def _resource(kind: Kind, name: str) -> Resource:
-    from isthmus_client.admin.configs import Resource, ResourceType
+    from isthmus_client.admin.configs import Resource
+    from isthmus_model.config_resources import ResourceType
 
     if kind is Kind.BROKER and name != BROKER_DEFAULTS and not name.isdigit():
         raise typer.BadParameter(f"expected a broker id or '{BROKER_DEFAULTS}', not '{name}'", param_hint="'NAME'")

@@ -102,9 +102,10 @@ def describe_command(
 async def _described(client: Client, names: list[str]) -> list[dict[str, Any]]:
     from isthmus_client.admin import configs, topics
     from isthmus_client.requests_by_broker import results
+    from isthmus_model.config_resources import ResourceType
 
     described = await topics.describe(client, names) if names else await topics.list_topics(client)
-    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in described]
+    resources = [configs.Resource(ResourceType.TOPIC, name) for name in described]
     settings = results(await configs.describe(client, resources)) if resources else {}
     return [
         {
@@ -195,8 +196,9 @@ def alter_command(
 async def _alter(
     client: Client, name: str, partitions: int | None, placed: list[list[int]], changes: list[Any]
 ) -> dict[str, Exception | None]:
-    from isthmus_client.admin.configs import Resource, ResourceType, alter
+    from isthmus_client.admin.configs import Resource, alter
     from isthmus_client.admin.topics import create_partitions
+    from isthmus_model.config_resources import ResourceType
 
     outcomes: dict[str, Exception | None] = {}
     if changes:

@@ -7,7 +7,7 @@ version, so any Kafka client and Spark's own connector can read it.
 import json
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 VERSION: Final = 1
 _NUMBERS: Final = ("partition", "target_broker", "source_end", "target_end", "lag_ms", "at_ms")
@@ -20,6 +20,21 @@ class CopyKind(StrEnum):
     MIRROR = "mirror"
     OBSERVER = "observer"
     FOLLOWER = "follower"
+
+
+class Copy(NamedTuple):
+    """One copy of one partition: the subject of samples."""
+
+    kind: CopyKind
+    link: str
+    source_cluster: str
+    target_cluster: str
+    source_region: str
+    target_region: str
+    source_topic: str
+    topic: str
+    partition: int
+    target_broker: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

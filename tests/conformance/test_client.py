@@ -24,6 +24,7 @@ from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Place, Producer
 from isthmus_client.requests_by_broker import results
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
@@ -72,7 +73,7 @@ def test_topics_live_and_die(node: Node) -> None:
 def test_configs_change_all_or_none(node: Node) -> None:
     async def work(client: Client) -> None:
         await made(client, "client-configs")
-        resource = configs.Resource(configs.ResourceType.TOPIC, "client-configs")
+        resource = configs.Resource(ResourceType.TOPIC, "client-configs")
         good = configs.Change("retention.ms", configs.Operation.SET, "5000")
         bad = configs.Change("no.such.config", configs.Operation.SET, "1")
         assert code((await configs.alter(client, {resource: [good, bad]}))[resource]) is ErrorCode.invalid_config
@@ -82,7 +83,7 @@ def test_configs_change_all_or_none(node: Node) -> None:
 
     async def retention() -> tuple[str | None, bool]:
         async with Client(parse_bootstrap(node.bootstrap)) as client:
-            resource = configs.Resource(configs.ResourceType.TOPIC, "client-configs")
+            resource = configs.Resource(ResourceType.TOPIC, "client-configs")
             found = results(await configs.describe(client, [resource]))[resource]
             return next((config.value, config.is_set) for config in found if config.name == "retention.ms")
 

@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from isthmus_client.admin.cluster import Cluster as Described
 from isthmus_client.admin.cluster import describe as describe_cluster
-from isthmus_client.admin.configs import Change, Operation, Resource, ResourceType, alter
+from isthmus_client.admin.configs import Change, Operation, Resource, alter
 from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus, replica_status
 from isthmus_client.admin.topics import NewTopic, create, delete, list_topics
 from isthmus_client.admin.topics import describe as describe_topics
 from isthmus_client.metadata import Topic
 from isthmus_client.metadata import TopicPartition as Place
+from isthmus_model.config_resources import ResourceType
 from isthmus_topology.bring_up import bring_up
 from isthmus_topology.description import read_topology
 from isthmus_topology.plan import HOST, Plan

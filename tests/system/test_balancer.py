@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from isthmus_client.admin import cluster as cluster_admin
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Resource, ResourceType
+from isthmus_client.admin.configs import Resource
 from isthmus_client.admin.topics import NewTopic
 from isthmus_client.client import Client
+from isthmus_model.config_resources import ResourceType
 
 from tests.edge.api.server import running_api
 from tests.kafka import KafkaNode

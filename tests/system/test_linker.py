@@ -9,10 +9,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 from isthmus_client.admin import group_offsets
-from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType, alter, describe
+from isthmus_client.admin.configs import Change, Config, Operation, Resource, alter, describe
 from isthmus_client.admin.topics import NewTopic, create, create_partitions, delete, delete_records
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.extensions.mirrors import MirrorError
 
 from tests.kafka import KafkaNode, fetch, running_kafka

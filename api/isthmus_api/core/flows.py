@@ -16,13 +16,13 @@ from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
 from isthmus_model.freshness import is_stale
 from isthmus_model.lag import is_behind, lag_records, number_or_none
-from isthmus_model.lag_samples import CopyKind
+from isthmus_model.lag_samples import Copy, CopyKind
 from isthmus_model.regions import region_of
 from isthmus_wire.extensions.links import LinkState
 
 from isthmus_api.core.cluster_state import ClusterSnapshot, LinkReport, ReplicasReport, SourceReport
 from isthmus_api.core.inventory import RegisteredCluster
-from isthmus_api.core.lag_series import Copy, Latest
+from isthmus_api.core.lag_series import Latest
 from isthmus_api.models import Shape
 
 

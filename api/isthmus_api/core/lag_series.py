@@ -9,24 +9,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from isthmus_model.lag import number_or_none
-from isthmus_model.lag_samples import CopyKind, LagSample
+from isthmus_model.lag_samples import Copy, LagSample
 
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
-
-
-class Copy(NamedTuple):
-    """One copy of one partition: the subject of a series."""
-
-    kind: CopyKind
-    link: str
-    source_cluster: str
-    target_cluster: str
-    source_region: str
-    target_region: str
-    source_topic: str
-    topic: str
-    partition: int
-    target_broker: int
 
 
 class Point(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -17,16 +18,6 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
-
-
-class ResourceType(IntEnum):
-    """The kinds of resources that have configs."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class Resource(NamedTuple):

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 
 from isthmus_client.admin import configs
-from isthmus_client.admin.configs import Change, Config, Operation, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Config, Operation, Resource
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
+from isthmus_model.config_resources import ResourceType
 
 
 async def set_on_topics(client: Client, names: Collection[str]) -> dict[str, dict[str, str]]:

@@ -9,12 +9,7 @@ from uuid import UUID
 
 from isthmus_broker.core.metadata.delta import changes_between
 from isthmus_broker.core.metadata.features import supported_ranges
-from isthmus_broker.core.metadata.image import (
-    EMPTY_IMAGE,
-    ClusterImage,
-    ResourceType,
-    is_active,
-)
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, is_active
 from isthmus_broker.core.metadata.schema import PartitionRecord
 from isthmus_broker.core.replica.acceptance import ALL_IN_SYNC
 from isthmus_broker.core.replica.fetch_session import FetchSessions
@@ -30,6 +25,7 @@ from isthmus_broker.edge.replication.manager import leadership_of
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.log import Log
 from isthmus_model.clocks import Now
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode

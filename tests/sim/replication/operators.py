@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.partitions import PREFERRED_ELECTION, UNCLEAN_ELECTION
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from kio.schema.alter_partition_reassignments.v1 import request as reassign
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -6,7 +6,7 @@ from isthmus_api.clusters.poll import source_report
 from isthmus_api.core.cluster_state import ClusterSnapshot, ClusterState, LinkReport, ReplicasReport, SourceReport
 from isthmus_api.core.flows import Flow, flows
 from isthmus_api.core.inventory import ClusterKind, RegisteredCluster
-from isthmus_api.core.lag_series import Copy, Latest, Point
+from isthmus_api.core.lag_series import Latest, Point
 from isthmus_client.admin.cluster import BrokerStatus, Cluster
 from isthmus_client.admin.replicas import PartitionStatus, ReplicaStatus
 from isthmus_client.metadata import TopicPartition
@@ -14,7 +14,7 @@ from isthmus_model.clocks import WallMs
 from isthmus_model.endpoints import Endpoint
 from isthmus_model.freshness import STALE_MS
 from isthmus_model.lag import BEHIND_MS
-from isthmus_model.lag_samples import CopyKind
+from isthmus_model.lag_samples import Copy, CopyKind
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import PartitionProgress
 

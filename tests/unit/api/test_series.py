@@ -1,8 +1,8 @@
 """The ring of lag samples."""
 
-from isthmus_api.core.lag_series import Bucket, By, Copy, Point, Ring, buckets
+from isthmus_api.core.lag_series import Bucket, By, Point, Ring, buckets
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
-from isthmus_model.lag_samples import CopyKind, LagSample
+from isthmus_model.lag_samples import Copy, CopyKind, LagSample
 
 
 def _sample(at_ms: int, *, topic: str = "t", partition: int = 0, lag_ms: int = 5, regions: str = "a>b") -> LagSample:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from isthmus_broker.core.metadata.image import DEFAULT_BROKER, Resource, ResourceType
+from isthmus_broker.core.metadata.image import DEFAULT_BROKER, Resource
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_configs.v2 import request as whole

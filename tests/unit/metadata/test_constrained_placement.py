@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from isthmus_broker.core.metadata.auto_placement import balance_leaders, satisfy_constraints
 from isthmus_broker.core.metadata.brokers import fence_broker
-from isthmus_broker.core.metadata.image import ResourceType
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData

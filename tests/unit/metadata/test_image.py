@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isthmus_broker.core.metadata.delta import changes_between
 from isthmus_broker.core.metadata.history import ImageHistory
-from isthmus_broker.core.metadata.image import (
-    EMPTY_IMAGE,
-    ClusterImage,
-    Resource,
-    ResourceType,
-    snapshot,
-)
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, Resource, snapshot
 from isthmus_broker.core.metadata.records import decode_record, encode_record
 from isthmus_broker.core.metadata.replay import replay_all
 from isthmus_broker.core.metadata.schema import (
@@ -45,6 +39,7 @@ from isthmus_broker.core.metadata.schema import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
+from isthmus_model.config_resources import ResourceType
 
 from tests.unit.metadata.recording import LOG, SNAPSHOT, SNAPSHOT_END, recorded_values
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from isthmus_broker.core.links.stop import Stop
 from isthmus_broker.core.metadata.broker_configs import source_refusals
-from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.link_queries import describe_mirrors
 from isthmus_broker.core.metadata.links import mirror_of
 from isthmus_broker.core.metadata.mirror_requests import LEADER_EPOCH_MAX
 from isthmus_broker.core.metadata.result import ControllerError
 from isthmus_broker.core.metadata.schema import ConfigRecord, PartitionRecord
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.links import AlterLinkRequest

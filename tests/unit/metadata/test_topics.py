@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, PartitionRecord, TopicRecord
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE

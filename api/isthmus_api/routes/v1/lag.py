@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isthmus_model.lag_samples import CopyKind
+from isthmus_model.lag_samples import Copy, CopyKind
 from pydantic import BaseModel, Field
 
-from isthmus_api.core.lag_series import By, Copy, buckets
+from isthmus_api.core.lag_series import By, buckets
 from isthmus_api.limits import LAG_WINDOW_MS
 from isthmus_api.models import Shape
 from isthmus_api.registry import Routes

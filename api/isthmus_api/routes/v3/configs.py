@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from isthmus_client.admin import configs as config_admin
-from isthmus_client.admin.configs import Change, Config, Operation, ResourceType, Source
+from isthmus_client.admin.configs import Change, Config, Operation, Source
 from isthmus_client.admin.configs import Resource as ConfigResource
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
+from isthmus_model.config_resources import ResourceType
 from pydantic import Field, model_validator
 
 from isthmus_api.models import RequestBody, Shape

@@ -15,6 +15,7 @@ from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_client.consumer import Consumer
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import Constraints, constraints_of
 from isthmus_model.internal_topics import LOAD_TOPIC
 from isthmus_model.load_samples import LoadSample
@@ -89,7 +90,7 @@ async def _partitions(
     sizes: Mapping[TopicPartition, int],
 ) -> list[Partition]:
     """The partitions to balance; those with replicas on unregistered brokers are left out."""
-    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in listed]
+    resources = [configs.Resource(ResourceType.TOPIC, name) for name in listed]
     descriptions = await configs.describe(client, resources)
     partitions = []
     for resource, values in descriptions.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Change, Operation, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Operation, Resource
 from isthmus_client.admin.list_offsets import At, list_offsets
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
@@ -17,6 +17,7 @@ from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
 from isthmus_client.requests_by_broker import results
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.internal_topics import BALANCER_TOPIC
 from isthmus_wire.errors import ErrorCode
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Change, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Resource
 from isthmus_client.admin.mirrors import create_mirror
 from isthmus_client.client import Client
 from isthmus_client.errors import Refused
 from isthmus_copying.edge.topic_configs import change, set_on_topics
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_linker.core.settings import LinkSettings

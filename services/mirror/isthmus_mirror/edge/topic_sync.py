@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from isthmus_client.admin import configs, topics
-from isthmus_client.admin.configs import Change, Resource, ResourceType
+from isthmus_client.admin.configs import Change, Resource
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.work_sharing import Share
 from isthmus_copying.edge.topic_configs import change, set_on_topics
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_mirror.core.producer_ids import mirror_producer_id

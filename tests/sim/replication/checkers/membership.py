@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from isthmus_broker.core.metadata.image import ClusterImage, ResourceType
+from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.schema import PartitionRecord
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import Promotion, constraints_of
 
 from tests.sim.world import Violation

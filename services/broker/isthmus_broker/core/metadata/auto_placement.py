@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import Constraints, PlacementRule, constraints_of
 
 from isthmus_broker.core.config.definitions.own import PLACEMENT_MOVES
 from isthmus_broker.core.config.node_config import resolve_node
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.constrained_placement import Placed, Replicas, narrowest_first
-from isthmus_broker.core.metadata.image import ClusterImage, Partition, ResourceType, Topic
+from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partition_change import Election, is_reassigning
 from isthmus_broker.core.metadata.partitions import change_of, election_rules
 from isthmus_broker.core.metadata.placement import UsableBroker, usable_brokers

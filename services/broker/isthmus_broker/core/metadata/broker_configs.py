@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
@@ -26,7 +27,7 @@ from isthmus_broker.core.metadata.configs import (
     combined_list,
     layers_of,
 )
-from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.image import ClusterImage, Resource
 from isthmus_broker.core.metadata.links import copied
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError
 

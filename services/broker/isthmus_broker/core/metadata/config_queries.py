@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -27,7 +28,7 @@ from isthmus_broker.core.config.describe import (
     describe_topic,
 )
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.image import ClusterImage, Resource
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.result import ControllerError
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -31,7 +32,7 @@ from isthmus_broker.core.config.group_config import check_group
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.topic_config import check_topic
 from isthmus_broker.core.config.values import ConfigRefused, Type
-from isthmus_broker.core.metadata.image import ELR_VERSION, ClusterImage, Resource, ResourceType
+from isthmus_broker.core.metadata.image import ELR_VERSION, ClusterImage, Resource
 from isthmus_broker.core.metadata.names import why_invalid
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result, check_size
 from isthmus_broker.core.metadata.schema import ClearElrRecord, ConfigRecord, MetadataRecord

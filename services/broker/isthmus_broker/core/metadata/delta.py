@@ -7,14 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from isthmus_broker.core.metadata.image import (
-    ClusterImage,
-    Partition,
-    Resource,
-    ResourceType,
-    Topic,
-    TopicsImage,
-)
+from isthmus_model.config_resources import ResourceType
+
+from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, Topic, TopicsImage
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final, NamedTuple
 from uuid import UUID
+
+from isthmus_model.config_resources import ResourceType
 
 from isthmus_broker.core.metadata.schema import (
     AccessControlEntryRecord,
@@ -50,16 +51,6 @@ QuotaTarget = tuple[tuple[str, str | None], ...]
 
 def is_reserved(directory: UUID | None) -> bool:
     return directory is None or directory.int < _RESERVED_IDS
-
-
-class ResourceType(IntEnum):
-    """The resources of configurations, by the protocol's numbers."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class Resource(NamedTuple):

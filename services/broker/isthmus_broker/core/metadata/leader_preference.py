@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.regions import rank_of, region_of
 
 from isthmus_broker.core.config.definitions.own import LEADER_PREFERENCE
 from isthmus_broker.core.config.describe import effective_topic_text
 from isthmus_broker.core.metadata.configs import layers_of
-from isthmus_broker.core.metadata.image import ClusterImage, ResourceType
+from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -27,7 +28,6 @@ from isthmus_broker.core.metadata.image import (
     Broker,
     ClusterImage,
     Partition,
-    ResourceType,
     Topic,
     directory_of,
     has_online_directory,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import CONSTRAINT_KEYS, Constraints, constraints_of
 from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_wire.entities import entity
@@ -25,7 +26,7 @@ from isthmus_broker.core.config.definitions.own import LEADER_PREFERENCE
 from isthmus_broker.core.config.describe import effective_topic, effective_topic_text
 from isthmus_broker.core.metadata.configs import Alteration, Operation, alter_resource, clear_elr, layers_of
 from isthmus_broker.core.metadata.constrained_placement import Placed, observers_in, place_constrained
-from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, ResourceType, Topic, is_active
+from isthmus_broker.core.metadata.image import ClusterImage, Partition, Resource, Topic, is_active
 from isthmus_broker.core.metadata.leader_preference import leading_order, preference_of, topic_preference
 from isthmus_broker.core.metadata.links import no_mirror_records
 from isthmus_broker.core.metadata.names import collision_key, why_invalid

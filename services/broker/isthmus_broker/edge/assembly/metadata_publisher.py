@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from isthmus_model.config_resources import ResourceType
+
 from isthmus_broker.core.config.node_config import NodeConfig, resolve_node
 from isthmus_broker.core.config.values import ConfigRefused
 from isthmus_broker.core.metadata.configs import layers_of
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.history import Published
-from isthmus_broker.core.metadata.image import ResourceType
 from isthmus_broker.edge.requests.services import NodeServices
 
 logger = logging.getLogger(__name__)

@@ -3,11 +3,13 @@
 from dataclasses import fields
 from typing import Any, Final
 
+from isthmus_model.config_resources import ResourceType
+
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.group.config import GroupConfig, GroupConfigs, GroupOverrides, MigrationPolicy
 from isthmus_broker.core.group.view import NO_TOPICS, Topics, TopicView
 from isthmus_broker.core.metadata.delta import Changes
-from isthmus_broker.core.metadata.image import ClusterImage, Resource, ResourceType, Topic
+from isthmus_broker.core.metadata.image import ClusterImage, Resource, Topic
 
 _OVERRIDES: Final = {
     "consumer.session.timeout.ms": "consumer_session_timeout_ms",

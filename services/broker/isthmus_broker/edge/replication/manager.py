@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_model.constraints import constraints_of
 from isthmus_model.endpoints import Endpoint
 from isthmus_wire.errors import ErrorCode
@@ -14,7 +15,7 @@ from isthmus_wire.fast_fields import Topic
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
-from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType, directory_of, is_active
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, directory_of, is_active
 from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
 from isthmus_broker.core.metadata.near_replica import NearReplica
 from isthmus_broker.core.metadata.schema import BrokerEndpoint, PartitionRecord

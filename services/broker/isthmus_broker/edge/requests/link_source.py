@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from isthmus_model.config_resources import ResourceType
 from isthmus_wire.errors import ErrorCode, WireError
 from isthmus_wire.extensions.links import LinkConfig
 from isthmus_wire.extensions.mirrors import ALWAYS_SYNCED_CONFIGS, SourceTopic
@@ -45,7 +46,7 @@ async def source_topic(link: Link, topic: str, this_cluster: str) -> SourceTopic
         except Refused as refusal:
             why = f"The source refuses topic '{topic}': {refusal.code.name}"
             raise ControllerError(ErrorCode.unknown_topic_or_partition, why) from None
-        resource = configs.Resource(configs.ResourceType.TOPIC, topic)
+        resource = configs.Resource(ResourceType.TOPIC, topic)
         settings = (await configs.describe(client, [resource]))[resource]
         if isinstance(settings, ClientError):
             raise settings
