@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from uuid import UUID
 
-from xxhash import xxh3_64_intdigest
-
 _INT32: Final = struct.Struct("<i")
 _INT64: Final = struct.Struct("<q")
 _HASH_FORMAT: Final = b"\0"
@@ -91,7 +89,13 @@ def topic_hash(topic: TopicView) -> int:
         out += _INT32.pack(partition)
         for rack in sorted(racks):
             out += _INT32.pack(_units(rack)) + _text(rack)
-    return _signed(xxh3_64_intdigest(out))
+    return _digest(out)
+
+
+def _digest(data: bytes | bytearray) -> int:
+    from xxhash import xxh3_64_intdigest  # a node without groups of type consumer does not need it
+
+    return _signed(xxh3_64_intdigest(data))
 
 
 def group_hash(topic_hashes: dict[str, int]) -> int:
@@ -99,7 +103,7 @@ def group_hash(topic_hashes: dict[str, int]) -> int:
     if not topic_hashes:
         return 0
     hashes = b"".join(_INT64.pack(topic_hashes[name]) for name in sorted(topic_hashes))
-    return _signed(xxh3_64_intdigest(hashes))
+    return _digest(hashes)
 
 
 def _signed(number: int) -> int:
