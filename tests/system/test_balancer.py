@@ -153,7 +153,7 @@ def test_throttles_of_a_run_that_was_killed_are_lifted_by_the_next_and_an_operat
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
     assert len(throttles(cluster.bootstrap, "slow")) > 2, "no instance was running to remove them"
-    assert "are lifted" in isthmus("balance", "clean-up", "-b", cluster.bootstrap)
+    assert "were removed" in isthmus("balance", "clean-up", "-b", cluster.bootstrap)
     assert throttles(cluster.bootstrap, "slow") == own
     assert "no throttles of an earlier run" in isthmus("balance", "clean-up", "-b", cluster.bootstrap)
 
