@@ -39,7 +39,7 @@ web/node_modules/.ready: .venv/.run web/package-lock.json requirements/web.txt
 	$(NPM) ci --loglevel error
 	@touch $@
 
-web/dist/index.html: web/node_modules/.ready $(WEB_SOURCES) api/isthmus_api/openapi.py $(wildcard api/isthmus_api/routes/*/*.py)
+web/dist/index.html: web/node_modules/.ready $(WEB_SOURCES) api/isthmus_api/openapi.py $(wildcard api/isthmus_api/routes/*/*.py api/isthmus_api/core/*.py)
 	$(NPM) run --silent generate
 	$(NPM) run --silent build -- --logLevel warn
 
