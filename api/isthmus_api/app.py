@@ -46,7 +46,7 @@ class Measures:
         self.seconds = Histogram(
             "isthmus_api_request_seconds", "Time to serve a request.", ("operation",), registry=registry
         )
-        self._listeners = Gauge("isthmus_api_event_readers", "Readers of events.", registry=registry)
+        self._listeners = Gauge("isthmus_api_event_readers", "Subscribers to events.", registry=registry)
         self._series = Gauge("isthmus_api_lag_series", "Copies whose lag is kept.", registry=registry)
 
     def follow(self, parts: Parts) -> None:

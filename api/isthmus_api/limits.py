@@ -6,7 +6,7 @@
 - `CLUSTER_SECONDS` for one request's use of a cluster: 503.
 - `FAILURES_MAX` wrong keys from one address within `FAILURES_SECONDS`: 429 until that time has passed.
 - `SESSIONS_MAX` sessions: the oldest ends.
-- `SUBSCRIBERS_MAX` readers of events: 503. `SUBSCRIBER_QUEUE` events that one has not read: it receives the number it lost.
+- `SUBSCRIBERS_MAX` subscribers to events: 503. `SUBSCRIBER_QUEUE` unread events of a subscriber: further ones are lost and counted.
 - `SERIES_MAX` lag series of `SERIES_POINTS` samples: the series without samples for longest is dropped, and a series' oldest samples.
 - `TASK_ITEMS_MAX` items of one task, `TASKS_OPEN_MAX` unfinished tasks: one more is refused.
 - `TASKS_KEPT` finished tasks, `AUDIT_KEPT` entries: the oldest go.

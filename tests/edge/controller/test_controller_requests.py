@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from isthmus_broker.core.security.authorizer import ALLOW_ALL, Attempt, Authorizer
+from isthmus_broker.core.security.authorizer import ALLOW_ALL, Authorizer
 from isthmus_broker.core.security.principal import Principal
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
@@ -128,11 +128,11 @@ def test_envelopes_that_are_not_opened() -> None:
 
 
 def test_an_envelope_is_authorized_for_the_principal_inside() -> None:
-    attempts: list[Attempt] = []
+    attempts: list[tuple[Principal, str, ApiKey]] = []
 
     class DenyAll:
-        def allows(self, attempt: Attempt) -> bool:
-            attempts.append(attempt)
+        def allows(self, principal: Principal, host: str, api: ApiKey) -> bool:
+            attempts.append((principal, host, api))
             return False
 
     active = Active(UNREGISTERED)
@@ -140,7 +140,7 @@ def test_an_envelope_is_authorized_for_the_principal_inside() -> None:
     _, start = decode_response_header(response.response_data, ApiKey.UNREGISTER_BROKER, 0)
     refused = decode_response(ApiKey.UNREGISTER_BROKER, 0, response.response_data, start)
     assert refused.error_code is ErrorCode.cluster_authorization_failed
-    assert attempts == [Attempt(Principal("User", "alice"), "127.0.0.1", ApiKey.UNREGISTER_BROKER)]
+    assert attempts == [(Principal("User", "alice"), "127.0.0.1", ApiKey.UNREGISTER_BROKER)]
     assert active.requests == []
 
 

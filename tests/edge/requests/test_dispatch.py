@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from isthmus_broker.core.security.authorizer import ALLOW_ALL, Attempt, Authorizer
-from isthmus_broker.core.security.principal import ANONYMOUS
+from isthmus_broker.core.security.authorizer import ALLOW_ALL, Authorizer
+from isthmus_broker.core.security.principal import ANONYMOUS, Principal
 from isthmus_broker.edge.requests import dispatch
 from isthmus_broker.edge.requests.dispatch import Dispatcher
 from isthmus_broker.edge.requests.middleware import Middleware
@@ -116,10 +116,10 @@ class DenyAll:
     """An authoriser that allows nothing."""
 
     def __init__(self) -> None:
-        self.attempts: list[Attempt] = []
+        self.attempts: list[tuple[Principal, str, ApiKey]] = []
 
-    def allows(self, attempt: Attempt) -> bool:
-        self.attempts.append(attempt)
+    def allows(self, principal: Principal, host: str, api: ApiKey) -> bool:
+        self.attempts.append((principal, host, api))
         return False
 
 
@@ -136,7 +136,7 @@ def test_a_request_that_is_not_allowed_gets_the_error_of_its_api() -> None:
         for api, version, data in zip(apis, (0, 4), client.responses, strict=True)
     ]
     assert [response.error_code for response in responses] == [ErrorCode.cluster_authorization_failed] * 2
-    assert nobody.attempts == [Attempt(ANONYMOUS, "192.0.2.1", api) for api in apis]
+    assert nobody.attempts == [(ANONYMOUS, "192.0.2.1", api) for api in apis]
 
 
 def test_where_an_api_has_no_error_for_a_whole_request_the_connection_closes() -> None:

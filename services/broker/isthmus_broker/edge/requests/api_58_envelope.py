@@ -9,12 +9,11 @@ from ipaddress import ip_address
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.errors import DecodeError, ErrorCode
 from isthmus_wire.extensions import FIRST_OWN_KEY
-from isthmus_wire.headers import FRAME_LENGTH, RequestHeader, decode_request_header, encode_response_prefix
+from isthmus_wire.headers import FRAME_LENGTH, decode_request_header, encode_response_prefix
 from isthmus_wire.messages import decode_request, encode_response
 from kio.schema.envelope.v0.request import EnvelopeRequest
 from kio.schema.envelope.v0.response import EnvelopeResponse
 
-from isthmus_broker.core.security.authorizer import Attempt
 from isthmus_broker.edge.requests.controller_requests import decide_here, refusal
 from isthmus_broker.edge.requests.principal_data import PrincipalMalformed, decode_principal
 from isthmus_broker.edge.requests.services import NodeServices
@@ -29,8 +28,7 @@ async def handle(node: NodeServices, request: Request) -> None:
         request.respond(EnvelopeResponse(error_code=ErrorCode.not_controller))
         return
     try:
-        attempt, header = _attempt(envelope)
-        data = await _response(node, attempt, header, envelope.request_data)
+        data = await _response(node, envelope)
     except PrincipalMalformed:
         request.respond(EnvelopeResponse(error_code=ErrorCode.principal_deserialization_failure))
         return
@@ -47,22 +45,19 @@ def is_forwardable(key: int) -> bool:
     return forwarded and key < FIRST_OWN_KEY
 
 
-def _attempt(envelope: EnvelopeRequest) -> tuple[Attempt, RequestHeader]:
-    header = decode_request_header(envelope.request_data)
-    if not is_forwardable(header.api_key):
-        raise DecodeError(f"API key {header.api_key} may not be forwarded")
-    principal = decode_principal(envelope.request_principal)
-    host = str(ip_address(envelope.client_host_address))
-    return Attempt(principal, host, ApiKey(header.api_key)), header
-
-
-async def _response(node: NodeServices, attempt: Attempt, header: RequestHeader, data: bytes) -> bytes:
+async def _response(node: NodeServices, envelope: EnvelopeRequest) -> bytes:
+    """The inner response with its header; raises PrincipalMalformed, DecodeError, or ValueError for an invalid host."""
+    data = envelope.request_data
+    header = decode_request_header(data)
     key, version = header.api_key, header.api_version
+    if not is_forwardable(key):
+        raise DecodeError(f"API key {key} may not be forwarded")
+    principal, host = decode_principal(envelope.request_principal), str(ip_address(envelope.client_host_address))
     lowest, highest = served(Side.CONTROLLER)[key]
     if not lowest <= version <= highest:
-        raise DecodeError(f"{attempt.api.name} version {version} is not served")
+        raise DecodeError(f"{ApiKey(key).name} version {version} is not served")
     body = decode_request(key, version, data, header.size)
-    allowed = node.authorizer.allows(attempt)
+    allowed = node.authorizer.allows(principal, host, ApiKey(key))
     response = await decide_here(node, body) if allowed else refusal(body, ErrorCode.cluster_authorization_failed)
     encoded = encode_response(key, version, response)
     return encode_response_prefix(key, version, header.correlation_id, len(encoded))[FRAME_LENGTH.size :] + encoded

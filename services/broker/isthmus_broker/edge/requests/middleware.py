@@ -7,7 +7,7 @@ from typing import Any
 
 from isthmus_wire.errors import ErrorCode
 
-from isthmus_broker.core.security.authorizer import Attempt, Authorizer
+from isthmus_broker.core.security.authorizer import Authorizer
 from isthmus_broker.edge.requests.table import Api, Handler
 from isthmus_broker.edge.transport.connection import Request
 
@@ -40,7 +40,7 @@ def authorizing(authorizer: Authorizer, refuse: Refusal) -> Middleware:
 
     def wrap(api: Api, handler: Handler) -> Handler:
         def authorized(node: Any, request: Request) -> Coroutine[None, None, None] | None:
-            if authorizer.allows(Attempt(request.principal, request.connection.peer_host, api.key)):
+            if authorizer.allows(request.principal, request.connection.peer_host, api.key):
                 return handler(node, request)
             refuse(api, request, ErrorCode.cluster_authorization_failed)
             return None
