@@ -1,0 +1,1 @@
+"""A simulated disk below the product's `FileSystem`: it can lose power, tear writes, fill up and fail."""
