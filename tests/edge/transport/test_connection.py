@@ -17,6 +17,7 @@ from isthmus_broker.edge.transport.limits import (
     PIECE_SIZE,
     RECEIVE_BUFFER_KEPT,
     RECEIVE_BUFFER_MIN,
+    SMALL_FRAME,
     STALLED_SECONDS,
     SWEEP_SECONDS,
 )
@@ -93,6 +94,38 @@ def test_frames_are_parsed_however_they_are_split(step: int) -> None:
             await writer.drain()
             await asyncio.sleep(0)
         assert [await read_response(reader) for _ in bodies] == list(enumerate(bodies))
+        writer.close()
+
+    serve(echo, test)
+
+
+def test_responses_to_small_pipelined_requests_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    flush = Connection._flush
+
+    def counted(connection: Connection) -> None:
+        if connection._gathered:
+            writes.append(len(connection._gathered))
+        flush(connection)
+
+    monkeypatch.setattr(Connection, "_flush", counted)
+    large = b"x" * (SMALL_FRAME + 1)
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(1, large))  # the buffer now holds all that follows
+        assert await read_response(reader) == (1, large)
+        writes.clear()
+        writer.write(b"".join(frame(number) for number in range(2, 12)))
+        assert [await read_response(reader) for _ in range(10)] == [(number, b"") for number in range(2, 12)]
+        assert writes == [20], "ten responses of a prefix and a body"
+        writes.clear()
+        writer.write(frame(12) + frame(13, large) + frame(14))
+        assert [(await read_response(reader))[0] for _ in range(3)] == [12, 13, 14]
+        assert writes[0] == 2, "the response before a large frame does not wait for it"
+        writer.write(frame(15) + frame(16) + struct.pack(">i", -1))
+        assert [(await read_response(reader))[0] for _ in range(2)] == [15, 16], "served before the malformed frame"
+        assert await reader.read() == b""
         writer.close()
 
     serve(echo, test)

@@ -21,10 +21,12 @@ from isthmus_broker.edge.transport.chunks import DeferredPart, PartUnavailable
 from isthmus_broker.edge.transport.limits import (
     BUFFER_STEP,
     DEFERRED_MAX,
+    GATHERED_MAX,
     ORDINARY_FRAME,
     PIECE_SIZE,
     RECEIVE_BUFFER_KEPT,
     RECEIVE_BUFFER_MIN,
+    SMALL_FRAME,
     STALLED_SECONDS,
     SWEEP_SECONDS,
     WRITE_HIGH_WATER,
@@ -131,6 +133,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._borrowed = 0
         self._unsent: deque[DeferredPart | Chunk] = deque()
+        self._gathered: list[Chunk] = []  # of responses to pipelined requests, for one write
+        self._gathered_size = 0
         self._owed: deque[_Deferred] = deque()  # deferred responses, and those that wait behind one
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the client disconnects while its request still waits, so that nothing is retained for it."""
@@ -163,6 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
+        self._gathered.clear()
         if self.on_abandoned is not None:
             self.on_abandoned()
             self.on_abandoned = None
@@ -217,6 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close("of an internal error")
         finally:
             self._draining = False
+        self._flush()
         if not self._must_wait and self._reading_paused:
             if self._end == len(self._buffer):
                 self._make_room()
@@ -243,6 +249,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, frame: memoryview) -> None:
         self._serving = True
+        if len(frame) > SMALL_FRAME:
+            self._flush()
         self._owner.handle(Request(self, decode_request_header(frame), frame))
         if self._start == self._end:
             self._start = self._end = 0
@@ -349,13 +357,13 @@ class Connection(asyncio.BufferedProtocol):
             self._serve_frames()
 
     def _send_more(self) -> None:
-        """Pass chunks to the socket while it has room."""
+        """Pass chunks to the socket while it has room; while frames are served, small ones are gathered for one write."""
         transport = self._transport
-        small: list[Chunk] = []
         while self._unsent and transport is not None and not self._writing_paused:
             chunk = self._unsent[0]
             if not isinstance(chunk, DeferredPart):
-                small.append(chunk)
+                self._gathered.append(chunk)
+                self._gathered_size += len(chunk)
                 self._unsent.popleft()
                 continue
             piece = self._read_piece(chunk)
@@ -363,10 +371,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if not len(chunk):
                 self._unsent.popleft()
-            transport.writelines([*small, piece])
-            small = []
-        if small and transport is not None:
-            transport.write(small[0] if len(small) == 1 else b"".join(small))
+            transport.writelines([*self._take_gathered(), piece])
+        if not self._draining or self._gathered_size >= GATHERED_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._gathered and self._transport is not None:
+            self._transport.write(b"".join(self._take_gathered()))
+
+    def _take_gathered(self) -> list[Chunk]:
+        gathered, self._gathered, self._gathered_size = self._gathered, [], 0
+        return gathered
 
     def _read_piece(self, chunk: DeferredPart) -> bytes | None:
         try:
@@ -383,6 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection, with one log line that gives the reason."""
         if self._transport is not None:
             logger.info("closing the connection from %s: %s", self.peer, reason)
+            self._flush()
             self._transport.abort()
             self._transport = None
 

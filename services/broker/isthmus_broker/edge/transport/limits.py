@@ -30,6 +30,10 @@ PIECE_SIZE: Final = 256 * 1024
 """Bytes of a log that are read at a time for a response."""
 WRITE_HIGH_WATER: Final = 512 * 1024
 """Unsent bytes at which a connection stops serving further requests."""
+GATHERED_MAX: Final = 16 * 1024
+"""Bytes of responses to small pipelined requests that are passed to the socket at once."""
+SMALL_FRAME: Final = 16 * 1024
+"""Serving a larger frame takes time, so the responses before it are not gathered with its own."""
 DEFERRED_MAX: Final = 16
 """Requests of one connection that may wait for others at once. Clients have five in flight by default."""
 SWEEP_SECONDS: Final = 10.0
