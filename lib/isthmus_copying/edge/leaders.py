@@ -1,8 +1,7 @@
 """The leaders of copied partitions at the source or destination."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError, Refused
@@ -24,12 +23,3 @@ async def leaders_of(client: Client, partitions: Sequence[TopicPartition], previ
         if isinstance(refused, Refused):
             client.invalidate(refused)
     return {partition: leader.node_id for partition, leader in leaders.items() if isinstance(leader, Broker)}
-
-
-def start_loops(
-    group: asyncio.TaskGroup, leaders: Leaders, running: set[int], loop: Callable[[int], Coroutine[None, None, None]]
-) -> None:
-    """Start a loop for each leader without one; a loop removes its broker from `running` when it ends."""
-    for broker in sorted(set(leaders.values()) - running):
-        running.add(broker)
-        group.create_task(loop(broker))

@@ -9,8 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from isthmus_client.admin.mirrors import raise_leader_epochs
@@ -23,9 +22,9 @@ from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
 from isthmus_copying.core.assignments import drop_reassigned
 from isthmus_copying.edge.append_loop import run_appends
-from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
+from isthmus_copying.edge.copy_loops import PAUSE_SECONDS, TICK_SECONDS, CopyLoops
+from isthmus_copying.edge.leaders import leaders_of
 from isthmus_model.clocks import MonotonicMs
-from isthmus_service.signal import Signal
 
 from isthmus_linker.core.epochs import epoch_floor
 from isthmus_linker.core.limits import APPEND_BYTES_MAX, APPEND_TIMEOUT_MS, APPENDS_MAX, SHORT_WAIT_MS
@@ -36,12 +35,6 @@ from isthmus_linker.edge.budget import Budget
 from isthmus_linker.edge.source import source_ranges
 
 logger = logging.getLogger(__name__)
-
-_TICK_SECONDS: Final = 1.0
-"""The interval of leader and epoch checks; changes trigger one earlier."""
-_PAUSE_SECONDS: Final = 0.05
-"""The least time between two checks, and the wait for partitions that back off."""
-"""The interval of checks for reports of idle partitions; fetched records do not wait for it."""
 
 
 class Assignment(NamedTuple):
@@ -84,14 +77,7 @@ class LinkCopier:
         self._budget = budget
         self._reachability = reachability
         self._settings: LinkSettings | None = None
-        self._leads_source: Leaders = {}
-        self._leads_destination: Leaders = {}
-        self._fetching: set[int] = set()
-        self._appending: set[int] = set()
-        self._failing: set[int] = set()  # of the destination's brokers; only the first failure is a warning
-        self._changed = Signal()  # leaders or pending lookups
-        self._room = Signal()  # something can be fetched again
-        self._work = Signal()  # something can be appended
+        self._loops = CopyLoops(f"link {name}")
 
     def assign(self, assignments: Collection[Assignment], settings: LinkSettings) -> None:
         """Copy exactly these from now on."""
@@ -104,19 +90,12 @@ class LinkCopier:
             if partition not in self.targets:
                 copy = PartitionCopy(settings.retry_timeout_ms, settings.backoff_max_ms)
                 self.targets[partition] = Target(one, copy)
-                self._changed.ring()
+                self._loops.changed.ring()
 
     async def run(self) -> None:
         """Copy the assigned partitions until cancelled."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._keep_epochs())
-                while True:
-                    await self._find_leaders()
-                    self._start_loops(group)
-                    self._start_lookups(group)
-                    await self._changed.wait(_TICK_SECONDS if not self._has_lookups() else _PAUSE_SECONDS)
-                    await asyncio.sleep(_PAUSE_SECONDS)
+            await self._loops.run(self, self._keep_epochs())
         finally:
             self.assign_nothing()
 
@@ -129,33 +108,31 @@ class LinkCopier:
     @property
     def source_brokers(self) -> dict[int, bool]:
         """The brokers of the source that are fetched from, and whether the last fetch from each succeeded."""
-        return {broker: broker not in self._reachability.unresponsive_brokers for broker in sorted(self._fetching)}
+        return {
+            broker: broker not in self._reachability.unresponsive_brokers for broker in sorted(self._loops.fetching)
+        }
 
     # -- leaders ------------------------------------------------------------------------------------------------------------
 
-    async def _find_leaders(self) -> None:
+    async def find_leaders(self) -> None:
         sources = [target.assignment.source for target in self.targets.values()]
-        now, led_before = monotonic_ms(), self._leads_destination
+        now, led_before = monotonic_ms(), self._loops.leads_destination
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
             self._destination.invalidate(RequestTimedOut("no response to an append"))
-        self._leads_source, self._leads_destination = await asyncio.gather(
-            leaders_of(self._source, sources, self._leads_source, f"link {self._name}, source"),
+        self._loops.leads_source, self._loops.leads_destination = await asyncio.gather(
+            leaders_of(self._source, sources, self._loops.leads_source, f"link {self._name}, source"),
             leaders_of(
-                self._destination, list(self.targets), self._leads_destination, f"link {self._name}, destination"
+                self._destination, list(self.targets), self._loops.leads_destination, f"link {self._name}, destination"
             ),
         )
         for partition, leader in led_before.items():
             target = self.targets.get(partition)
-            if target is not None and self._leads_destination.get(partition) != leader:
+            if target is not None and self._loops.leads_destination.get(partition) != leader:
                 target.copy.leader_moved(monotonic_ms())
-
-    def _start_loops(self, group: asyncio.TaskGroup) -> None:
-        start_loops(group, self._leads_source, self._fetching, self._fetch_loop)
-        start_loops(group, self._leads_destination, self._appending, partial(self._append_loop, group))
 
     # -- fetching ------------------------------------------------------------------------------------------------------------
 
-    async def _fetch_loop(self, broker: int) -> None:
+    async def fetch_loop(self, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
         session = FetchSession()
         in_memory: list[list[Chunk]] = []
@@ -167,7 +144,7 @@ class LinkCopier:
                 fetches = self._fetchable(targets)
                 limits = self._limits(targets)
                 if not fetches or _bytes_of(in_memory) > limits.max_bytes:
-                    await self._room.wait(_PAUSE_SECONDS)
+                    await self._loops.room.wait(PAUSE_SECONDS)
                     continue
                 try:
                     in_memory.append(await self._fetch(broker, fetches, limits, session))
@@ -179,18 +156,18 @@ class LinkCopier:
                         self._reachability.unresponsive_brokers.add(broker)
                     level = logging.WARNING if failures == 1 else logging.DEBUG
                     logger.log(level, "link %s: fetching from broker %d of the source: %s", self._name, broker, error)
-                    self._changed.ring()
+                    self._loops.changed.ring()
                     await asyncio.sleep(self._source.pause(failures))
         finally:
             self._budget.leave()
-            self._fetching.discard(broker)
             self._reachability.unresponsive_brokers.discard(broker)
 
     def _led_by(self, broker: int) -> list[Target]:
         return [
             target
             for target in self.targets.values()
-            if self._leads_source.get(target.assignment.source) == broker and self._is_same_source(target.assignment)
+            if self._loops.leads_source.get(target.assignment.source) == broker
+            and self._is_same_source(target.assignment)
         ]
 
     def _is_same_source(self, assignment: Assignment) -> bool:
@@ -243,8 +220,8 @@ class LinkCopier:
             and (chunk := self._fetched(target, place, at[target.assignment.source], response, now)) is not None
         ]
         if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in fetches):
-            self._changed.ring()
-        self._work.ring()
+            self._loops.changed.ring()
+        self._loops.work.ring()
         return chunks
 
     def _fetched(
@@ -261,7 +238,7 @@ class LinkCopier:
             return None
         if isinstance(result, Refused):
             target.copy.fetch_refused(place, result.code, request.leader_epoch, now)
-            self._changed.ring()
+            self._loops.changed.ring()
             return None
         fetched = FetchResult(
             memoryview(result.records), result.high_watermark, result.leader_epoch, result.diverging_epoch
@@ -270,27 +247,24 @@ class LinkCopier:
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
-    async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
+    async def append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
 
         async def next_append() -> Coroutine[None, None, None] | None:
             batch = self._appendable(broker)
             return self._append(broker, batch) if batch else None
 
-        try:
-            await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._work, APPENDS_MAX)
-        finally:
-            self._appending.discard(broker)
+        await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._loops.work, APPENDS_MAX)
 
     def _has_appends_for(self, broker: int) -> bool:
-        return any(self._leads_destination.get(partition) == broker for partition in self.targets)
+        return any(self._loops.leads_destination.get(partition) == broker for partition in self.targets)
 
     def _appendable(self, broker: int) -> list[tuple[Target, Append]]:
         """The appends that can be sent now, up to the size limit of a request."""
         now, size = monotonic_ms(), 0
         batch: list[tuple[Target, Append]] = []
         for partition, target in self.targets.items():
-            if self._leads_destination.get(partition) != broker:
+            if self._loops.leads_destination.get(partition) != broker:
                 continue
             append = target.copy.next_append(now)
             if append is None:
@@ -318,12 +292,9 @@ class LinkCopier:
                 lane=f"append for link {self._name}",
             )
         except ClientError as error:
-            level = logging.DEBUG if broker in self._failing else logging.WARNING
-            logger.log(level, "link %s: appending at broker %d: %s", self._name, broker, error)
-            self._failing.add(broker)
-            self._changed.ring()
+            self._loops.append_failed(broker, error)
         else:
-            self._failing.discard(broker)
+            self._loops.append_succeeded(broker)
         now = monotonic_ms()
         for target, sent in batch:
             response = responses.get(target.assignment.destination)
@@ -331,8 +302,8 @@ class LinkCopier:
                 target.copy.append_lost(sent, now)
             else:
                 self._handle_appended(target, sent, response, now)
-        self._work.ring()
-        self._room.ring()
+        self._loops.work.ring()
+        self._loops.room.ring()
 
     def _is_same_topic(self, assignment: Assignment) -> bool:
         """Whether the metadata still has the topic id that was assigned; an append carries the id from the metadata."""
@@ -346,23 +317,21 @@ class LinkCopier:
             return
         logger.debug("link %s: append: %s", self._name, response.refused)
         target.copy.append_refused(sent, response.refused.code, log, now)
-        self._changed.ring()
+        self._loops.changed.ring()
 
     # -- lookups -------------------------------------------------------------------------------------------------------------
 
-    def _has_lookups(self) -> bool:
+    def start_lookups(self, group: asyncio.TaskGroup) -> bool:
+        """Start one lookup per leader, so that an unresponsive leader does not delay the others."""
+        for targets in self._claim(
+            Stage.LOOK_UP_DESTINATION, lambda t: self._loops.leads_destination.get(t.assignment.destination)
+        ):
+            group.create_task(self._look_up_destination(targets))
+        for targets in self._claim(Stage.LOOK_UP_SOURCE, lambda t: self._loops.leads_source.get(t.assignment.source)):
+            group.create_task(self._look_up_source(targets))
         return any(
             target.copy.stage in (Stage.LOOK_UP_DESTINATION, Stage.LOOK_UP_SOURCE) for target in self.targets.values()
         )
-
-    def _start_lookups(self, group: asyncio.TaskGroup) -> None:
-        """Start one lookup per leader, so that an unresponsive leader does not delay the others."""
-        for targets in self._claim(
-            Stage.LOOK_UP_DESTINATION, lambda t: self._leads_destination.get(t.assignment.destination)
-        ):
-            group.create_task(self._look_up_destination(targets))
-        for targets in self._claim(Stage.LOOK_UP_SOURCE, lambda t: self._leads_source.get(t.assignment.source)):
-            group.create_task(self._look_up_source(targets))
 
     def _claim(self, stage: Stage, leader: Callable[[Target], int | None]) -> Iterable[list[Target]]:
         now = monotonic_ms()
@@ -385,8 +354,8 @@ class LinkCopier:
             else:
                 ends = EndOfLog(response.log_end_offset, response.last_epoch)
                 target.copy.destination_ends(ends, response.high_watermark, now)
-        self._changed.ring()
-        self._room.ring()
+        self._loops.changed.ring()
+        self._loops.room.ring()
 
     async def _look_up_source(self, targets: Sequence[Target]) -> None:
         assert self._settings is not None
@@ -408,7 +377,7 @@ class LinkCopier:
                     "link %s: partition %s continues at offset %d: the source's retention removed %d offsets before they were copied",
                     self._name, target.assignment.destination, response.start, lost,
                 )  # fmt: skip
-        self._room.ring()
+        self._loops.room.ring()
 
     # -- leader epochs -------------------------------------------------------------------------------------------------------
 
@@ -418,8 +387,8 @@ class LinkCopier:
             floors = self._floors()
             if floors:
                 await self._raise(floors)
-            await self._changed.wait(_TICK_SECONDS)
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await self._loops.changed.wait(TICK_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
 
     def _floors(self) -> dict[TopicPartition, int]:
         floors: dict[TopicPartition, int] = {}

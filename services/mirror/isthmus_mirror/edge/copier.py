@@ -7,7 +7,6 @@ Each source broker has one fetch in flight in a session of its own, each target 
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Sequence
-from functools import partial
 from typing import Final
 
 from isthmus_client.append_after import BatchesAfter, append_after, supports_append_after
@@ -19,7 +18,8 @@ from isthmus_client.fetch_session import FetchSession
 from isthmus_client.metadata import TopicPartition
 from isthmus_copying.core.assignments import drop_reassigned
 from isthmus_copying.edge.append_loop import run_appends
-from isthmus_copying.edge.leaders import Leaders, leaders_of, start_loops
+from isthmus_copying.edge.copy_loops import PAUSE_SECONDS, TICK_SECONDS, CopyLoops
+from isthmus_copying.edge.leaders import leaders_of
 from isthmus_model.clocks import MonotonicMs
 from isthmus_service.signal import Signal
 from isthmus_wire.errors import ErrorCode
@@ -43,10 +43,6 @@ from isthmus_mirror.edge.targets import Assignment, Target, is_same_source
 
 logger = logging.getLogger(__name__)
 
-_TICK_SECONDS: Final = 1.0
-"""The interval of leader checks; changes trigger one earlier."""
-_PAUSE_SECONDS: Final = 0.05
-"""The least time between two checks, and the wait for partitions that back off."""
 _TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 _OMITTED: Final = ClientError("the broker omitted the partition from its response")
 
@@ -65,17 +61,10 @@ class FlowCopier:
         self._target = target
         self._log = log
         self._read_committed = read_committed
-        self._leads_source: Leaders = {}
-        self._leads_target: Leaders = {}
-        self._fetching: set[int] = set()
-        self._appending: set[int] = set()
-        self._failing: set[int] = set()  # of the target's brokers; only the first failure is a warning
+        self._loops = CopyLoops(name)
         self._lookups = Lookups(
             name, source, target, log, self._wake_all, read_committed=read_committed, begin_at_end=begin_at_end
         )
-        self._changed = Signal()  # leaders or pending lookups
-        self._room = Signal()  # something can be fetched again
-        self._work = Signal()  # something can be appended
         self._to_record = Signal()
 
     def assign(self, assignments: Collection[Assignment]) -> None:
@@ -88,29 +77,25 @@ class FlowCopier:
             if partition not in self.targets:
                 copy = PartitionCopy(one.producer_id, one.target_producer_id, self._read_committed)
                 self.targets[partition] = Target(one, copy)
-                self._changed.ring()
+                self._loops.changed.ring()
 
     async def run(self) -> None:
         """Run until cancelled."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._record_jumps())
-                group.create_task(self._lookups.watch_ends(self.targets.values))
-                while True:
-                    await self._find_leaders()
-                    self._log_failures()
-                    self._start_loops(group)
-                    self._lookups.start(group, self.targets.values(), self._leads_source, self._leads_target)
-                    needs_lookup = self._lookups.are_pending(self.targets.values())
-                    await self._changed.wait(_PAUSE_SECONDS if needs_lookup else _TICK_SECONDS)
-                    await asyncio.sleep(_PAUSE_SECONDS)
+            await self._loops.run(self, self._record_jumps(), self._lookups.watch_ends(self.targets.values))
         finally:
             self.assign(())
 
     def _wake_all(self) -> None:
         """Wake all loops: a lookup of a copy has completed."""
-        for signal in (self._changed, self._room, self._work, self._to_record):
-            signal.ring()
+        self._loops.wake()
+        self._to_record.ring()
+
+    def start_lookups(self, group: asyncio.TaskGroup) -> bool:
+        """Log the failures of copies, and look up what the others need."""
+        self._log_failures()
+        self._lookups.start(group, self.targets.values(), self._loops.leads_source, self._loops.leads_destination)
+        return self._lookups.are_pending(self.targets.values())
 
     def _log_failures(self) -> None:
         for target in self.targets.values():
@@ -122,61 +107,52 @@ class FlowCopier:
 
     # -- leaders ------------------------------------------------------------------------------------------------------------
 
-    async def _find_leaders(self) -> None:
-        now, led_before = monotonic_ms(), self._leads_target
+    async def find_leaders(self) -> None:
+        now, led_before = monotonic_ms(), self._loops.leads_destination
         if any(target.copy.is_overdue(now) for target in self.targets.values()):
             self._target.invalidate(RequestTimedOut("no response to an append"))
         copies = {target.assignment.target: target.copy for target in self.targets.values()}
-        self._leads_source, self._leads_target = await asyncio.gather(
-            leaders_of(self._source, list(self.targets), self._leads_source, self._name),
-            leaders_of(self._target, list(copies), self._leads_target, self._name),
+        self._loops.leads_source, self._loops.leads_destination = await asyncio.gather(
+            leaders_of(self._source, list(self.targets), self._loops.leads_source, self._name),
+            leaders_of(self._target, list(copies), self._loops.leads_destination, self._name),
         )
-        for partition, leader in self._leads_target.items():
+        for partition, leader in self._loops.leads_destination.items():
             if leader != led_before.get(partition, leader) and partition in copies:
                 copies[partition].leader_moved(monotonic_ms())
 
-    def _start_loops(self, group: asyncio.TaskGroup) -> None:
-        start_loops(group, self._leads_source, self._fetching, self._fetch_loop)
-        start_loops(group, self._leads_target, self._appending, partial(self._append_loop, group))
-
     # -- fetching ------------------------------------------------------------------------------------------------------------
 
-    async def _fetch_loop(self, broker: int) -> None:
+    async def fetch_loop(self, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
         session = FetchSession()
         failures = 0
-        try:
-            while targets := self._led_by(broker):
-                fetches = [
-                    (target, at) for target in targets if (at := target.copy.fetch_at(monotonic_ms())) is not None
-                ]
-                limits = self._limits(targets)
-                if not fetches or sum(target.copy.buffered_bytes for target in targets) > limits.max_bytes:
-                    await self._room.wait(_PAUSE_SECONDS)
-                    continue
-                try:
-                    await self._fetch(broker, fetches, limits, session)
-                    failures = 0
-                except ClientError as error:
-                    failures += 1
-                    level = logging.WARNING if failures == 1 else logging.DEBUG
-                    logger.log(level, "%s: fetching from broker %d of the source: %s", self._name, broker, error)
-                    self._changed.ring()
-                    await asyncio.sleep(self._source.pause(failures))
-        finally:
-            self._fetching.discard(broker)
+        while targets := self._led_by(broker):
+            fetches = [(target, at) for target in targets if (at := target.copy.fetch_at(monotonic_ms())) is not None]
+            limits = self._limits(targets)
+            if not fetches or sum(target.copy.buffered_bytes for target in targets) > limits.max_bytes:
+                await self._loops.room.wait(PAUSE_SECONDS)
+                continue
+            try:
+                await self._fetch(broker, fetches, limits, session)
+                failures = 0
+            except ClientError as error:
+                failures += 1
+                level = logging.WARNING if failures == 1 else logging.DEBUG
+                logger.log(level, "%s: fetching from broker %d of the source: %s", self._name, broker, error)
+                self._loops.changed.ring()
+                await asyncio.sleep(self._source.pause(failures))
 
     def _led_by(self, broker: int) -> list[Target]:
         return [
             target
             for partition, target in self.targets.items()
-            if self._leads_source.get(partition) == broker and is_same_source(self._source, target.assignment)
+            if self._loops.leads_source.get(partition) == broker and is_same_source(self._source, target.assignment)
         ]
 
     def _limits(self, targets: Sequence[Target]) -> FetchLimits:
         """Shorten the wait while the fetch omits a full partition, which may have room again at any moment."""
         soon = any(target.copy.is_full for target in targets)
-        share = max(IN_FLIGHT_BYTES_MAX // (2 * max(len(self._fetching), 1)), FETCH_BYTES_LEAST)
+        share = max(IN_FLIGHT_BYTES_MAX // (2 * max(len(self._loops.fetching), 1)), FETCH_BYTES_LEAST)
         return FetchLimits(
             wait_ms=SHORT_WAIT_MS if soon else FETCH_WAIT_MS,
             max_bytes=min(FETCH_BYTES_MAX, share),
@@ -201,8 +177,8 @@ class FlowCopier:
                 continue
             self._fetched(target, offset, response.get(target.assignment.source), now)
         if any(target.copy.stage is Stage.LOOK_UP_SOURCE for target, _ in fetches):
-            self._changed.ring()
-        self._work.ring()
+            self._loops.changed.ring()
+        self._loops.work.ring()
 
     def _fetched(self, target: Target, offset: int, result: Fetched | Refused | None, now: MonotonicMs) -> None:
         copy = target.copy
@@ -211,7 +187,7 @@ class FlowCopier:
             return
         if isinstance(result, Refused):
             copy.fetch_refused(offset, result.code, now)
-            self._changed.ring()
+            self._loops.changed.ring()
             return
         end = result.last_stable_offset if self._read_committed else result.high_watermark
         at = wall_ms()
@@ -229,36 +205,35 @@ class FlowCopier:
             proposed = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_record()]
             certain = [(t, jump) for t in self.targets.values() for jump in t.copy.jumps_to_confirm()]
             if not proposed and not certain:
-                await self._to_record.wait(_TICK_SECONDS)
+                await self._to_record.wait(TICK_SECONDS)
                 continue
             try:
                 await self._log.propose([(t.assignment.as_copy, jump) for t, jump in proposed])
                 for target, jump in proposed:
                     target.copy.recorded([jump])
-                self._work.ring()
+                self._loops.work.ring()
                 await self._log.confirm([(t.assignment.as_copy, jump) for t, jump in certain])
                 for target, jump in certain:
                     target.copy.confirmed([jump])
             except ClientError as error:
                 logger.warning("%s: cannot write progress: %s", self._name, error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
-    async def _append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
+    async def append_loop(self, group: asyncio.TaskGroup, broker: int) -> None:
         """Run while this broker is a leader of any partition."""
 
         async def next_append() -> Coroutine[None, None, None] | None:
             batch = self._appendable(broker, await self._is_chained(broker))
             return self._append(broker, batch) if batch else None
 
-        try:
-            await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._work, APPENDS_MAX)
-        finally:
-            self._appending.discard(broker)
+        await run_appends(group, lambda: self._has_appends_for(broker), next_append, self._loops.work, APPENDS_MAX)
 
     def _has_appends_for(self, broker: int) -> bool:
-        return any(self._leads_target.get(target.assignment.target) == broker for target in self.targets.values())
+        return any(
+            self._loops.leads_destination.get(target.assignment.target) == broker for target in self.targets.values()
+        )
 
     async def _is_chained(self, broker: int) -> bool | None:
         """Whether the broker supports AppendAfter; None while it is unreachable."""
@@ -269,18 +244,15 @@ class FlowCopier:
             return None
 
     def _broker_fails(self, broker: int, error: ClientError) -> None:
-        level = logging.DEBUG if broker in self._failing else logging.WARNING
-        logger.log(level, "%s: appending at broker %d: %s", self._name, broker, error)
-        self._failing.add(broker)
         self._target.invalidate(error)
-        self._changed.ring()
+        self._loops.append_failed(broker, error)
 
     def _appendable(self, broker: int, chained: bool | None) -> list[tuple[Target, Stretch]]:
         """The appends that can be sent now, up to the size limit of a request."""
         now, size = monotonic_ms(), 0
         batch: list[tuple[Target, Stretch]] = []
         for target in self.targets.values() if chained is not None else ():
-            if self._leads_target.get(target.assignment.target) != broker or not self._is_same_target(
+            if self._loops.leads_destination.get(target.assignment.target) != broker or not self._is_same_target(
                 target.assignment
             ):
                 continue
@@ -308,13 +280,13 @@ class FlowCopier:
             for target, sent in batch:
                 target.copy.append_refused(sent, monotonic_ms())
         else:
-            self._failing.discard(broker)
+            self._loops.append_succeeded(broker)
         if any(target.copy.stage is not Stage.COPY for target, _ in batch):
-            self._changed.ring()
+            self._loops.changed.ring()
         if any(target.copy.jumps_to_confirm() for target, _ in batch):
             self._to_record.ring()
-        self._work.ring()
-        self._room.ring()
+        self._loops.work.ring()
+        self._loops.room.ring()
 
     async def _append_chained(self, broker: int, batch: Sequence[tuple[Target, Stretch]]) -> None:
         appends = {
