@@ -7,7 +7,7 @@ version, so any Kafka client and Spark's own connector can read it.
 import json
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 VERSION: Final = 1
 _NUMBERS: Final = ("partition", "target_broker", "source_end", "target_end", "lag_ms", "at_ms")
@@ -22,29 +22,9 @@ class CopyKind(StrEnum):
     FOLLOWER = "follower"
 
 
-class Copy(NamedTuple):
-    """One copy of one partition: the subject of samples."""
-
-    kind: CopyKind
-    link: str
-    source_cluster: str
-    target_cluster: str
-    source_region: str
-    target_region: str
-    source_topic: str
-    topic: str
-    partition: int
-    target_broker: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagSample:
-    """One copy of one partition at one moment.
-
-    `lag_ms` is how long ago the copy last had all that its source had: what would be lost, had the source gone at `at_ms`, is what was
-    written in that time. It is 0 for a copy that has everything and -1 when that was never seen. `target_broker` is -1 for links and
-    mirrors.
-    """
+@dataclass(frozen=True, slots=True, order=True)
+class Copy:
+    """One copy of one partition: the subject of samples. `target_broker` is -1 for links and mirrors."""
 
     kind: CopyKind
     link: str
@@ -57,6 +37,16 @@ class LagSample:
     topic: str
     partition: int
     target_broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample(Copy):
+    """One copy of one partition at one moment.
+
+    `lag_ms` is how long ago the copy last had all that its source had: what would be lost, had the source gone at `at_ms`, is what was
+    written in that time. It is 0 for a copy that has everything and -1 when that was never seen.
+    """
+
     source_end: int
     target_end: int
     """The offset of the source up to which the copy has records (for a mirror that translates offsets: not the target's own)."""
@@ -67,6 +57,10 @@ class LagSample:
     def lag_records(self) -> int:
         """Offsets that the copy does not have yet."""
         return max(self.source_end - self.target_end, 0)
+
+    def as_copy(self) -> Copy:
+        """What the sample is of."""
+        return Copy(**{field.name: getattr(self, field.name) for field in fields(Copy)})
 
     def key(self) -> bytes:
         """The same for every sample of one copy, so that they lie in one partition, in order."""

@@ -234,7 +234,7 @@ def test_a_plan_is_shown_and_carried_out_by_rest(cluster: Cluster, tmp_path: Pat
         wanted = api.request("POST", f"/api/v1/clusters/{cluster_id}/balancer/plans", {})
         assert wanted.status == 200, wanted
         plan = wanted.body
-        before, after = ({load["broker_id"]: load["replicas"] for load in plan[when]} for when in ("before", "after"))
+        before, after = ({load["broker"]: load["replicas"] for load in plan[when]} for when in ("before", "after"))
         assert before[ADDED] < after[ADDED]
         assert plan["moves"][0]["reason"]
         task = {

@@ -216,7 +216,7 @@ def _a_broker_is_added_and_gets_its_share(story: Story) -> None:
     begun = api.request("POST", "/api/v1/tasks", task)
     ended = api.await_that(f"/api/v1/tasks/{begun.body['task_id']}", lambda one: one["state"] != "OPEN")
     assert (ended["state"], ended["failed"]) == ("DONE", 0)
-    promised = {load["broker_id"]: load["replicas"] for load in plan["after"]}
+    promised = {load["broker"]: load["replicas"] for load in plan["after"]}
     assert promised[ADDED] > 0
     for target in plan["targets"]:
         partition = f"{story.here}/topics/{target['topic_name']}/partitions/{target['partition_id']}"
@@ -304,7 +304,7 @@ def _at_end(series: dict[str, Any]) -> bool:
 
 
 def _share(plan: dict[str, Any]) -> int | None:
-    return next((load["replicas"] for load in plan["after"] if load["broker_id"] == ADDED), None)
+    return next((load["replicas"] for load in plan["after"] if load["broker"] == ADDED), None)
 
 
 def _replicas(api: Api, cluster_id: str) -> int:

@@ -7,6 +7,7 @@ stale, `isthmus_model.lag` what is behind. An unknown lag is None, and its flow 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -143,14 +144,14 @@ def _samples(
     for one in latest:
         if one.copy.kind in (CopyKind.LINK, CopyKind.MIRROR):
             # A copy whose source leader has moved to another region has left its former flow.
-            place = one.copy._replace(source_region="", target_region="")
+            place = replace(one.copy, source_region="", target_region="")
             if place not in newest or newest[place].point.at_ms < one.point.at_ms:
                 newest[place] = one
     copies: dict[Copy, list[_CopyState]] = {}
     for one in newest.values():
         state = _sampled(now_ms, one, polled, unreachable)
         if state is not None:
-            flow = one.copy._replace(source_topic="", topic="", partition=-1, target_broker=-1)
+            flow = replace(one.copy, source_topic="", topic="", partition=-1, target_broker=-1)
             copies.setdefault(flow, []).append(state)
     for copy, states in copies.items():
         yield _flow(copy, states)

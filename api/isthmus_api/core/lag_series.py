@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class Ring:
 
     def add(self, sample: LagSample) -> None:
         """A sample that is older than the last of its series is a repetition, and left out."""
-        copy = Copy(**{name: getattr(sample, name) for name in Copy._fields})
+        copy = sample.as_copy()
         points = self._series.setdefault(copy, deque(maxlen=SERIES_POINTS))
         if points and points[-1].at_ms >= sample.at_ms:
             return
@@ -84,11 +84,11 @@ def group_of(copy: Copy, by: By) -> Copy:
     """The copy without the fields that differ within its group."""
     if by is By.COPY:
         return copy
-    bare = copy._replace(topic="", source_topic="", partition=-1, target_broker=-1)
+    bare = replace(copy, topic="", source_topic="", partition=-1, target_broker=-1)
     if by is By.LINK:
-        return bare._replace(source_region="", target_region="")
+        return replace(bare, source_region="", target_region="")
     if by is By.TOPIC:
-        return bare._replace(topic=copy.topic, source_topic=copy.source_topic, source_region="", target_region="")
+        return replace(bare, topic=copy.topic, source_topic=copy.source_topic, source_region="", target_region="")
     return bare
 
 

@@ -1,5 +1,7 @@
 """The ring of lag samples."""
 
+from dataclasses import replace
+
 from isthmus_api.core.lag_series import Bucket, By, Point, Ring, buckets
 from isthmus_api.limits import SERIES_MAX, SERIES_POINTS
 from isthmus_model.lag_samples import Copy, CopyKind, LagSample
@@ -63,11 +65,11 @@ def test_samples_are_put_together_by_link_topic_and_regions() -> None:
     link = Copy(CopyKind.LINK, "l", "s", "d", "", "", "", "", -1, -1)
     assert buckets(ring.items(), By.LINK, 1000) == {link: [Bucket(1000, 2, 5, 4), Bucket(2000, 1, 8, 2)]}
     assert buckets(ring.items(), By.TOPIC, 1000) == {
-        link._replace(topic="x", source_topic="x"): [Bucket(1000, 1, 5, 2)],
-        link._replace(topic="y", source_topic="y"): [Bucket(1000, 1, None, 2), Bucket(2000, 1, 8, 2)],
+        replace(link, topic="x", source_topic="x"): [Bucket(1000, 1, 5, 2)],
+        replace(link, topic="y", source_topic="y"): [Bucket(1000, 1, None, 2), Bucket(2000, 1, 8, 2)],
     }
     assert set(buckets(ring.items(), By.REGIONS, 1000)) == {
-        link._replace(source_region="a", target_region="b"),
-        link._replace(source_region="a", target_region="c"),
+        replace(link, source_region="a", target_region="b"),
+        replace(link, source_region="a", target_region="c"),
     }
     assert len(buckets(ring.items(), By.COPY, 1000)) == 2

@@ -21,15 +21,15 @@ type Load = Plan["before"][number];
 type Amount = "replicas" | "leaders" | "disk" | "network_out";
 
 export function brokerChanges({ before, after }: Plan): readonly BrokerChange[] {
-  const later = new Map(after.map((load) => [load.broker_id, load]));
+  const later = new Map(after.map((load) => [load.broker, load]));
   const most = (amount: Amount): number => Math.max(0, ...[...before, ...after].map((load) => load[amount]));
   const pair = (load: Load, amount: Amount): Pair => ({
     before: load[amount],
-    after: later.get(load.broker_id)?.[amount] ?? 0,
+    after: later.get(load.broker)?.[amount] ?? 0,
     most: most(amount),
   });
   return before.map((load) => ({
-    broker: load.broker_id,
+    broker: load.broker,
     rack: load.rack,
     replicas: pair(load, "replicas"),
     leaders: pair(load, "leaders"),

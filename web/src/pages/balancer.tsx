@@ -156,9 +156,9 @@ const Moves = ({ plan }: { plan: Plan }) => (
   <Table
     label="Moves"
     rows={plan.moves}
-    rowKey={(one) => `${one.topic_name} ${one.partition_id} ${one.source} ${one.target} ${one.leadership}`}
+    rowKey={(one) => `${one.topic} ${one.partition} ${one.source} ${one.target} ${one.leadership}`}
     columns={[
-      { head: "Partition", cell: (one) => `${one.topic_name}-${one.partition_id}` },
+      { head: "Partition", cell: (one) => `${one.topic}-${one.partition}` },
       { head: "What", cell: ({ leadership }) => (leadership ? "leadership" : "replica") },
       { head: "From", cell: ({ source }) => source, numeric: true },
       { head: "To", cell: ({ target }) => target, numeric: true },

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal
 
 from isthmus_model.lag_samples import Copy, CopyKind
 from pydantic import BaseModel, Field
+from pydantic.dataclasses import dataclass
 
 from isthmus_api.core.lag_series import By, buckets
 from isthmus_api.limits import LAG_WINDOW_MS
@@ -38,19 +40,10 @@ class LagPoint(Shape):
     lag_records: int
 
 
-class LagSeries(Shape):
+@dataclass(frozen=True, kw_only=True)
+class LagSeries(Copy):
     """A group that spans several names has an empty name, partition -1 or broker -1."""
 
-    kind: CopyKind
-    link: str
-    source_cluster: str
-    target_cluster: str
-    source_region: str
-    target_region: str
-    source_topic: str
-    topic: str
-    partition: int
-    target_broker: int
     points: list[LagPoint]
 
 
@@ -74,7 +67,7 @@ async def get_lag(call: Call, query: LagQuery) -> LagDocument:
     grouped = buckets(((copy, points) for copy, points in chosen if points), query.by, query.step_ms)
     series = [
         LagSeries(
-            **copy._asdict(),
+            **asdict(copy),
             points=[LagPoint.model_validate(bucket, from_attributes=True) for bucket in grouped[copy]],
         )
         for copy in sorted(grouped)

@@ -44,7 +44,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """The load of a broker."""
+    """The load of a broker, in bytes and bytes per second."""
 
     broker: int
     rack: str
