@@ -11,25 +11,9 @@ from typing import Final
 from tests.node import free_ports
 from tests.system import site
 
-TOPOLOGY: Final = """
-regions = ["west", "east"]
-
-[[links]]
-between = ["west", "east"]
-latency_ms = 5
-
-[[clusters]]
-name = "main"
-
-[[clusters.nodes]]
-region = "west"
-brokers = 1
-voters = 1
-
-[[clusters.nodes]]
-region = "east"
-brokers = 1
-
+TOPOLOGY: Final = (
+    site.two_regions("main", west_brokers=1, latency_ms=5)
+    + """
 [[clusters.topics]]
 name = "orders"
 partitions = 2
@@ -71,6 +55,7 @@ title = "Ireland"
 latitude = 53.35
 longitude = -6.26
 """
+)
 
 
 class Site(site.Site):

@@ -14,6 +14,7 @@ from isthmus_client.client import Client
 from isthmus_model.endpoints import parse_bootstrap
 
 from tests.node import Cluster
+from tests.system.ledger import Ledger
 
 T = TypeVar("T")
 DEADLINE_SECONDS: Final = 60.0
@@ -89,6 +90,15 @@ def await_in_sync(bootstrap: str, topic: str, replicas: set[int]) -> None:
         lambda client: describe_topics(client, [topic]),
         lambda found: all(set(each.in_sync) == replicas for each in found[topic].partitions.values()),
     )
+
+
+def kill_a_leader(cluster: Cluster, topic: str, load: Ledger) -> None:
+    """Kill a leader under load, and start it again."""
+    (number, *_) = sorted(leader for leader in leaders(cluster.bootstrap, topic) if leader is not None and leader > 0)
+    cluster.nodes[number].kill()
+    load.wait_for(load.total() + 500)
+    cluster.start(number)
+    await_in_sync(cluster.bootstrap, topic, {1, 2, 3})
 
 
 def await_topics(bootstrap: str, names: set[str]) -> None:

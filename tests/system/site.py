@@ -17,6 +17,29 @@ def with_console(text: str, port: int) -> str:
     return text.replace("[control_plane]", f'[control_plane]\nlisten = "127.0.0.1:{port}"')
 
 
+def two_regions(cluster: str, *, west_brokers: int, latency_ms: int) -> str:
+    """A topology's text up to its first topics: a cluster stretched over west and east, its only voter in the west."""
+    return f"""
+regions = ["west", "east"]
+
+[[links]]
+between = ["west", "east"]
+latency_ms = {latency_ms}
+
+[[clusters]]
+name = "{cluster}"
+
+[[clusters.nodes]]
+region = "west"
+brokers = {west_brokers}
+voters = 1
+
+[[clusters.nodes]]
+region = "east"
+brokers = 1
+"""
+
+
 class Site:
     """The command line, with a directory for its topology, on ports that are free."""
 

@@ -17,7 +17,7 @@ from isthmus_model.config_resources import ResourceType
 from isthmus_wire.extensions.mirrors import MirrorError
 
 from tests.kafka import KafkaNode, fetch, running_kafka
-from tests.node import COMBINED, Cluster, Node, running_cluster, running_node
+from tests.node import COMBINED, Node, running_cluster, running_node
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.linker import (
     Linker,
@@ -31,7 +31,7 @@ from tests.system.linker import (
     running_linker,
     settings,
 )
-from tests.system.quorums import await_in_sync, leaders, query, wait_for
+from tests.system.quorums import kill_a_leader, query, wait_for
 
 ALL_GROUPS = json.dumps({"groupFilters": [{"name": "*", "patternType": "LITERAL", "filterType": "INCLUDE"}]})
 SYNC_OFFSETS = {
@@ -152,7 +152,7 @@ def test_after_failures_under_load_the_copy_is_complete_and_groups_are_at_the_sa
         one.kill()
         load.wait_for(load.total() + 500)
         for cluster in (source, destination):
-            _kill_a_leader(cluster, "ledger", load)
+            kill_a_leader(cluster, "ledger", load)
         one.start()
         load.wait_for(load.total() + 500)
         load.finish()
@@ -165,15 +165,6 @@ def test_after_failures_under_load_the_copy_is_complete_and_groups_are_at_the_sa
         }
         commit(source.bootstrap, "readers", middle)
         await_committed(destination.bootstrap, "readers", middle)
-
-
-def _kill_a_leader(cluster: Cluster, topic: str, load: Ledger) -> None:
-    """Under load, and back again."""
-    (number, *_) = sorted(leader for leader in leaders(cluster.bootstrap, topic) if leader is not None and leader > 0)
-    cluster.nodes[number].kill()
-    load.wait_for(load.total() + 500)
-    cluster.start(number)
-    await_in_sync(cluster.bootstrap, topic, {1, 2, 3})
 
 
 def test_workers_share_the_partitions_and_take_over_from_a_dead_one(tmp_path: Path) -> None:

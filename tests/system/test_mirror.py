@@ -18,12 +18,12 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_wire.records import batches
 
 from tests.kafka import KafkaNode, fetch, running_kafka
-from tests.node import COMBINED, Cluster, running_cluster, running_node
+from tests.node import COMBINED, running_cluster, running_node
 from tests.system.ledger import PARTITIONS, Ledger, wait_until
 from tests.system.linker import await_committed, extents
 from tests.system.mirroring import log_of
 from tests.system.mirrors import MirrorProcess, contents, running_mirror, without_offsets
-from tests.system.quorums import await_in_sync, leaders, query
+from tests.system.quorums import kill_a_leader, query
 from tests.system.test_linker import RF3, SOURCE_ID, fill, make, transact
 
 QUICK = {
@@ -220,23 +220,14 @@ def test_sigkill_of_every_process_under_load(tmp_path: Path) -> None:
             load.wait_for(load.total() + 500)
             one.start()
             two.signal(signal.SIGSTOP)
-            _kill_a_leader(west, "orders", load)
+            kill_a_leader(west, "orders", load)
             two.signal(signal.SIGCONT)
-            _kill_a_leader(east, "west.orders", load)
+            kill_a_leader(east, "west.orders", load)
             two.kill()
             two.start()
             load.wait_for(load.total() + 500)
             load.finish()
             assert_copied(west.bootstrap, east.bootstrap, both(PARTITIONS))
-
-
-def _kill_a_leader(cluster: Cluster, topic: str, load: Ledger) -> None:
-    """Under load, and back again."""
-    (number, *_) = sorted(leader for leader in leaders(cluster.bootstrap, topic) if leader is not None and leader > 0)
-    cluster.nodes[number].kill()
-    load.wait_for(load.total() + 500)
-    cluster.start(number)
-    await_in_sync(cluster.bootstrap, topic, {1, 2, 3})
 
 
 def test_a_mirror_to_itself_and_a_copy_that_is_no_copy_are_refused(tmp_path: Path) -> None:

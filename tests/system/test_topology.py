@@ -18,33 +18,18 @@ from isthmus_topology.wiring import ControlPlane
 from tests.node import free_ports
 from tests.system.ledger import wait_until
 from tests.system.quorums import wait_for
-from tests.system.site import Site, with_console
+from tests.system.site import Site, two_regions, with_console
 from tests.system.stretched import ports_of
 
-SMALL: Final = """
-regions = ["west", "east"]
-
-[[links]]
-between = ["west", "east"]
-latency_ms = 3
-
-[[clusters]]
-name = "small"
-
-[[clusters.nodes]]
-region = "west"
-brokers = 2
-voters = 1
-
-[[clusters.nodes]]
-region = "east"
-brokers = 1
-
+SMALL: Final = (
+    two_regions("small", west_brokers=2, latency_ms=3)
+    + """
 [[clusters.topics]]
 name = "orders"
 partitions = 4
 replication_factor = 3
 """
+)
 
 
 class Commands(Site):

@@ -1,9 +1,8 @@
 """The life of a mirrored partition on an unreliable network, with crashes and zombies, then in peace."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
 
 from isthmus_mirror.core.outbox import Stretch
 from isthmus_mirror.core.partition import PartitionCopy, Placed, SourceRange, Stage
@@ -25,13 +24,11 @@ from isthmus_mirror.core.progress import (
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
+from tests.sim.copy_life import CopyLife, WorkerRates, draw_rate
 from tests.sim.mirror.source import SimSource
 from tests.sim.mirror.target import SimTarget, Taken
 from tests.sim.world import Violation, World
 
-A = TypeVar("A")
-TURMOIL_MS = 8_000
-PEACE_MS = 60_000
 COPY = Copy(Place("orders", 0), None)
 
 
@@ -39,11 +36,7 @@ COPY = Copy(Place("orders", 0), None)
 class Rates:
     """Rates of faults, drawn from the seed."""
 
-    loss: float
-    repeat: float
-    delay_max: int
-    crash: float
-    zombie: float
+    worker: WorkerRates
     election: float
     retention: float
     compaction: float
@@ -53,18 +46,11 @@ class Rates:
 
     @classmethod
     def draw(cls, random: Random) -> "Rates":
-        def rate(most: float) -> float:
-            return 0.0 if random.random() < 0.3 else most * random.random() ** 2
-
         return cls(
-            loss=rate(0.4),
-            repeat=rate(0.3),
-            delay_max=random.choice((5, 50, 400)),
-            crash=rate(0.4),
-            zombie=random.random(),
-            election=rate(0.3),
-            retention=rate(0.1),
-            compaction=rate(0.8),
+            worker=WorkerRates.draw(random, 0.4),
+            election=draw_rate(random, 0.3),
+            retention=draw_rate(random, 0.1),
+            compaction=draw_rate(random, 0.8),
             commit=0.1 + 0.9 * random.random(),
             chained=random.choice((0.0, 0.5, 1.0, 1.0)),
         )
@@ -105,7 +91,7 @@ class Worker:
                 request()
         if self.copy.has_all and self._life.world.chance(0.05):
             life = self._life
-            life.exchange(
+            life.network.exchange(
                 self,
                 lambda: life.target.committed,
                 lambda end: self.copy.check_end(end, MonotonicMs(life.world.now)),
@@ -133,7 +119,7 @@ class Worker:
         checksums: dict[int, int | None] = {}
 
         def ended(end: int) -> None:
-            life.exchange(self, life.progress, lambda jumps: settle_jumps(end, jumps), self._lost)
+            life.network.exchange(self, life.progress, lambda jumps: settle_jumps(end, jumps), self._lost)
 
         def settle_jumps(end: int, jumps: Jumps) -> None:
             settled = settle(jumps, 0, end, checksums)
@@ -147,21 +133,21 @@ class Worker:
                 return
             assert isinstance(settled, Settled)
             placed = Placed(0, end, settled.jumps, tail)
-            life.exchange(self, lambda: life.settled(settled), lambda _: done(placed), self._lost)
+            life.network.exchange(self, lambda: life.settled(settled), lambda _: done(placed), self._lost)
 
         def done(placed: Placed) -> None:
             self._looking_up = False
             self.copy.placed(placed)
             life.note(f"mirror {self.number} is placed at {placed.end}: {[jump.runs for jump in placed.jumps]}")
 
-        life.exchange(self, lambda: life.target.committed, ended, self._lost)
+        life.network.exchange(self, lambda: life.target.committed, ended, self._lost)
 
     def _look_up_source(self) -> None:
         def responded(reported: SourceRange) -> None:
             self._looking_up = False
             self.copy.source_has(reported, MonotonicMs(self._life.world.now))
 
-        self._life.exchange(self, self._life.source.range, responded, self._lost)
+        self._life.network.exchange(self, self._life.source.range, responded, self._lost)
 
     def _check(self) -> None:
         sent = self.copy.to_check
@@ -171,7 +157,7 @@ class Worker:
             self._looking_up = False
             self.copy.checked(sent, crc, MonotonicMs(self._life.world.now))
 
-        self._life.exchange(self, lambda: self._life.target.crc_at(sent.base), responded, self._lost)
+        self._life.network.exchange(self, lambda: self._life.target.crc_at(sent.base), responded, self._lost)
 
     def _fetch(self, at: int) -> None:
         life = self._life
@@ -187,7 +173,7 @@ class Worker:
         def lost() -> None:
             self._fetching = False
 
-        life.exchange(self, lambda: life.source.fetch(at, size), responded, lost)
+        life.network.exchange(self, lambda: life.source.fetch(at, size), responded, lost)
 
     def _record(self, proposed: list[Jump], certain: list[Jump]) -> None:
         def done(_: None) -> None:
@@ -198,7 +184,7 @@ class Worker:
         def lost() -> None:
             self._recording = False
 
-        self._life.exchange(self, lambda: self._life.record(proposed, certain), done, lost)
+        self._life.network.exchange(self, lambda: self._life.record(proposed, certain), done, lost)
 
     def _append(self, sent: Stretch) -> None:
         life = self._life
@@ -214,33 +200,30 @@ class Worker:
         life.append(self, sent, responded, lambda: self.copy.append_refused(sent, MonotonicMs(life.world.now)))
 
 
-class MirrorLife:
+class MirrorLife(CopyLife[Worker]):
     """Turmoil first, then peace, in which the copy must catch up, and its map must be true."""
 
     def __init__(self, seed: int, *, traced: bool = False, trusting: bool = False, blind: bool = False) -> None:
-        self.world = World(seed, traced=traced)
-        self.rates = Rates.draw(self.world.random)
+        world = World(seed, traced=traced)
+        self.rates = Rates.draw(world.random)
+        super().__init__(world, self.rates.worker)
         self.source = SimSource(self.world)
         self.target = SimTarget(self.world, self.source, compares_checksums=not blind)
-        self.workers: list[Worker] = []
         self._records: dict[bytes, bytes] = {}
         self._copy = TrustingCopy if trusting else PartitionCopy
-        self._peaceful = False
 
     def run(self) -> None:
         """Raises Violation."""
         for _ in range(self.world.random.randrange(0, 6)):
             self.source.produce()
-        self._start_worker()
-        self._rounds()
-        self.world.run_until(TURMOIL_MS)
-        self._make_peace()
-        if not self.world.run_until(TURMOIL_MS + PEACE_MS, self._is_done):
-            raise Violation(
-                f"the copy reached {self.workers[-1].copy.reached}, the source ends at {self.source.end}; its map ends at "
-                f"{self.workers[-1].copy.map.end}, and the log at {self.target.end}"
-            )
+        self.live()
         self._check_map()
+
+    def describe(self) -> str:
+        return (
+            f"the copy reached {self.workers[-1].copy.reached}, the source ends at {self.source.end}; its map ends at "
+            f"{self.workers[-1].copy.map.end}, and the log at {self.target.end}"
+        )
 
     # -- progress ------------------------------------------------------------------------------------------------------------
 
@@ -274,20 +257,6 @@ class MirrorLife:
 
     # -- the network ---------------------------------------------------------------------------------------------------------
 
-    def exchange(
-        self, worker: Worker, request: Callable[[], A], responded: Callable[[A], None], lost: Callable[[], None]
-    ) -> None:
-        """A request; request or response may be lost, so it may take effect without a response."""
-        if self._loses():
-            self._later(worker, lost, 300)
-            return
-
-        def arrive() -> None:
-            response = request()
-            self._later(worker, lost if self._loses() else lambda: responded(response))
-
-        self.world.after(self._delay(), arrive)
-
     def append(
         self,
         worker: Worker,
@@ -308,68 +277,36 @@ class MirrorLife:
             response = take()
             self.note(f"mirror {worker.number} appends {len(data)} at {base}: {response}")
             is_taken = isinstance(response, Taken) or response is ErrorCode.none
-            if is_taken and not self._peaceful and not self.world.chance(self.rates.commit):
-                self._later(worker, lost, 300)
+            if is_taken and not self.network.is_peaceful and not self.world.chance(self.rates.commit):
+                self.network.time_out(worker, lost)
                 return
             self.target.commit()
-            self._later(worker, lost if self._loses() else lambda: responded(response))
+            self.network.respond(worker, lost if self.network.loses() else lambda: responded(response))
 
-        if self._loses():
-            self._later(worker, lost, 300)
-        else:
-            self.world.after(self._delay(), arrive)
-        if not self._peaceful and self.world.chance(self.rates.repeat):
-            self.world.after(self._delay() * 5, arrive_again)
-
-    def _later(self, worker: Worker, then: Callable[[], None], more: int = 0) -> None:
-        self.world.after(self._delay() + more, lambda: then() if worker.alive else None)
-
-    def _delay(self) -> int:
-        return self.world.random.randrange(1, 3 if self._peaceful else self.rates.delay_max)
-
-    def _loses(self) -> bool:
-        return not self._peaceful and self.world.chance(self.rates.loss)
+        self.network.append(worker, arrive, arrive_again, lost)
 
     # -- what happens --------------------------------------------------------------------------------------------------------
 
-    def _rounds(self) -> None:
-        if self._peaceful:
-            return
-        chances: tuple[tuple[float, Callable[[], None]], ...] = (
+    def events(self) -> Iterable[tuple[float, Callable[[], None]]]:
+        return (
             (0.8, self.source.produce),
             (0.3, self.target.commit),
             (self.rates.election, self.target.elect),
             (self.rates.retention, self.source.retain),
             (self.rates.compaction, self.source.compact),
             (self.rates.compaction, self._compact_copy),
-            (self.rates.crash, self._replace_worker),
+            (self.rates.worker.crash, self.replace_worker),
         )
-        for rate, happen in chances:
-            if self.world.chance(rate):
-                self.note(happen.__name__)
-                happen()
-        self.world.after(self.world.random.randrange(20, 120), self._rounds)
 
-    def _start_worker(self) -> None:
+    def start_worker(self) -> None:
         worker = Worker(self, len(self.workers), self._copy(1 << 62))
         self.workers.append(worker)
         worker.turn()
 
-    def _replace_worker(self) -> None:
-        """Replace the mirror; the old one crashes, or becomes a zombie."""
-        if not self.world.chance(self.rates.zombie):
-            self.workers[-1].alive = False
-        self._start_worker()
-
-    def _make_peace(self) -> None:
-        self.note("peace")
-        self._peaceful = True
+    def calm(self) -> None:
         self.target.commit()
-        for worker in self.workers:
-            worker.alive = False
-        self._start_worker()
 
-    def _is_done(self) -> bool:
+    def is_done(self) -> bool:
         for worker in self.workers:
             if worker.copy.failure:
                 raise Violation(f"mirror {worker.number} fails: {worker.copy.failure}")
@@ -388,7 +325,3 @@ class MirrorLife:
             first = next((d for d, u in enumerate(truth) if u >= upstream), len(truth))
             if decoded.to_downstream(upstream) != first:
                 raise Violation(f"{upstream} is {first} in the copy, in the map {decoded.to_downstream(upstream)}")
-
-    def note(self, what: str) -> None:
-        """Add a line to the trace."""
-        self.world.log(0, what)
