@@ -66,7 +66,7 @@ run: .venv/.run ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
 test: .tools/.ready web/dist/index.html check ## everything CI runs
-	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile
+	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile --durations 30 --durations-min 3
 
 check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(BIN)/ruff check .
