@@ -145,7 +145,7 @@ class CopyLife(ABC, Generic[W]):
 
     @abstractmethod
     def describe(self) -> str:
-        """How far the copy is from its source."""
+        """The progress of the copy and of its source."""
 
     def replace_worker(self) -> None:
         """Replace the worker; the old one crashes, or becomes a zombie."""
