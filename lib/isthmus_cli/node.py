@@ -53,7 +53,7 @@ def node(config: ConfigOption = None, settings: SettingsOption = None) -> None:
 async def _serve(config: "NodeConfig") -> int:
     from isthmus_broker.core.config.values import ConfigRefused
     from isthmus_broker.edge.assembly.lifecycle import RefusedByController
-    from isthmus_broker.edge.assembly.node import Node
+    from isthmus_broker.edge.assembly.node import Node, StartTimedOut
     from isthmus_broker.edge.storage.log_dir import Inconsistent, Locked
     from isthmus_wire.errors import CorruptBatch
 
@@ -70,7 +70,7 @@ async def _serve(config: "NodeConfig") -> int:
         if not start.done():
             return _ended_early(running)
         start.result()
-    except (ConfigRefused, CorruptBatch, Inconsistent, Locked, OSError, RefusedByController) as problem:
+    except (ConfigRefused, CorruptBatch, Inconsistent, Locked, OSError, RefusedByController, StartTimedOut) as problem:
         print(f"isthmus node: {problem}", file=sys.stderr)
         return _OPERATING_ERROR
     gc.freeze()

@@ -57,8 +57,11 @@ def _gunzip(data: Bytes, limit: int) -> bytes:
     return bytes(out)
 
 
-def _gzip(data: Bytes) -> bytes:
-    packer = zlib.compressobj(wbits=31)
+_LZ4_DEFAULT_LEVEL: Final = 9
+
+
+def _gzip(data: Bytes, level: int | None) -> bytes:
+    packer = zlib.compressobj(-1 if level is None else level, wbits=31)
     return packer.compress(data) + packer.flush()
 
 
@@ -93,7 +96,7 @@ def _unsnap(data: Bytes, limit: int) -> bytes:
     return bytes(out)
 
 
-def _snap(data: Bytes) -> bytes:
+def _snap(data: Bytes, _level: int | None) -> bytes:
     out = bytearray(_SNAPPY_HEADER)
     view = memoryview(data)
     for start in range(0, len(view), _SNAPPY_BLOCK):
@@ -112,8 +115,10 @@ def _unlz4(data: Bytes, limit: int) -> bytes:
     return out
 
 
-def _lz4(data: Bytes) -> bytes:
-    packed: bytes = lz4.frame.compress(bytes(data), block_linked=False, store_size=False)
+def _lz4(data: Bytes, level: int | None) -> bytes:
+    # As in Kafka, the default level selects the fast compressor, every other level the thorough one.
+    thorough = 0 if level in (None, _LZ4_DEFAULT_LEVEL) else level
+    packed: bytes = lz4.frame.compress(bytes(data), compression_level=thorough, block_linked=False, store_size=False)
     return packed
 
 
@@ -125,8 +130,8 @@ def _unzstd(data: Bytes, limit: int) -> bytes:
     return out
 
 
-def _zstd(data: Bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=3).compress(bytes(data))
+def _zstd(data: Bytes, level: int | None) -> bytes:
+    return zstandard.ZstdCompressor(level=3 if level is None else level).compress(bytes(data))
 
 
 _DECOMPRESS: Final[dict[int, Callable[[Bytes, int], bytes]]] = {
@@ -135,7 +140,7 @@ _DECOMPRESS: Final[dict[int, Callable[[Bytes, int], bytes]]] = {
     Compression.LZ4: _unlz4,
     Compression.ZSTD: _unzstd,
 }
-_COMPRESS: Final[dict[int, Callable[[Bytes], bytes]]] = {
+_COMPRESS: Final[dict[int, Callable[[Bytes, int | None], bytes]]] = {
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snap,
     Compression.LZ4: _lz4,
@@ -155,6 +160,6 @@ def decompress(codec: int, data: Bytes, limit: int = DECOMPRESSED_MAX) -> Bytes:
         raise UnknownCompression(f"a body that is not {Compression(codec).name.lower()}: {error}") from error
 
 
-def compress(codec: int, data: Bytes) -> Bytes:
-    """The body of a batch with this compression."""
-    return data if codec == Compression.NONE else _COMPRESS[codec](data)
+def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
+    """The body of a batch with this compression; without a level, with the codec's default."""
+    return data if codec == Compression.NONE else _COMPRESS[codec](data, level)

@@ -164,10 +164,10 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     struct.pack_into(">I", batch, position + _CRC_AT, crc32c(checked))
 
 
-def recompressed(batch: Bytes, header: BatchHeader, codec: int) -> bytearray:
+def recompressed(batch: Bytes, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
     """The same records under another codec, without looking at any of them; raises CorruptBatch."""
     body = memoryview(batch)[HEADER_SIZE : header.size]
-    packed = bytes(compress(codec, bytes(decompress(header.compression, body))))
+    packed = bytes(compress(codec, bytes(decompress(header.compression, body)), level))
     out = bytearray(batch[:HEADER_SIZE]) + packed
     struct.pack_into(">i", out, LENGTH_END - 4, len(out) - LENGTH_END)
     struct.pack_into(">h", out, _ATTRIBUTES_AT, header.attributes & ~COMPRESSION_MASK | codec)

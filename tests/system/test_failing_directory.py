@@ -1,6 +1,7 @@
 """A log directory fails under load: its partitions go offline and say so, the others are served; without any directory the node ends."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from isthmus_wire.apis import ApiKey
 
 from tests.conformance.oracle.talk import Talk, Target
-from tests.node import Node
+from tests.node import Cluster, Node
 from tests.system.ledger import PARTITIONS, wait_until
 
 TOPIC = "t"
@@ -115,6 +116,31 @@ def test_a_full_disk_fails_its_directory(node: Node) -> None:
     load.write(there)
     assert {load.outcomes[partition] for partition in there} == {""}
     assert "No space left on device" in node.log()
+
+
+def test_a_broker_that_cannot_report_a_failed_directory_in_time_ends(tmp_path: Path) -> None:
+    settings = {
+        "log.dir.failure.timeout.ms": "2000",
+        "broker.session.timeout.ms": "1500",
+        "broker.heartbeat.interval.ms": "300",
+        "log.segment.bytes": str(1 << 20),
+    }
+    cluster = Cluster(tmp_path, ("controller", "broker"), settings=settings)
+    broker = cluster.nodes[2]
+    broker.settings["log.dirs"] = f"{broker.directory / 'one'},{broker.directory / 'two'}"
+    broker.settings["metadata.log.dir"] = str(broker.directory / "metadata")
+    cluster.format()
+    try:
+        cluster.start()
+        create(broker)
+        cluster.nodes[1].signal(signal.SIGSTOP)
+        gone = partitions_in(broker.directory / "two")
+        shutil.rmtree(broker.directory / "two")
+        load = Load(broker.bootstrap)
+        wait_until(lambda: fails(load, gone) and ended(broker), "the node to end")
+        assert "could not be reported to the controller for 2 s (log.dir.failure.timeout.ms)" in broker.log()
+    finally:
+        cluster.end()
 
 
 def fails(load: Load, partitions: set[int]) -> bool:

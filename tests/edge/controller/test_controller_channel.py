@@ -32,7 +32,7 @@ class Active:
 
 def channel(active: Active, port: int | None = None) -> ControllerChannel:
     place = None if port is None else Endpoint("127.0.0.1", port)
-    return ControllerChannel(cast(ActiveController, active), lambda: place)
+    return ControllerChannel(cast(ActiveController, active), lambda: place, timeout_ms=30_000)
 
 
 REQUEST = SimpleNamespace(__api_key__=19)

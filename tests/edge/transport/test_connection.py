@@ -1,6 +1,7 @@
 """Connections on real sockets: framing at any split, one request at a time, order, backpressure, and what closes them."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -129,6 +130,25 @@ def test_responses_to_small_pipelined_requests_leave_in_one_write(monkeypatch: p
         writer.close()
 
     serve(echo, test)
+
+
+def test_socket_buffers_have_the_size_that_is_set() -> None:
+    sizes: list[int] = []
+
+    def handler(request: Request) -> None:
+        assert request.connection._transport is not None
+        accepted = request.connection._transport.get_extra_info("socket")
+        sizes.extend(accepted.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF))
+        echo(request)
+
+    async def test(listener: Listener) -> None:
+        reader, writer = await connect(listener)
+        writer.write(frame(1))
+        await read_response(reader)
+        writer.close()
+
+    serve(handler, test, SETTINGS._replace(send_buffer=50_000, receive_buffer=60_000))
+    assert sizes == [100_000, 120_000], "Linux doubles what is asked for"
 
 
 def test_a_frame_larger_than_the_buffer_arrives_whole_and_the_buffer_is_given_back() -> None:

@@ -12,7 +12,7 @@ from isthmus_broker.core.config.topic_config import HOUR_MS, MINUTE_MS
 from isthmus_broker.core.config.values import ConfigRefused, Value
 
 _CLEANER_BYTES_PER_THREAD: Final = 1 << 20
-_ALL_LOG_DIRS: Final = "*"
+ALL_LOG_DIRS: Final = "*"
 
 # Group settings with bounds from two others: name, lower bound, upper bound.
 _GROUP_BOUNDS: Final = tuple(
@@ -213,7 +213,7 @@ def _check_advertised(listeners: Listeners) -> None:
 
 
 def _check_cordoned(cordoned: Sequence[str], log_dirs: Sequence[str]) -> None:
-    if _ALL_LOG_DIRS in cordoned:
+    if ALL_LOG_DIRS in cordoned:
         require(len(cordoned) == 1, "When cordoned.log.dirs is set to *, it must not contain other values")
         return
     unknown = [folder for folder in cordoned if folder not in log_dirs]

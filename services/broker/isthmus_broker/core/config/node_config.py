@@ -9,7 +9,7 @@ from typing import Any, Final
 from isthmus_model.addresses import Address, split_host_and_port
 
 from isthmus_broker.core.config.addresses import Voter, parse_bootstrap_servers, parse_connection_limits, parse_voters
-from isthmus_broker.core.config.checks import check_node
+from isthmus_broker.core.config.checks import ALL_LOG_DIRS, check_node
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
 from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE
 from isthmus_broker.core.config.layers import BrokerLayers
@@ -31,7 +31,7 @@ class NodeSettings:
     broker_rack: str | None
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
-    controller_quorum_append_linger_ms: int
+    controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int
@@ -40,6 +40,7 @@ class NodeSettings:
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
@@ -53,7 +54,6 @@ class NodeSettings:
     group_consumer_min_session_timeout_ms: int
     group_consumer_regex_refresh_interval_ms: int
     group_consumer_session_timeout_ms: int
-    group_coordinator_append_linger_ms: int
     group_coordinator_rebalance_protocols: tuple[str, ...]
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
@@ -63,9 +63,9 @@ class NodeSettings:
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
+    log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
     max_connection_creation_rate: int
@@ -78,9 +78,6 @@ class NodeSettings:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
-    metadata_max_idle_interval_ms: int
-    metadata_max_retention_bytes: int
-    metadata_max_retention_ms: int
     node_id: int
     num_partitions: int
     num_recovery_threads_per_data_dir: int
@@ -88,15 +85,14 @@ class NodeSettings:
     offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
-    offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
-    queued_max_request_bytes: int
-    queued_max_requests: int
     replica_lag_time_max_ms: int
     request_timeout_ms: int
+    server_max_startup_time_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -137,6 +133,21 @@ class NodeConfig:
     @property
     def is_controller(self) -> bool:
         return "controller" in self.roles
+
+    @property
+    def cordoned_log_dirs(self) -> frozenset[str]:
+        """The log directories, as given in log.dirs, that get no new replicas."""
+        named = _texts(self.values, "cordoned.log.dirs")
+        return frozenset(self.log_dirs if ALL_LOG_DIRS in named else named)
+
+    @property
+    def socket_buffers(self) -> tuple[int, int]:
+        """The send and receive buffers of sockets; -1 where the system chooses, as it does for every buffer that is not set."""
+        given, settings = self.layers.effective(), self.settings
+        return (
+            settings.socket_send_buffer_bytes if "socket.send.buffer.bytes" in given else -1,
+            settings.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in given else -1,
+        )
 
     @property
     def is_linker(self) -> bool:
@@ -201,10 +212,6 @@ def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str,
         "controller.quorum.voters": f"{node_id}@{f'[{host}]' if ':' in host else host}:{port}",
         "log.dirs": data_dir,
         "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
     }
     return {**embedded, **given, "listeners": listeners}

@@ -47,6 +47,7 @@ class AppendRules(NamedTuple):
     timestamp_after_max_ms: int
     append_time: bool
     compression: int | None  # None keeps the producer's compression
+    compression_level: int | None
     keys_required: bool
     batch_bytes_max: int  # the lesser of the first two
 
@@ -64,9 +65,19 @@ def append_rules(config: TopicConfig) -> AppendRules:
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         append_time=config.message_timestamp_type == "LogAppendTime",
         compression=codec,
+        compression_level=_level(config),
         keys_required=config.compacts,
         batch_bytes_max=min(config.max_message_bytes, config.segment_size),
     )
+
+
+def _level(config: TopicConfig) -> int | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return levels.get(config.compression_type)
 
 
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:

@@ -69,7 +69,7 @@ def accept_produced(
         if verdict is not None:
             return verdict
     if rules.compression is not None and rules.compression != header.compression:
-        batch = recompressed(batch, header, rules.compression)
+        batch = recompressed(batch, header, rules.compression, rules.compression_level)
         header = header_at(batch)
     if rules.append_time:
         stamp_append_time(batch, header, now.wall)

@@ -66,6 +66,7 @@ class Broker:
             directories,
             last_clean_epoch(log_directories),
             lambda: quorum.controller.history.committed_offset,
+            on_fault,
         )
         self._groups = GroupMetadata(config)
         self.services = self._make_services(

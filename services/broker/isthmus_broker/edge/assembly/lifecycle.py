@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -45,6 +46,10 @@ class RefusedByController(Exception):
     """The cluster refuses this node as a broker, for example because it uses features that this release does not support."""
 
 
+class DirectoryNotReported(Exception):
+    """A log directory failed, and could not be reported to the controller within log.dir.failure.timeout.ms."""
+
+
 class BrokerLifecycle:
     """Registration and heartbeats, over a channel of their own."""
 
@@ -55,8 +60,12 @@ class BrokerLifecycle:
         directories: list[LogDir],
         previous_epoch: int,
         metadata_offset: Callable[[], int],
+        on_fault: Callable[[BaseException], None],
     ) -> None:
         """`metadata_offset` is the offset up to which this node has applied the metadata."""
+        self._on_fault = on_fault
+        self._reported: frozenset[UUID] = frozenset()  # failed directories that the controller knows of
+        self._unreported_since: float | None = None
         self._channel = channel
         self._context = context
         self._directories = directories
@@ -66,6 +75,7 @@ class BrokerLifecycle:
         self._ports: Mapping[str, int] = {}
         self._heart: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._has_cordoned = False
         self.epoch = -1
 
     async def register(self, ports: Mapping[str, int]) -> None:
@@ -110,6 +120,7 @@ class BrokerLifecycle:
         if self._heart is None:
             return
         self.stop()
+        logger.info("controlled shutdown: moving the leaderships of this broker")
         deadline = asyncio.get_running_loop().time() + SHUTDOWN_SECONDS
         while asyncio.get_running_loop().time() < deadline:
             try:
@@ -145,6 +156,22 @@ class BrokerLifecycle:
                 pause = _RETRY_SECONDS if await self._is_fenced() else interval
             except ControllerUnreachable as problem:
                 logger.warning("cannot send a heartbeat to the active controller: %s", problem)
+            self._check_reports()
+
+    def _check_reports(self) -> None:
+        """A broker that cannot report a failed directory in time stops: the cluster takes its replicas there for alive."""
+        now = asyncio.get_running_loop().time()
+        if self._offline() <= self._reported:
+            self._unreported_since = None
+            return
+        self._unreported_since = now if self._unreported_since is None else self._unreported_since
+        seconds = self._context().node.settings.log_dir_failure_timeout_ms / 1000
+        if now - self._unreported_since >= seconds:
+            why = f"a failed log directory could not be reported to the controller for {seconds:.0f} s"
+            self._on_fault(DirectoryNotReported(f"{why} (log.dir.failure.timeout.ms)"))
+
+    def _offline(self) -> frozenset[UUID]:
+        return frozenset(one.directory_id for one in self._directories if not one.online and one.directory_id.int)
 
     async def _is_fenced(self) -> bool:
         """Send one heartbeat, after a new registration if the controller has dropped this one."""
@@ -168,7 +195,8 @@ class BrokerLifecycle:
         return response.error_code
 
     async def _heartbeat(self, seconds: float, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
-        offline = tuple(d.directory_id for d in self._directories if not d.online and d.directory_id.int)
+        offline = self._offline()
+        cordoned = self._cordoned()
         request = entity(
             BrokerHeartbeatRequest,
             broker_id=self._context().node.node_id,
@@ -176,10 +204,21 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata_offset(),
             want_fence=False,
             want_shut_down=want_shut_down,
-            offline_log_dirs=offline,
+            offline_log_dirs=tuple(sorted(offline)),
+            cordoned_log_dirs=cordoned,
         )
         response: BrokerHeartbeatResponse = await self._channel.send(request, seconds=seconds)
+        if response.error_code is ErrorCode.none:
+            self._reported = offline
         return response
+
+    def _cordoned(self) -> tuple[UUID, ...] | None:
+        """The directories that get no new replicas; None as long as there was never one."""
+        paths = {Path(text).absolute() for text in self._context().node.cordoned_log_dirs}
+        self._has_cordoned = self._has_cordoned or bool(paths)
+        if not self._has_cordoned:
+            return None
+        return tuple(directory.directory_id for directory in self._directories if directory.path in paths)
 
     def _registration(self, node: NodeConfig, ports: Mapping[str, int]) -> BrokerRegistrationRequest:
         listeners = tuple(

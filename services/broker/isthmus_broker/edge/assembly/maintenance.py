@@ -9,7 +9,6 @@ from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.storage.cleaner import Cleaner
 from isthmus_broker.edge.storage.log_manager import LogManager
 
-PRODUCER_CHECK_MS: Final = 600_000
 FLUSH_CHECK_MS: Final = 1_000
 """The scheduler's own interval is unlimited by default; a topic's flush.ms is honoured with this precision."""
 
@@ -37,7 +36,7 @@ class Maintenance:
             self._every("cleaner", lambda: self._config().settings.log_cleaner_backoff_ms, self._cleaner.start_round)
         self._every("isr", lambda: self._config().settings.replica_lag_time_max_ms // 2, self._replicas.check_isr)
         self._every("watermarks", self._watermark_interval_ms, self._logs.checkpoint_watermarks)
-        self._every("producers", lambda: PRODUCER_CHECK_MS, self._expire_producers)
+        self._every("producers", lambda: settings.producer_id_expiration_check_interval_ms, self._expire_producers)
 
     def stop(self) -> None:
         """Cancel all jobs."""

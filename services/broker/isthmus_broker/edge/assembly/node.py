@@ -13,6 +13,7 @@ from isthmus_model.endpoints import Endpoint
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.values import ConfigRefused
+from isthmus_broker.core.config.without_effect import messages_for
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
@@ -43,11 +44,17 @@ LOOPBACK: Final = "127.0.0.1"
 ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 
+class StartTimedOut(Exception):
+    """The node did not start within server.max.startup.time.ms."""
+
+
 class Node:
     """A broker, a controller, or both, in one process. Created inside a running event loop."""
 
     def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS, files: FileSystem = SYSTEM) -> None:
         check_protocols(config)
+        for message in messages_for(config.layers.static):
+            logger.warning("%s", message)
         directories = directories_of(config)
         identity = identify(files, config, directories)
         for path in identity.written:
@@ -99,7 +106,16 @@ class Node:
     # -- start ---------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Recover, join, and serve. Controllers connect to each other before there is a cluster for brokers to join."""
+        """Recover, join, and serve, or raise StartTimedOut."""
+        seconds = self._config.settings.server_max_startup_time_ms / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                await self._start()
+        except TimeoutError as error:
+            raise StartTimedOut(f"not started within {seconds:.0f} s (server.max.startup.time.ms)") from error
+
+    async def _start(self) -> None:
+        """Controllers connect to each other before there is a cluster for brokers to join."""
         await self._bind()
         self._quorum.start(self._pool)
         await self.observation.serve(self._view(), self._not_ready)
@@ -115,10 +131,13 @@ class Node:
 
     async def _bind(self) -> None:
         settings, listeners = self._config.settings, self._config.listeners
+        send_buffer, receive_buffer = self._config.socket_buffers
         fixed = ListenerSettings(
             frame_max=settings.socket_request_max_bytes,
             idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
+            send_buffer=send_buffer,
+            receive_buffer=receive_buffer,
         )
         limits, clock = connection_limits(self._services.config), self._clocks.monotonic
         # As in Kafka, controllers count their connections separately.
@@ -164,7 +183,7 @@ class Node:
     async def stop(self) -> None:
         """Move leadership, close connections, and shut down cleanly. The channels to controllers close last."""
         await self.observation.stop()
-        if self._broker is not None and not self._failed.done():
+        if self._broker is not None and not self._failed.done() and self._config.settings.controlled_shutdown_enable:
             await self._broker.leave()
         controllers = self._of_controllers(self._listeners)
         for listener in self._listeners:

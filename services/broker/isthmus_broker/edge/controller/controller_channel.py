@@ -15,8 +15,6 @@ from isthmus_broker.edge.controller.controller import NotController
 if TYPE_CHECKING:
     from isthmus_client.connection import Connection
 
-ASK_SECONDS: Final = 30.0
-"""Upper bound on the search for an active controller and on its response; ControllerUnreachable follows."""
 _RETRY_SECONDS: Final = 0.05
 _LAST_WITH_NAMES: Final = 5
 CLIENT_ID: Final = "isthmus-controller-channel"
@@ -32,18 +30,22 @@ class ControllerChannel:
     A request is retried if the controller is not active or is lost while it works. It may then take effect twice, as with Kafka's channels.
     """
 
-    def __init__(self, active: ActiveController, place: Callable[[], Endpoint | None]) -> None:
-        """`place` returns the endpoint of the quorum's leader, if it is known."""
+    def __init__(self, active: ActiveController, place: Callable[[], Endpoint | None], timeout_ms: int) -> None:
+        """`place` returns the endpoint of the quorum's leader, if it is known.
+
+        The timeout bounds the search for an active controller and its response; ControllerUnreachable follows.
+        """
+        self._seconds = timeout_ms / 1000
         self._active = active
         self._place = place
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    async def send(self, request: Any, *, seconds: float = ASK_SECONDS) -> Any:
+    async def send(self, request: Any, *, seconds: float | None = None) -> Any:
         """The response to a request of its API's highest version, in the class of that version; raises ControllerUnreachable."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = loop.time() + (self._seconds if seconds is None else seconds)
         while True:
             self._changed.clear()
             try:

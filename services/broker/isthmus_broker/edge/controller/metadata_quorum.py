@@ -119,7 +119,7 @@ class Quorum:
 
     def channel(self) -> ControllerChannel:
         """A channel to the active controller with a connection of its own."""
-        channel = ControllerChannel(self.active, self._leader_place)
+        channel = ControllerChannel(self.active, self._leader_place, self._config.settings.controller_socket_timeout_ms)
         self._channels.append(channel)
         return channel
 

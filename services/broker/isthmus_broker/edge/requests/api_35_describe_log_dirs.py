@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from isthmus_wire.errors import ErrorCode
@@ -28,11 +29,17 @@ def handle(node: Services, request: Request) -> None:
     requested: set[TopicPartition] | None = None
     if body.topics is not None:
         requested = {(topic.topic, index) for topic in body.topics for index in topic.partitions}
-    results = tuple(_describe(node, directory, requested) for directory in node.logs.directories)
+    cordoned = {Path(text).absolute() for text in node.config.cordoned_log_dirs}
+    results = tuple(
+        _describe(node, directory, requested, is_cordoned=directory.path in cordoned)
+        for directory in node.logs.directories
+    )
     request.respond(DescribeLogDirsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=results))
 
 
-def _describe(node: Services, directory: LogDir, requested: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def _describe(
+    node: Services, directory: LogDir, requested: set[TopicPartition] | None, *, is_cordoned: bool
+) -> DescribeLogDirsResult:
     try:
         total, usable = directory.usable_bytes() if directory.online else (-1, -1)
     except DiskFailure:
@@ -47,7 +54,7 @@ def _describe(node: Services, directory: LogDir, requested: set[TopicPartition] 
         error_code=ErrorCode.none,
         log_dir=str(directory.path),
         topics=_by_topic(node, entries),
-        is_cordoned=False,
+        is_cordoned=is_cordoned,
         **volume,
     )
 

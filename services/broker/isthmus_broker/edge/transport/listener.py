@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isthmus_broker.edge.transport.admission import Admission
 from isthmus_broker.edge.transport.budget import Budget
@@ -21,12 +21,17 @@ from isthmus_broker.edge.transport.transports import PLAINTEXT, ListenerTranspor
 logger = logging.getLogger(__name__)
 
 
+SYSTEM_BUFFER: Final = -1
+
+
 class ListenerSettings(NamedTuple):
     """Settings that are fixed when the node starts."""
 
     frame_max: int
     idle_ms: int  # negative: idle connections stay open
     backlog: int
+    send_buffer: int = SYSTEM_BUFFER
+    receive_buffer: int = SYSTEM_BUFFER
 
 
 class Listener:
@@ -70,6 +75,7 @@ class Listener:
             self._sockets.append(listening)
             listening.setblocking(False)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._size_buffers(listening)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
@@ -78,6 +84,15 @@ class Listener:
                 why = f"{self.listener_name} cannot listen on {address[0]}:{self.port}: {error.strerror}"
                 raise OSError(error.errno, why) from error
             self.port = listening.getsockname()[1]
+
+    def _size_buffers(self, listening: socket.socket) -> None:
+        """Set the buffers that accepted sockets inherit."""
+        for option, size in (
+            (socket.SO_SNDBUF, self._settings.send_buffer),
+            (socket.SO_RCVBUF, self._settings.receive_buffer),
+        ):
+            if size != SYSTEM_BUFFER:
+                listening.setsockopt(socket.SOL_SOCKET, option, size)
 
     async def accept(self) -> None:
         """Accept connections from now on."""

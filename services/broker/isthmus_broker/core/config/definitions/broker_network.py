@@ -120,7 +120,7 @@ NETWORK = (
         102_400,
         None,
         Importance.HIGH,
-        doc="The receive buffer of sockets; -1 for the system's default.",
+        doc="The receive buffer of sockets; where it is not set, or -1, the system chooses.",
     ),
     Definition(
         "socket.request.max.bytes",
@@ -136,6 +136,6 @@ NETWORK = (
         102_400,
         None,
         Importance.HIGH,
-        doc="The send buffer of sockets; -1 for the system's default.",
+        doc="The send buffer of sockets; where it is not set, or -1, the system chooses.",
     ),
 )
