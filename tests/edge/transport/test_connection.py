@@ -148,7 +148,7 @@ def test_socket_buffers_have_the_size_that_is_set() -> None:
         writer.close()
 
     serve(handler, test, SETTINGS._replace(send_buffer=50_000, receive_buffer=60_000))
-    assert sizes == [100_000, 120_000], "Linux doubles what is asked for"
+    assert sizes == [100_000, 120_000], "Linux doubles the requested size"
 
 
 def test_a_frame_larger_than_the_buffer_arrives_whole_and_the_buffer_is_given_back() -> None:
