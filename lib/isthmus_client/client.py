@@ -166,12 +166,12 @@ class Client:
                 if not is_retriable(error) or _does_not_exist(error, loop.time() - started):
                     raise
                 failures += 1
+                self.invalidate(error, groups)
                 delay = self.pause(failures)
                 if loop.time() + delay > started + self._operation_seconds:
                     raise GaveUp(
                         f"{what}: {failures} attempts within {self._operation_seconds:.0f} s; {error}"
                     ) from error
-                self.invalidate(error, groups)
             await asyncio.sleep(delay)
 
     def pause(self, failures: int) -> float:

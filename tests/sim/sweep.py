@@ -2,14 +2,18 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from tests.sim.canary import ImpatientNode
+from tests.sim.cluster import canaries as cluster
+from tests.sim.cluster.life import ClusterLife
 from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
-from tests.sim.replication.canaries import CANARIES, planted
+from tests.sim.replication import canaries as replication
 from tests.sim.replication.life import ReplicationLife
 from tests.sim.world import Violation, World
 
@@ -36,10 +40,20 @@ class Kind(NamedTuple):
     make: Callable[[int, bool], Life]
     """Creates a life from a seed, with or without a trace."""
     canary: str | None = None
+    plant: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Plants the defect in the product for the time of a life."""
+    violations: tuple[str, ...] = ()
+    """What the defect must cause: a line of the finding begins with one of these. Empty for any finding."""
+
+    def counts(self, finding: Finding | None) -> bool:
+        """Whether a finding is what this kind looks for: a crash of a canary proves nothing."""
+        return finding is not None and (
+            not self.violations or any(line.startswith(self.violations) for line in finding.what.splitlines())
+        )
 
     def live(self, seed: int, *, traced: bool = False) -> tuple[World, Finding | None]:
         """The defect in one life."""
-        with planted(self.canary if self.canary in CANARIES else None):
+        with self.plant():
             life = self.make(seed, traced)
             try:
                 life.run()
@@ -60,6 +74,10 @@ def _impatient_raft(seed: int, traced: bool) -> Life:
 
 def _replication(seed: int, traced: bool) -> Life:
     return ReplicationLife(seed, traced=traced)
+
+
+def _cluster(seed: int, traced: bool) -> Life:
+    return ClusterLife(seed, traced=traced)
 
 
 def _link(seed: int, traced: bool) -> Life:
@@ -90,10 +108,21 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
         "believe-answers": Kind(_trusting_mirror, "believe-answers"),
         "compare-ends-alone": Kind(_blind_target, "compare-ends-alone"),
     },
-    "replication": {canary: Kind(_replication, canary) for canary in (None, *CANARIES)},
+    "replication": {
+        None: Kind(_replication),
+        **{name: Kind(_replication, name, partial(replication.planted, name)) for name in replication.CANARIES},
+    },
+    "cluster": {
+        None: Kind(_cluster),
+        **{
+            name: Kind(_cluster, name, partial(cluster.planted, name), canary.violations)
+            for name, canary in cluster.CANARIES.items()
+        },
+    },
 }
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]
+CLUSTER: Final = KINDS["cluster"][None]
 REPLICATION: Final = KINDS["replication"][None]
 LINK: Final = KINDS["link"][None]
 MIRROR: Final = KINDS["mirror"][None]
@@ -103,7 +132,7 @@ def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:
     """The first finding among the seeds."""
     for seed in seeds:
         _, finding = kind.live(seed)
-        if finding is not None:
+        if kind.counts(finding):
             return finding
     return None
 

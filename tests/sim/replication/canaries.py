@@ -6,7 +6,7 @@ They replace the product's cores, where its replica creates them, during a life.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Final
 from unittest.mock import patch
 
@@ -57,9 +57,7 @@ CANARIES: Final[Mapping[str, tuple[str, type]]] = {
 }
 
 
-def planted(canary: str | None) -> AbstractContextManager[object]:
-    """The product with that defect, or unchanged."""
-    if canary is None:
-        return nullcontext()
+def planted(canary: str) -> AbstractContextManager[object]:
+    """The product with that defect."""
     name, defect = CANARIES[canary]
     return patch.object(replica, name, defect)

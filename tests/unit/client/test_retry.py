@@ -1,8 +1,13 @@
 """When to retry, and after what delay."""
 
+import asyncio
+
 import pytest
-from isthmus_client.errors import ClientError, ConnectionFailed, NotSupported, Refused, RequestTimedOut
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, Refused, RequestTimedOut
+from isthmus_client.metadata import Broker
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.errors import ErrorCode
 
 
@@ -46,3 +51,19 @@ def test_the_delay_doubles_up_to_its_bound() -> None:
 def test_retriable_errors_and_what_they_make_stale(error: Exception, retriable: bool, stale: Stale) -> None:
     assert is_retriable(error) is retriable
     assert stale_after(error) is stale
+
+
+def test_an_operation_that_gives_up_still_forgets_the_stale_coordinator() -> None:
+    """Otherwise the next operation would be sent to the old coordinator again; operations with time for one attempt would never succeed."""
+
+    async def refuse() -> None:
+        raise Refused(ErrorCode.not_coordinator, "group g")
+
+    async def give_up() -> dict[str, Broker]:
+        client = Client([Endpoint("host", 9092)], operation_seconds=0.0)
+        client._coordinators["g"] = Broker(1, "host", 9092)
+        with pytest.raises(GaveUp):
+            await client.retry("commit", refuse, ["g"])
+        return client._coordinators
+
+    assert asyncio.run(give_up()) == {}

@@ -1,0 +1,317 @@
+"""What clients sent, read and committed, and the check that a correct cluster explains all of it. Pure.
+
+The names of violations follow Jepsen's analyses of Kafka. A history is a list of events in the order in which they happened; a value is
+unique within its partition. The final read happens when the cluster is healthy again and nothing is sent any more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+Partition = tuple[str, int]
+UNKNOWN = -1
+
+
+class Sent(NamedTuple):
+    """A producer sends a value; it may be appended from now on."""
+
+    producer: str
+    partition: Partition
+    value: bytes
+    key: bytes | None = None
+    transaction: str | None = None
+
+
+class Acknowledged(NamedTuple):
+    """A value was acknowledged at an offset, which is `UNKNOWN` for a repeated batch."""
+
+    partition: Partition
+    value: bytes
+    offset: int
+
+
+class Refused(NamedTuple):
+    """A value was refused for good: it must never be read."""
+
+    partition: Partition
+    value: bytes
+
+
+class Ending(NamedTuple):
+    """A producer begins to commit or abort a transaction."""
+
+    transaction: str
+    commits: bool
+
+
+class Positioned(NamedTuple):
+    """A consumer will read a partition from an offset, or from an unknown one."""
+
+    consumer: str
+    partition: Partition
+    offset: int = UNKNOWN
+
+
+class Polled(NamedTuple):
+    """A consumer got a record."""
+
+    consumer: str
+    partition: Partition
+    offset: int
+    value: bytes
+    read_committed: bool = False
+
+
+class Trimmed(NamedTuple):
+    """Records before an offset may be deleted from now on, by an operator or by retention."""
+
+    partition: Partition
+    before: int
+
+
+class CommitRequested(NamedTuple):
+    """A group's offset is sent to the coordinator."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class CommitConfirmed(NamedTuple):
+    """The coordinator has confirmed the group's offset."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class CommitRead(NamedTuple):
+    """The group's offset as the coordinator has it; `UNKNOWN` for none."""
+
+    group: str
+    partition: Partition
+    offset: int
+
+
+class FinalRead(NamedTuple):
+    """Everything that a partition has at the end."""
+
+    partition: Partition
+    start: int
+    end: int
+    records: Mapping[int, bytes]
+
+
+Event = (
+    Sent
+    | Acknowledged
+    | Refused
+    | Ending
+    | Positioned
+    | Polled
+    | Trimmed
+    | CommitRequested
+    | CommitConfirmed
+    | CommitRead
+    | FinalRead
+)
+
+
+def violations(history: Sequence[Event], compacted: Collection[str] = ()) -> list[str]:
+    """Every contradiction in a history. Topics in `compacted` keep only the last value of each key."""
+    facts = _Facts(history)
+    checks = (
+        facts.problems,
+        _unsent(facts),
+        _duplicates(facts),
+        _lost(facts, compacted),
+        _misplaced_sends(history, facts),
+        _misplaced_polls(history, facts, compacted),
+        _transactions(history, facts),
+        _commits(history),
+    )
+    return [problem for problems in checks for problem in problems]
+
+
+class _Facts:
+    """What the events together say about each partition."""
+
+    def __init__(self, history: Sequence[Event]) -> None:
+        self.sent: dict[Partition, dict[bytes, Sent]] = defaultdict(dict)
+        self.acknowledged: dict[Partition, dict[bytes, int]] = defaultdict(dict)
+        self.refused: dict[Partition, set[bytes]] = defaultdict(set)
+        self.values: dict[Partition, dict[int, bytes]] = defaultdict(dict)
+        self.offsets: dict[Partition, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.trimmed: dict[Partition, int] = defaultdict(int)
+        self.final: dict[Partition, FinalRead] = {}
+        self.problems: list[str] = []
+        for event in history:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        match event:
+            case Sent():
+                self.sent[event.partition][event.value] = event
+            case Acknowledged(partition, value, offset):
+                self.acknowledged[partition][value] = offset
+                self._place(partition, offset, value, "acknowledged")
+            case Refused(partition, value):
+                self.refused[partition].add(value)
+            case Polled(consumer, partition, offset, value):
+                self._place(partition, offset, value, f"read by {consumer}")
+            case Trimmed(partition, before):
+                self.trimmed[partition] = max(self.trimmed[partition], before)
+            case FinalRead(partition, _, _, records):
+                self.final[partition] = event
+                for offset, value in records.items():
+                    self._place(partition, offset, value, "read at the end")
+            case _:
+                pass
+
+    def _place(self, partition: Partition, offset: int, value: bytes, how: str) -> None:
+        if offset == UNKNOWN:
+            return
+        known = self.values[partition].setdefault(offset, value)
+        if known != value:
+            self.problems.append(
+                f"inconsistent-offsets: {_at(partition, offset)} was {known!r}, and {value!r} is {how} there"
+            )
+        places = self.offsets[partition][value]
+        if offset not in places:
+            places.append(offset)
+
+
+def _unsent(facts: _Facts) -> Iterator[str]:
+    for partition, offsets in facts.offsets.items():
+        for value, places in offsets.items():
+            if value not in facts.sent[partition]:
+                yield f"unsent: {value!r} at {_at(partition, places[0])} was never sent there"
+            elif value in facts.refused[partition]:
+                yield f"aborted-read: {value!r} at {_at(partition, places[0])} had been refused"
+
+
+def _duplicates(facts: _Facts) -> Iterator[str]:
+    for partition, offsets in facts.offsets.items():
+        for value, places in offsets.items():
+            if len(places) > 1:
+                yield f"duplicate: {value!r} is in {partition[0]}-{partition[1]} at the offsets {sorted(places)}"
+
+
+def _lost(facts: _Facts, compacted: Collection[str]) -> Iterator[str]:
+    """Acknowledged records that are missing in the final read, and records that were deleted without reason."""
+    for partition, final in facts.final.items():
+        present = set(final.records.values())
+        start = max(facts.trimmed[partition], 0)
+        if final.start > start:
+            yield f"lost-write: {_at(partition, final.start)} is the log's start, but nothing above {start} was to be deleted"
+        replaced = _replaced(facts, partition) if partition[0] in compacted else frozenset()
+        for value, offset in facts.acknowledged[partition].items():
+            if value in present or value in replaced or (offset != UNKNOWN and offset < final.start):
+                continue
+            if offset == UNKNOWN and start > 0:
+                continue  # it may have been deleted
+            kind = "unseen" if offset >= final.end else "lost-write"
+            yield f"{kind}: {value!r} was acknowledged at {_at(partition, offset)}, and is missing in the log {final.start}..{final.end}"
+
+
+def _replaced(facts: _Facts, partition: Partition) -> set[bytes]:
+    """Values that a later value of the same key replaces, or may replace."""
+    sent, offsets = facts.sent[partition], facts.offsets[partition]
+    newest: dict[bytes | None, int] = {}
+    for value, places in offsets.items():
+        if value in sent:
+            key = sent[value].key
+            newest[key] = max(newest.get(key, -1), *places)
+    return {
+        value
+        for value, event in sent.items()
+        if value not in offsets or max(offsets[value]) < newest.get(event.key, -1)
+    }
+
+
+def _misplaced_sends(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
+    last: dict[tuple[str, Partition], tuple[int, bytes]] = {}
+    for event in history:
+        if not isinstance(event, Sent):
+            continue
+        offset = facts.acknowledged[event.partition].get(event.value, UNKNOWN)
+        if offset == UNKNOWN:
+            continue
+        before, value = last.get((event.producer, event.partition), (UNKNOWN, b""))
+        if offset <= before:
+            yield (
+                f"nonmonotonic-send: {event.producer} sent {value!r} before {event.value!r}, which is at "
+                f"{_at(event.partition, offset)}, not above {before}"
+            )
+        last[event.producer, event.partition] = offset, event.value
+
+
+def _misplaced_polls(history: Sequence[Event], facts: _Facts, compacted: Collection[str]) -> Iterator[str]:
+    known = {partition: sorted(values) for partition, values in facts.values.items()}
+    positions: dict[tuple[str, Partition], int] = {}
+    for event in history:
+        if isinstance(event, Positioned):
+            positions[event.consumer, event.partition] = event.offset
+        if not isinstance(event, Polled):
+            continue
+        name, at = (event.consumer, event.partition), event.offset
+        position = positions.get(name, UNKNOWN)
+        positions[name] = at + 1
+        if position == UNKNOWN:
+            continue
+        if at < position:
+            yield f"nonmonotonic-poll: {event.consumer} got {_at(event.partition, at)} where {position} was next"
+        elif event.partition[0] not in compacted:
+            offsets = known[event.partition]
+            expected = offsets[bisect_left(offsets, max(position, min(facts.trimmed[event.partition], at)))]
+            if expected < at and not _is_hidden(event, facts, expected):
+                yield f"poll-skip: {event.consumer} got {_at(event.partition, at)} and not {expected} before it"
+
+
+def _is_hidden(event: Polled, facts: _Facts, offset: int) -> bool:
+    """Whether a consumer of committed records may pass over that offset."""
+    sent = facts.sent[event.partition].get(facts.values[event.partition][offset])
+    return event.read_committed and sent is not None and sent.transaction is not None
+
+
+def _transactions(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
+    """Consumers of committed records get no record of an aborted or open transaction."""
+    outcome: dict[str, bool] = {}
+    for event in history:
+        if isinstance(event, Ending):
+            outcome[event.transaction] = event.commits
+        if isinstance(event, Polled) and event.read_committed:
+            sent = facts.sent[event.partition].get(event.value)
+            if sent is None or sent.transaction is None or outcome.get(sent.transaction):
+                continue
+            kind = "aborted-read" if sent.transaction in outcome else "precommitted-read"
+            yield f"{kind}: {event.consumer} got {event.value!r} of {sent.transaction}"
+
+
+def _commits(history: Sequence[Event]) -> Iterator[str]:
+    """A group's offset is the last confirmed one, or one that was requested and never confirmed: such a request may arrive late."""
+    confirmed: dict[tuple[str, Partition], int] = defaultdict(lambda: UNKNOWN)
+    unconfirmed: dict[tuple[str, Partition], set[int]] = defaultdict(set)
+    for event in history:
+        match event:
+            case CommitRequested(group, partition, offset):
+                unconfirmed[group, partition].add(offset)
+            case CommitConfirmed(group, partition, offset):
+                confirmed[group, partition] = offset
+                unconfirmed[group, partition].discard(offset)
+            case CommitRead(group, partition, offset):
+                last, others = confirmed[group, partition], unconfirmed[group, partition]
+                if offset != last and offset not in others:
+                    yield (
+                        f"lost-commit: group {group} has {offset} of {partition[0]}-{partition[1]}, not {last}"
+                        f" or one of {sorted(others)}"
+                    )
+            case _:
+                pass
+
+
+def _at(partition: Partition, offset: int) -> str:
+    return f"{partition[0]}-{partition[1]}@{offset}"

@@ -1,0 +1,66 @@
+"""What processes take from the operating system without being given it: randomness, threads, sockets and the wall clock.
+
+For the time of a life these are replaced by simulated ones, so that a seed is one life. Everything else a node is given: its configuration,
+its clocks and its file system.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import isthmus_broker.edge.transport.listener as listener
+import isthmus_client.clock
+
+from tests.sim.cluster.loop import SimLoop
+from tests.sim.cluster.net import SimSocket
+from tests.sim.cluster.process import current
+
+
+class _WallClock:
+    """In place of the module `time` for clients: the clock of the current process."""
+
+    @staticmethod
+    def time_ns() -> int:
+        return current().wall_ms() * 1_000_000
+
+
+@contextmanager
+def simulated(loop: SimLoop, source: Random) -> Iterator[None]:
+    """Replace the operating system below all processes of one life."""
+    drawn = Random(source.getrandbits(64))
+    seed = Random.seed
+
+    def reseed(self: Random, a: Any = None, version: int = 2) -> None:
+        seed(self, drawn.getrandbits(64) if a is None else a, version)
+
+    def run(executor: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any) -> Any:
+        return loop.run_in_executor(executor, function, *args)
+
+    def shut_down(executor: ThreadPoolExecutor, **_options: Any) -> None:
+        loop.threads.shut_down(executor)
+
+    with (
+        patch.object(os, "urandom", drawn.randbytes),
+        patch.object(random, "_urandom", drawn.randbytes),
+        patch.object(Random, "seed", reseed),
+        patch.object(socket, "socket", SimSocket),
+        patch.object(SimSocket, "network", loop.net, create=True),
+        patch.object(ThreadPoolExecutor, "submit", run),
+        patch.object(ThreadPoolExecutor, "shutdown", shut_down),
+        patch.object(isthmus_client.clock, "time", _WallClock),
+        patch.object(listener, "give_back_memory", lambda: None),
+    ):
+        state = random.getstate()
+        random.seed(drawn.getrandbits(64))
+        try:
+            yield
+        finally:
+            random.setstate(state)

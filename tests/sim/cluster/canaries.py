@@ -1,0 +1,70 @@
+"""Planted defects of the product, each with the violation that it must cause. A sweep that does not find them proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+from unittest.mock import patch
+
+from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH
+from isthmus_broker.core.replica import replica
+from isthmus_broker.core.replica.follower import NextFetch, ReplicaFollower
+from isthmus_broker.core.replica.leader import ReplicaLeader
+from isthmus_broker.core.replica.log_view import LogView
+from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
+from isthmus_broker.edge.storage.segment import Segment
+from isthmus_model.clocks import MonotonicMs
+
+
+class HastyLeader(ReplicaLeader):
+    """Counts every appended record as committed, without its replicas."""
+
+    def high_watermark(self, log: LogView, now_ms: int) -> int:
+        return log.end_offset if self.has_enough_in_sync else log.high_watermark
+
+
+class StubbornFollower(ReplicaFollower):
+    """Hides a divergence from the leader, and so never truncates its log."""
+
+    def next_fetch(self, log: LogView, now_ms: int) -> NextFetch | None:
+        fetch = super().next_fetch(log, MonotonicMs(now_ms))
+        return None if fetch is None else fetch._replace(last_fetched_epoch=UNDEFINED_EPOCH)
+
+
+class ForgetfulLeader(ReplicaLeader):
+    """Forgets the proposed ISR, and commits without replicas that the controller may have accepted into it."""
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        return self.leadership.isr
+
+
+def _no_sync(_store: MetadataLogStore, _segment: Segment) -> None:
+    """Leave the metadata log in the page cache."""
+
+
+class Canary(NamedTuple):
+    """A defect."""
+
+    owner: object
+    name: str
+    defect: object
+    violations: tuple[str, ...]
+    """The finding begins with one of these names."""
+
+
+CANARIES: Final[Mapping[str, Canary]] = {
+    "hasty-leader": Canary(replica, "ReplicaLeader", HastyLeader, ("lost-write", "unseen", "inconsistent-offsets")),
+    "stubborn-follower": Canary(replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole")),
+    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("lost-write", "unseen")),
+    "unsynced-metadata": Canary(MetadataLogStore, "_sync", _no_sync, ("lost-write", "inconsistent-offsets")),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The product with that defect."""
+    canary = CANARIES[name]
+    with patch.object(canary.owner, canary.name, canary.defect):
+        yield

@@ -1,0 +1,191 @@
+"""The clients of a life: processes on hosts of their own, which record what they send, read and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final
+
+from isthmus_client.admin import topics
+from isthmus_client.batch_io import FetchLimits
+from isthmus_client.client import Client
+from isthmus_client.consumer import GroupProtocol
+from isthmus_client.errors import ClientError
+from isthmus_client.metadata import TopicPartition
+from isthmus_model.endpoints import Endpoint
+
+from tests.histories import Acknowledged, Event, FinalRead
+from tests.sim.cluster.consumers import Committer, Member, Reader, read_everything
+from tests.sim.cluster.loop import SimLoop
+from tests.sim.cluster.machine import BROKER_PORT
+from tests.sim.cluster.operators import Operator
+from tests.sim.cluster.plan import REGIONS, Plan, TopicPlan
+from tests.sim.cluster.process import Process
+from tests.sim.cluster.producers import PipelinedProducer
+
+KEYS: Final = 5
+RESPONSE_SECONDS: Final = 2.0
+
+
+class Clients:
+    """All clients of one cluster."""
+
+    def __init__(
+        self, loop: SimLoop, plan: Plan, random: Random, wall_ms: Callable[[], int], record: Callable[[Event], None]
+    ) -> None:
+        self.producers: list[PipelinedProducer] = []
+        self.readers: list[Reader] = []
+        self.members: list[Member] = []
+        self.committers: list[Committer] = []
+        self.operators: list[Operator] = []
+        self.partitions = [
+            TopicPartition(topic.name, index) for topic in plan.topics for index in range(topic.partitions)
+        ]
+        self.hosts = [f"c{number}" for number in range(REGIONS)]
+        self._loop = loop
+        self._plan = plan
+        self._random = random
+        self._wall_ms = wall_ms
+        self._history = record
+        self._ends: dict[TopicPartition, int] = {}
+        """The highest offset that was acknowledged."""
+        self._bootstrap = [Endpoint(f"n{broker}", BROKER_PORT) for broker in plan.brokers]
+
+    def _record(self, event: Event) -> None:
+        if isinstance(event, Acknowledged):
+            partition = TopicPartition(*event.partition)
+            self._ends[partition] = max(self._ends.get(partition, 0), event.offset)
+        self._history(event)
+
+    def spawn(self, name: str, host: str, main: Callable[[Client], Coroutine[Any, Any, None]], seconds: float) -> None:
+        """Run a client, which connects until it succeeds; operations are given up after `seconds`."""
+        process = Process(name, host, self._wall_ms)
+        random = Random(self._random.getrandbits(64))
+
+        async def run() -> None:
+            client = Client(
+                self._bootstrap, operation_seconds=seconds, response_seconds=RESPONSE_SECONDS, randomness=random
+            )
+            try:
+                await main(client)
+            finally:
+                client.close()
+
+        self._loop.spawn(process, run())
+
+    def create_topics(self, done: Callable[[], None]) -> None:
+        """Create the topics, and then call `done`."""
+        missing = {topic.name: _new_topic(topic) for topic in self._plan.topics}
+
+        async def create(client: Client) -> None:
+            while missing:
+                try:
+                    for name, refusal in (await topics.create(client, list(missing.values()))).items():
+                        if refusal is None or refusal.code.name == "topic_already_exists":
+                            del missing[name]
+                except ClientError:
+                    continue
+            done()
+
+        self.spawn("operator", self.hosts[0], create, 10.0)
+
+    def start(self) -> None:
+        """Begin the load."""
+        plan, random = self._plan, self._random
+        for partition in self.partitions:
+            for number in range(1, 1 + random.randint(1, plan.producers_max)):
+                self._start_producer(f"p{number}", partition)
+        for number, host in enumerate(self.hosts[: random.randint(1, 2)]):
+            limits = FetchLimits(wait_ms=200, rack=random.choice(("", f"r{number}")))
+            self._start_reader(f"reader{number}", host, limits)
+        protocol = random.choice(list(GroupProtocol))
+        for number in range(random.randint(0, 2)):
+            self._start_member(f"member{number}", protocol)
+        for number in range(random.randint(0, 2)):
+            self._start_committer(f"committer{number}")
+
+    def _host(self) -> str:
+        return self._random.choice(self.hosts)
+
+    def _start_producer(self, name: str, partition: TopicPartition) -> None:
+        random = Random(self._random.getrandbits(64))
+        keys = KEYS if partition.topic == "compacted" else 0
+
+        async def run(client: Client) -> None:
+            producer = PipelinedProducer(
+                name, client, partition, self._record, random, keys=keys, think_max=self._plan.think_max,
+                request_seconds=random.choice((0.5, 1.5)),
+            )  # fmt: skip
+            self.producers.append(producer)
+            await producer.run()
+
+        self.spawn(f"{name} of {partition}", self._host(), run, 5.0)
+
+    def _start_reader(self, name: str, host: str, limits: FetchLimits) -> None:
+        async def run(client: Client) -> None:
+            reader = Reader(name, client, self.partitions, self._record, limits)
+            self.readers.append(reader)
+            await reader.run()
+
+        self.spawn(name, host, run, 5.0)
+
+    def _start_member(self, name: str, protocol: GroupProtocol) -> None:
+        names = [topic.name for topic in self._plan.topics]
+
+        async def run(client: Client) -> None:
+            member = Member(name, client, "group", names, protocol, self._record)
+            self.members.append(member)
+            await member.run()
+
+        self.spawn(name, self._host(), run, 5.0)
+
+    def _start_committer(self, group: str) -> None:
+        random = Random(self._random.getrandbits(64))
+        partition = self.partitions[0]
+
+        async def run(client: Client) -> None:
+            committer = Committer(group, client, partition, self._record, random)
+            self.committers.append(committer)
+            await committer.run()
+
+        self.spawn(group, self._host(), run, 0.0)
+
+    def start_operator(self, pause: float) -> None:
+        """Change the cluster every `pause` seconds on average."""
+        random = Random(self._random.getrandbits(64))
+
+        async def run(client: Client) -> None:
+            operator = Operator(client, self._plan, pause, self.partitions, self._ends, self._record, random)
+            self.operators.append(operator)
+            await operator.run()
+
+        self.spawn("operator", self._host(), run, 2.0)
+
+    def finish(self) -> None:
+        """Send and change nothing new."""
+        for operator in self.operators:
+            operator.is_finishing = True
+        for producer in self.producers:
+            producer.is_finishing = True
+        for committer in self.committers:
+            committer.is_finishing = True
+
+    def read_at_the_end(self, done: Callable[[list[FinalRead]], None]) -> None:
+        """Read all partitions and all committed offsets, and then call `done`."""
+
+        async def read(client: Client) -> None:
+            while True:
+                try:
+                    final = await read_everything(client, self.partitions)
+                    for committer in self.committers:
+                        await committer.read(client)
+                except ClientError:
+                    continue
+                done(final)
+                return
+
+        self.spawn("final reader", self.hosts[0], read, 30.0)
+
+
+def _new_topic(topic: TopicPlan) -> topics.NewTopic:
+    return topics.NewTopic(topic.name, topic.partitions, topic.factor, configs=topic.configs)

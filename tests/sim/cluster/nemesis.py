@@ -1,0 +1,206 @@
+"""The faults of a cluster: of processes, machines, disks, clocks and the network, within what the cluster must survive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.sim.cluster.loop import SimLoop
+from tests.sim.cluster.machine import Machine
+from tests.sim.cluster.net import Link
+from tests.sim.cluster.plan import Plan, Rates
+from tests.sim.world import World
+
+_START_AGAIN_SECONDS = 0.05
+
+
+class Nemesis:
+    """Causes faults until `stop`, and then undoes them."""
+
+    def __init__(
+        self,
+        world: World,
+        loop: SimLoop,
+        plan: Plan,
+        rates: Rates,
+        machines: Sequence[Machine],
+        clients: Sequence[str],
+        is_recovered: Callable[[Machine], bool],
+    ) -> None:
+        """`clients` are hosts; `is_recovered` is whether a machine has everything again that it may have lost."""
+        self._world = world
+        self._random = world.random
+        self._loop = loop
+        self._plan = plan
+        self._rates = rates
+        self._machines = machines
+        self._hosts = [machine.host for machine in machines] + list(clients)
+        self._is_recovered = is_recovered
+        self._is_over = False
+        self._lossy: set[Machine] = set()
+        """Machines that lost power and may not have all committed records again."""
+
+    def start(self) -> None:
+        rates = self._rates
+        self._often(rates.kill_every, self._kill)
+        self._often(rates.power_every, self._cut_power)
+        self._often(rates.site_every, self._fail_site)
+        self._often(rates.pause_every, self._pause)
+        self._often(rates.cut_every, self._cut)
+        self._often(rates.reset_every, lambda: self._loop.net.reset_some(self._random.random()))
+        self._often(rates.slow_every, self._slow)
+        self._often(rates.clock_every, self._step_clock)
+        self._often(rates.full_every, self._fill_disk)
+        self._often(rates.roll_every, self._roll)
+
+    def stop(self) -> None:
+        """End all faults; machines that are down start again."""
+        self._is_over = True
+        self._loop.net.links.clear()
+        self._loop.net.heal()
+        for machine in self._machines:
+            machine.disk.capacity = 1 << 40
+            machine.disk.repair()
+            machine.is_held_down = False
+            if machine.process is not None and machine.process.is_stopped:
+                self._loop.continue_process(machine.process)
+            if machine.may_fail and machine.is_running:
+                machine.kill()  # its log directory may be offline
+            machine.may_fail = False
+
+    def log(self, what: str) -> None:
+        self._world.now = int(self._loop.time() * 1000)
+        self._world.log(0, what)
+
+    def _often(self, every: float | None, action: Callable[[], None]) -> None:
+        """Repeat an action at random intervals with this mean."""
+        if every is None:
+            return
+        mean = every
+
+        def act() -> None:
+            if not self._is_over:
+                action()
+                self._loop.call_later(2 * mean * self._random.random(), act)
+
+        self._loop.call_later(2 * mean * self._random.random(), act)
+
+    def _later(self, most: float, action: Callable[[], None]) -> None:
+        """Undo a fault after some time, unless all are undone before."""
+        self._loop.call_later(most * self._random.random(), lambda: None if self._is_over else action())
+
+    def supervise(self) -> None:
+        """Start nodes that ended, as a service manager does."""
+        for machine in self._machines:
+            if not machine.is_running and not machine.is_held_down:
+                self.log(f"{machine.host} starts")
+                machine.start()
+        self._loop.call_later(_START_AGAIN_SECONDS, self.supervise)
+
+    def _any(self) -> Machine:
+        return self._machines[self._random.randrange(len(self._machines))]
+
+    # -- processes and machines ----------------------------------------------------------------------------------------------
+
+    def _hold_down(self, machine: Machine) -> None:
+        machine.is_held_down = True
+
+        def release() -> None:
+            machine.is_held_down = False
+
+        self._later(self._rates.down_max, release)
+
+    def _kill(self) -> None:
+        machine = self._any()
+        if machine.is_running:
+            self.log(f"{machine.host} is killed")
+            self._hold_down(machine)
+            if self._random.random() < 0.3:
+                machine.disk.act_at(self._random.randint(1, 40), machine.kill)
+            else:
+                machine.kill()
+
+    def _cut_power(self) -> None:
+        """Cut the power of one machine, unless another has not recovered what it lost."""
+        machine = self._any()
+        self._lossy = {each for each in self._lossy if not self._is_recovered(each)}
+        if self._plan.syncs_each_append or (len(self._machines) > 1 and self._lossy <= {machine}):
+            self.log(f"{machine.host} loses power")
+            self._lossy.add(machine)
+            self._hold_down(machine)
+            if machine.is_running and self._random.random() < 0.3:
+                machine.disk.act_at(self._random.randint(1, 40), machine.cut_power)
+            else:
+                machine.cut_power()
+
+    def _fail_site(self) -> None:
+        what = "loses power" if self._plan.syncs_each_append else "is killed"
+        self.log(f"the site {what}")
+        for machine in self._machines:
+            self._hold_down(machine)
+            if self._plan.syncs_each_append:
+                machine.cut_power()
+            else:
+                machine.kill()
+
+    def _pause(self) -> None:
+        machine = self._any()
+        process = machine.process
+        if process is None or process.is_stopped:
+            return
+        self.log(f"{machine.host} stops for a while")
+        self._loop.stop_process(process)
+        self._later(self._rates.pause_max, lambda: self._loop.continue_process(process))
+
+    def _roll(self) -> None:
+        machine = self._any()
+        if machine.is_serving:
+            self.log(f"{machine.host} is restarted")
+            machine.stop()
+
+    # -- the network ---------------------------------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        """Cut some hosts off from the rest, in one direction or both."""
+        part = {host for host in self._hosts if self._random.random() < 0.3}
+        is_one_way = self._random.random() < self._rates.one_way
+        self.log(f"cuts off {sorted(part)}{' one way' if is_one_way else ''}")
+        for inside in sorted(part):
+            for outside in self._hosts:
+                if outside not in part:
+                    self._loop.net.cut(inside, outside)
+                    if not is_one_way:
+                        self._loop.net.cut(outside, inside)
+        self._later(self._rates.cut_max, self._loop.net.heal)
+
+    def _slow(self) -> None:
+        """Make the links of one host slow."""
+        host = self._hosts[self._random.randrange(len(self._hosts))]
+        link = Link(0.2 * self._random.random(), 0.3 * self._random.random(), self._random.choice((0.0, 1e-4)))
+        self.log(f"{host} has slow links")
+        links = self._loop.net.links
+        for other in self._hosts:
+            links[host, other] = links[other, host] = link
+        self._later(2.0, links.clear)
+
+    # -- clocks and disks ----------------------------------------------------------------------------------------------------
+
+    def _step_clock(self) -> None:
+        machine, hour = self._any(), 3_600_000
+        machine.wall_offset_ms = self._random.choice(
+            (0, self._random.randint(-hour, hour), self._random.randint(-99, 99))
+        )
+        self.log(f"{machine.host} has its clock set {machine.wall_offset_ms} ms from the truth")
+
+    def _fill_disk(self) -> None:
+        machine = self._any()
+        if machine.may_fail:
+            return
+        self.log(f"{machine.host} has a full disk")
+        machine.may_fail = True
+        machine.disk.capacity = machine.disk.used + self._random.choice((0, 100, 3_000))
+
+        def free() -> None:
+            self.log(f"{machine.host} has room again")
+            machine.disk.capacity = 1 << 40
+
+        self._later(2.0, free)

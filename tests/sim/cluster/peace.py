@@ -1,0 +1,110 @@
+"""What must be true of a healthy cluster, looked at from inside its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.partition_change import is_reassigning
+from isthmus_broker.core.metadata.schema import PartitionRecord
+from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.storage.log import Log
+from isthmus_wire.records import batches
+
+from tests.sim.cluster.machine import Machine
+from tests.sim.cluster.plan import Plan
+
+
+def services_of(machine: Machine) -> Services | None:
+    """The inside of a serving broker."""
+    node = machine.node
+    if node is None or not machine.is_serving or node._broker is None:
+        return None
+    return node._broker.services
+
+
+def newest_image(machines: Sequence[Machine]) -> ClusterImage | None:
+    """The newest metadata that a serving broker has applied."""
+    applied = [
+        (machine.node._publisher.offset, machine.node._services.image)
+        for machine in machines
+        if machine.is_serving and machine.node is not None
+    ]
+    return max(applied, key=lambda each: each[0])[1] if applied else None
+
+
+def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
+    """Whether a broker is in sync again in all partitions that it replicates."""
+    image = newest_image(machines)
+    return (
+        machine.is_serving
+        and image is not None
+        and all(
+            machine.node_id in partition.isr
+            for topic in image.topics.by_id.values()
+            for partition in topic.partitions.values()
+            if machine.node_id in partition.replicas
+        )
+    )
+
+
+def why_not_whole(machines: Sequence[Machine], plan: Plan) -> list[str]:
+    """What is left to recover, and replicas that differ."""
+    image = newest_image(machines)
+    if image is None:
+        return ["no broker serves"]
+    brokers = {machine.node_id: services_of(machine) for machine in machines if machine.node_id in plan.brokers}
+    problems = [f"broker {broker_id} does not serve" for broker_id, services in brokers.items() if services is None]
+    compacted = {topic.name for topic in plan.topics if topic.is_compacted} | {"__consumer_offsets"}
+    for topic in image.topics.by_id.values():
+        for index, partition in topic.partitions.items():
+            name = f"{topic.name}-{index}"
+            if partition.leader < 0 or set(partition.isr) != set(partition.replicas) or is_reassigning(partition):
+                problems.append(f"{name} is not in sync: {partition}")
+                continue
+            logs = _logs(brokers, topic.name, index, partition)
+            if not problems and (difference := _difference(logs, is_compacted=topic.name in compacted)):
+                problems.append(f"{name}: {difference}")
+    return problems
+
+
+def _logs(
+    brokers: dict[int, Services | None], topic: str, index: int, partition: PartitionRecord
+) -> dict[int, Log | None]:
+    logs: dict[int, Log | None] = {}
+    for replica in partition.replicas:
+        services = brokers[replica]
+        logs[replica] = None if services is None else services.logs.logs.get((topic, index))
+    return logs
+
+
+def _difference(logs: dict[int, Log | None], *, is_compacted: bool) -> str | None:
+    """How replicas differ: in their ends, or in a byte of what all of them have."""
+    present = {replica: log for replica, log in logs.items() if log is not None}
+    if len(present) < len(logs):
+        return f"only the brokers {sorted(present)} have a log"
+    ends = {replica: (log.high_watermark, log.end_offset) for replica, log in present.items()}
+    if len({position for both in ends.values() for position in both}) > 1:
+        return f"high watermarks and log ends differ: {ends}"
+    if is_compacted:
+        return None
+    start = max(log.log_start_offset for log in present.values())
+    contents = {replica: _bytes_from(log, start) for replica, log in present.items()}
+    if len(set(contents.values())) > 1:
+        return f"replicas differ above {start}: { {replica: len(data) for replica, data in contents.items()} }"
+    return None
+
+
+def _bytes_from(log: Log, offset: int) -> bytes:
+    parts = []
+    while offset < log.end_offset:
+        data = log.read(offset, 1 << 30, log.end_offset, at_least_one=True).records()
+        if not data:
+            break
+        parts.append(bytes(data))
+        offset = _end_of(data)
+    return b"".join(parts)
+
+
+def _end_of(data: bytes) -> int:
+    return max(header.last_offset for _, header in batches(data)) + 1
