@@ -296,8 +296,8 @@ class Consumer:
         trouble: list[ClientError] = []
         for partition, outcome in outcomes.items():
             reading, offset = requested[partition]
-            if self._reading.get(partition) is not reading:
-                continue  # it was moved by seek, or revoked, meanwhile
+            if self._reading.get(partition) is not reading or reading.buffered or reading.position != offset:
+                continue  # moved by seek, revoked, or fetched from a new leader meanwhile
             if isinstance(outcome, Fetched):
                 self._handle_fetched(partition, reading, offset, outcome)
             elif reading.near == broker:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from isthmus_client.batch_io import FetchLimits
+from isthmus_client.batch_io import Fetched, FetchLimits
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer
-from isthmus_client.errors import LogTruncated
+from isthmus_client.errors import LogTruncated, Refused
 from isthmus_client.metadata import TopicPartition
+from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -127,6 +128,29 @@ def test_it_reads_near_its_rack_and_returns_to_the_leader_when_that_fails() -> N
         (NEAR, 2, EPOCH),
         (LEADER, 2, EPOCH),
     ]
+
+
+@pytest.mark.parametrize("is_polled_between", [True, False])
+def test_records_that_two_brokers_sent_are_returned_once(is_polled_between: bool) -> None:
+    """The fetch to a leader that hangs is still under way when the new leader responds to another one for the same offset."""
+
+    async def fetched() -> dict[TopicPartition, Fetched | Refused]:
+        return {PARTITION: Fetched(batch(0), 9, 9, 0, (), EPOCH, -1, None)}
+
+    async def polled() -> list[int]:
+        consumer = Consumer(Client([Endpoint("host", 9092)]), reset=None)
+        await consumer.assign({PARTITION: 0})
+        requested = {PARTITION: (consumer._reading[PARTITION], 0)}
+        records = []
+        for broker in (NEAR, LEADER):
+            task = asyncio.create_task(fetched())
+            await task
+            assert not await consumer._accept(broker, requested, task)
+            if is_polled_between or broker == LEADER:
+                records += consumer._take(10)
+        return [record.record.offset for record in records]
+
+    assert asyncio.run(polled()) == [0]
 
 
 def test_a_log_that_lost_read_records_is_an_error() -> None:
