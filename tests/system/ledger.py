@@ -1,4 +1,4 @@
-"""A load that remembers what was acknowledged, and the check that the log holds exactly that."""
+"""A load that records its history, and the check that the log explains it."""
 
 import threading
 import time
@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.histories import Acknowledged, Event, FinalRead, Sent, violations
 
 PARTITIONS = 4
 WAIT_SECONDS = 120
@@ -17,7 +19,9 @@ class Ledger:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.bootstrap = bootstrap
         self.topic = topic
-        self.acknowledged: dict[int, list[int]] = defaultdict(list)
+        self.history: list[Event] = []
+        self.acknowledged: dict[int, int] = defaultdict(int)
+        """Records by partition."""
         self.failures: list[str] = []
         self._producer = Producer(
             {
@@ -37,7 +41,7 @@ class Ledger:
 
     def total(self) -> int:
         """Records acknowledged so far."""
-        return sum(map(len, self.acknowledged.values()))
+        return sum(self.acknowledged.values())
 
     def wait_for(self, count: int) -> None:
         """Until that many are acknowledged."""
@@ -58,63 +62,62 @@ class Ledger:
     def _run(self) -> None:
         number = 0
         while not self._stop.is_set():
+            value = str(number).encode()
             for partition in range(PARTITIONS):
                 try:
-                    self._producer.produce(
-                        self.topic, str(number).encode(), partition=partition, on_delivery=self._delivered
-                    )
+                    self._producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
                 except BufferError:
                     self._producer.poll(0.05)
                     break
-            else:
-                number += 1
+                self.history.append(Sent("ledger", (self.topic, partition), value))
+            number += 1
             self._producer.poll(0.001)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failures.append(str(error))
             return
-        value, partition = message.value(), message.partition()
+        value, partition, offset = message.value(), message.partition(), message.offset()
         assert value is not None
         assert partition is not None
-        self.acknowledged[partition].append(int(value))
+        assert offset is not None
+        self.history.append(Acknowledged((self.topic, partition), value, max(offset, -1)))
+        self.acknowledged[partition] += 1
 
     def check(self) -> None:
         """Every acknowledged record is there once and in order, and nothing else is."""
-        stored = read_all(self.bootstrap, self.topic)
-        for partition in range(PARTITIONS):
-            acknowledged = self.acknowledged[partition]
-            assert stored[partition] == sorted(acknowledged), (
-                f"partition {partition}: {len(acknowledged)} acknowledged, {len(stored[partition])} stored, "
-                f"{len(set(stored[partition]))} distinct"
-            )
+        final = read_all(self.bootstrap, self.topic)
+        assert violations([*self.history, *final]) == []
+        assert {read.partition[1]: len(read.records) for read in final} == {
+            partition: self.acknowledged[partition] for partition in range(PARTITIONS)
+        }
 
 
-def read_all(bootstrap: str, topic: str) -> dict[int, list[int]]:
-    """The numbers in every partition, in the order of their offsets."""
+def read_all(bootstrap: str, topic: str) -> list[FinalRead]:
+    """Every partition from its start to its end."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
     )
-    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    records: dict[int, dict[int, bytes]] = {partition: {} for partition in range(PARTITIONS)}
     try:
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in found}
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
-        left = {partition for partition, end in ends.items() if end > 0}
+        marks = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30) for p in records}
+        consumer.assign([TopicPartition(topic, partition, start) for partition, (start, _) in marks.items()])
+        left = {partition for partition, (start, end) in marks.items() if end > start}
         deadline = time.monotonic() + WAIT_SECONDS
         while left:
-            assert time.monotonic() < deadline, f"partitions {sorted(left)} could not be read to {ends}"
+            assert time.monotonic() < deadline, f"partitions {sorted(left)} could not be read to {marks}"
             for message in consumer.consume(1000, 0.2):
                 assert message.error() is None, message.error()
                 value, partition, offset = message.value(), message.partition(), message.offset()
                 assert value is not None
                 assert partition is not None
                 assert offset is not None
-                found[partition].append(int(value))
-                if offset >= ends[partition] - 1:
+                records[partition][offset] = value
+                if offset >= marks[partition][1] - 1:
                     left.discard(partition)
     finally:
         consumer.close()
-    return found
+    return [FinalRead((topic, p), *marks[p], values) for p, values in records.items()]
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

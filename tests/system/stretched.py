@@ -27,7 +27,8 @@ from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import Site, new_site
 from isthmus_topology.wan.control import send_request as ask_wan
 
-from tests.system.ledger import wait_until
+from tests.histories import Event, Polled, Positioned, violations
+from tests.system.ledger import Ledger, wait_until
 from tests.system.quorums import query, quorum, wait_for
 
 CLUSTER: Final = "c"
@@ -242,10 +243,11 @@ class Stretched:
 
 
 class Follower:
-    """A consumer that reads along in a thread, and notes every number in the order in which it came."""
+    """A consumer that reads along in a thread, and records the history of what it got."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str], partitions: int) -> None:
-        self.found: dict[tuple[str, int], list[int]] = {(t, p): [] for t in topics for p in range(partitions)}
+        places = [(topic, partition) for topic in topics for partition in range(partitions)]
+        self.history: list[Event] = [Positioned("follower", place, 0) for place in places]
         self.errors: list[str] = []
         self._consumer = Consumer(
             {
@@ -257,7 +259,7 @@ class Follower:
                 "log_level": 2,
             }
         )
-        self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self.found])
+        self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -266,18 +268,23 @@ class Follower:
         while not self._stop.is_set():
             for message in self._consumer.consume(1000, 0.05):
                 error, topic, partition = message.error(), message.topic(), message.partition()
+                value, offset = message.value(), message.offset()
                 if error is not None:
                     self.errors.append(str(error))
-                elif topic is not None and partition is not None:
-                    self.found[topic, partition].append(int(message.value() or b""))
+                elif topic is not None and partition is not None and value is not None and offset is not None:
+                    self.history.append(Polled("follower", (topic, partition), offset, value))
 
-    def check(self, acknowledged: Mapping[str, Mapping[int, Sequence[int]]]) -> None:
-        """It reads every acknowledged number once and in order, without an error on the way."""
-        sent = {(t, p): sorted(numbers) for t, of_topic in acknowledged.items() for p, numbers in of_topic.items()}
-        wait_until(lambda: all(len(self.found[key]) >= len(n) for key, n in sent.items()), "the reader to catch up")
+    def check(self, ledgers: Sequence[Ledger]) -> None:
+        """It reads every acknowledged record once and in order, without an error on the way."""
+        count = sum(ledger.total() for ledger in ledgers)
+        wait_until(lambda: self._records() >= count, "the reader to catch up")
         self.close()
         assert self.errors == []
-        assert {key: numbers for key, numbers in self.found.items() if numbers} == sent
+        assert violations([event for ledger in ledgers for event in ledger.history] + self.history) == []
+        assert self._records() == count
+
+    def _records(self) -> int:
+        return sum(isinstance(event, Polled) for event in self.history)
 
     def close(self) -> None:
         if not self._stop.is_set():

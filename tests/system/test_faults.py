@@ -122,7 +122,7 @@ def load(cluster: Stretched) -> Iterator[Load]:
         for ledger in made.ledgers:
             ledger.finish()
             ledger.check()
-        made.follower.check({ledger.topic: ledger.acknowledged for ledger in made.ledgers})
+        made.follower.check(made.ledgers)
     finally:
         for ledger in made.ledgers:
             ledger.stop()

@@ -151,6 +151,8 @@ class _unexpected_errors(logging.Handler):  # noqa: N801 - used as a context man
 
     def __enter__(self) -> None:
         self._logger.addHandler(self)
+        self._logger.propagate = False
 
     def __exit__(self, *_exc_info: object) -> None:
+        self._logger.propagate = True
         self._logger.removeHandler(self)

@@ -91,7 +91,8 @@ class Nemesis:
     def supervise(self) -> None:
         """Start nodes that ended, as a service manager does."""
         for machine in self._machines:
-            if not machine.is_running and not machine.is_held_down:
+            is_due = self._random.random() < 0.1 if machine.may_fail else not machine.is_held_down
+            if not machine.is_running and is_due:
                 self.log(f"{machine.host} starts")
                 machine.start()
         self._loop.call_later(_START_AGAIN_SECONDS, self.supervise)
