@@ -38,7 +38,9 @@ _SNAPPY_BLOCK: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
-class _TooLarge(UnknownCompression):
+class TooLarge(UnknownCompression):
+    """A body that decompresses to more than the limit."""
+
     def __init__(self, limit: int) -> None:
         super().__init__(f"a batch that decompresses to more than {limit} bytes")
 
@@ -50,7 +52,7 @@ def _gunzip(data: Bytes, limit: int) -> bytes:
         member = zlib.decompressobj(wbits=31)
         out += member.decompress(rest, limit - len(out) + 1)
         if len(out) > limit:
-            raise _TooLarge(limit)
+            raise TooLarge(limit)
         if not member.eof:
             raise UnknownCompression("a gzip body that ends early")
         rest = member.unused_data
@@ -77,7 +79,7 @@ def _snappy_size(block: Bytes) -> int:
 
 def _unsnap_block(block: Bytes, limit: int) -> bytes:
     if _snappy_size(block) > limit:
-        raise _TooLarge(limit)
+        raise TooLarge(limit)
     return bytes(cramjam.snappy.decompress_raw(bytes(block)))
 
 
@@ -109,7 +111,7 @@ def _unlz4(data: Bytes, limit: int) -> bytes:
     frame = lz4.frame.LZ4FrameDecompressor()
     out: bytes = frame.decompress(data, limit + 1)
     if len(out) > limit:
-        raise _TooLarge(limit)
+        raise TooLarge(limit)
     if not frame.eof:
         raise UnknownCompression("an lz4 body that ends early")
     return out
@@ -126,7 +128,7 @@ def _unzstd(data: Bytes, limit: int) -> bytes:
     with zstandard.ZstdDecompressor().stream_reader(bytes(data), read_across_frames=True) as stream:
         out = stream.read(limit + 1)
     if len(out) > limit:
-        raise _TooLarge(limit)
+        raise TooLarge(limit)
     return out
 
 

@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from isthmus_wire.compression import Bytes, compress, decompress
+from isthmus_wire.compression import DECOMPRESSED_MAX, Bytes, compress, decompress
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.varints import read_varint, write_varint
 
 HEADER_SIZE: Final = 61
+RECORD_SIZE_MIN: Final = 7
+"""Bytes of a record without key, value and headers, with its length."""
 LENGTH_END: Final = 12
 """Base offset and length: the part that the batch's own length does not count."""
 MAGIC: Final = 2
@@ -164,10 +166,30 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     struct.pack_into(">I", batch, position + _CRC_AT, crc32c(checked))
 
 
-def recompressed(batch: Bytes, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
-    """The same records under another codec, without looking at any of them; raises CorruptBatch."""
-    body = memoryview(batch)[HEADER_SIZE : header.size]
-    packed = bytes(compress(codec, bytes(decompress(header.compression, body)), level))
+def body_of(batch: Bytes, header: BatchHeader, position: int = 0, limit: int = DECOMPRESSED_MAX) -> memoryview:
+    """The records of the batch at `position`, decompressed; raises UnknownCompression."""
+    view = memoryview(batch)[position + HEADER_SIZE : position + header.size]
+    return memoryview(decompress(header.compression, view, limit))
+
+
+def framed_records(body: memoryview, count: int) -> Iterator[memoryview]:
+    """Each record's bytes after its length; raises CorruptBatch where there are not exactly `count` records."""
+    at = 0
+    for _ in range(count):
+        length, at = read_varint(body, at)
+        if length < 0 or at + length > len(body):
+            raise CorruptBatch(f"a record claims {length} bytes with {len(body) - at} left")
+        yield body[at : at + length]
+        at += length
+    if at != len(body):
+        raise CorruptBatch(f"{len(body) - at} bytes after the last of {count} records")
+
+
+def recompressed(
+    batch: Bytes, header: BatchHeader, body: memoryview, codec: int, level: int | None = None
+) -> bytearray:
+    """The same records, whose decompressed body is given, under another codec."""
+    packed = bytes(compress(codec, body, level))
     out = bytearray(batch[:HEADER_SIZE]) + packed
     struct.pack_into(">i", out, LENGTH_END - 4, len(out) - LENGTH_END)
     struct.pack_into(">h", out, _ATTRIBUTES_AT, header.attributes & ~COMPRESSION_MASK | codec)
@@ -233,36 +255,26 @@ def _write_value(out: bytearray, value: bytes | None) -> None:
 def iterate_records(batch: Bytes, position: int = 0) -> Iterator[Record]:
     """The records of the batch at `position`; raises CorruptBatch at the first that does not parse."""
     header = header_at(batch, position)
-    view = memoryview(batch)[position + HEADER_SIZE : position + header.size]
-    body = memoryview(bytes(decompress(header.compression, view)))
-    at = 0
-    for _ in range(header.record_count):
-        length, at = read_varint(body, at)
-        if length < 0 or at + length > len(body):
-            raise CorruptBatch(f"a record claims {length} bytes with {len(body) - at} left")
-        yield _read_record(body[at : at + length], header)
-        at += length
-    if at != len(body):
-        raise CorruptBatch(f"{len(body) - at} bytes after the last of {header.record_count} records")
+    for record in framed_records(body_of(batch, header, position), header.record_count):
+        yield _read_record(record, header)
+
+
+def keyless_records(body: memoryview, header: BatchHeader) -> list[int]:
+    """The positions in the batch of the records without a key; raises CorruptBatch where a record does not parse."""
+    records = framed_records(body, header.record_count)
+    return [number for number, record in enumerate(records) if _read_record(record, header).key is None]
 
 
 def records_to_keep(batch: Bytes, position: int = 0) -> Iterator[KeptRecord]:
     """The records as compaction wants them: key and value to decide, and everything from the key on as it was written."""
     header = header_at(batch, position)
-    view = memoryview(batch)[position + HEADER_SIZE : position + header.size]
-    body = memoryview(bytes(decompress(header.compression, view)))
-    at = 0
-    for _ in range(header.record_count):
-        length, at = read_varint(body, at)
-        if length < 0 or at + length > len(body):
-            raise CorruptBatch(f"a record claims {length} bytes with {len(body) - at} left")
-        timestamp_delta, begin = read_varint(body, at + 1)
-        offset_delta, begin = read_varint(body, begin)
-        key, end = _read_value(body, begin)
-        value, _ = _read_value(body, end)
-        tail = bytes(body[begin : at + length])
+    for record in framed_records(body_of(batch, header, position), header.record_count):
+        timestamp_delta, begin = read_varint(record, 1)
+        offset_delta, begin = read_varint(record, begin)
+        key, end = _read_value(record, begin)
+        value, _ = _read_value(record, end)
+        tail = bytes(record[begin:])
         yield KeptRecord(header.base_offset + offset_delta, header.base_timestamp + timestamp_delta, key, value, tail)
-        at += length
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[KeptRecord], delete_horizon: int | None) -> bytes:

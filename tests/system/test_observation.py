@@ -120,17 +120,16 @@ def test_samples_of_lag_report_every_follower_with_its_region(cluster: Cluster) 
         sample = json.loads(value)
         if sample["topic"] == "t" and sample["lag_records"] == 0:
             seen[sample["target_broker"]] = sample
-        if {2, 3} <= set(seen):
+        if len(seen) == 2:  # two followers; on a slow machine any broker may lead by now
             break
-    for broker in (2, 3):
-        told = seen[broker]
+    for broker, told in seen.items():
         assert (told["kind"], told["source_end"], told["target_end"], told["lag_ms"]) == (
             "follower",
             RECORDS,
             RECORDS,
             0,
         )
-        assert told["target_region"] == "east"
+        assert told["target_region"] == ("west" if broker == 1 else "east")
 
 
 def test_samples_of_load_report_sizes_and_leaders(cluster: Cluster) -> None:

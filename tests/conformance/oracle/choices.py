@@ -39,5 +39,12 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "broker loggers are not a resource here: their log levels are Java's",
     ),
     Choice("produce/batches that are wrong/21 *", "records inside a produced batch are not opened: bytes pass through"),
+    *(
+        Choice(
+            f"produce/batches whose records cannot be read/{number} plain: *",
+            "a batch that can hold what it claims is not opened, unless the topic compacts or compresses",
+        )
+        for number in (2, 3, 4)
+    ),
     Choice("offsets/coordinators of transactions/*", "transactions and share groups have no coordinator here"),
 )

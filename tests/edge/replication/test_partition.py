@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.replica.acceptance import OpenFirst, open_produced
 from isthmus_broker.core.replica.consumer_reader import ReadResult, ReadRules, read_partitions
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.core.replica.waiting import Waiting
@@ -105,7 +106,11 @@ def test_which_replicas_accept_appends(tmp_path: Path) -> None:
 
 def test_a_topics_own_compression_and_clock_rewrite_a_batch(tmp_path: Path) -> None:
     packed = partition(tmp_path / "1", compression_type="zstd")
-    assert produce(packed, batch(b"a", b"b", compression=Compression.GZIP)) is ErrorCode.none
+    sent = batch(b"a", b"b", compression=Compression.GZIP)
+    with pytest.raises(OpenFirst) as first:
+        produce(packed, sent)
+    opened = open_produced(sent, first.value.rules, "t", 0)
+    assert packed.produce(sent, 12, -1, at(NOW), opened).error_code == 0
     assert packed.log is not None
     assert header_at(packed.log.active.read(0, 61)).compression == Compression.ZSTD
     assert stored(packed) == [b"a", b"b"]

@@ -158,6 +158,32 @@ def batches_that_are_wrong(talk: Talk) -> None:
 
 
 @GROUP.exchange
+def batches_whose_records_cannot_be_read(talk: Talk) -> None:
+    good = batch(2)
+
+    def claims(data: bytes, count: int) -> bytes:
+        return _patched(_patched(data, 57, ">i", count), 23, ">i", count - 1)
+
+    cases = {
+        "header only with 2^31-1 records": claims(_patched(good[:61], 8, ">i", 49), 2**31 - 1),
+        "a million records": claims(good, 1_000_000),
+        "one record too many": claims(good, 3),
+        "gzip that is none": _patched(good, 21, ">h", 1),
+        "gzip of too few records": claims(batch(2, compression=1), 1_000_000),
+    }
+    for name, configs in (
+        ("plain", {}),
+        ("compacting", {"cleanup.policy": "compact"}),
+        ("zstd", {"compression.type": "zstd"}),
+    ):
+        topic_id = talk.topic(f"unread-{name}", len(cases) + 1, configs=configs)
+        for number, (label, data) in enumerate(cases.items()):
+            parts = (number, data), (len(cases), good)
+            answer = talk.quiet(_PRODUCE, 13, **produce("", topic_id, *parts))
+            talk.note(_PRODUCE, f"{name}: {label}", answer)
+
+
+@GROUP.exchange
 def compression(talk: Talk) -> None:
     topic_id = talk.topic("codecs")
     for version in (3, 6, 7, 13):

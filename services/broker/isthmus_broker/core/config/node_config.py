@@ -17,6 +17,15 @@ from isthmus_broker.core.config.listeners import Listeners, resolve_listeners
 from isthmus_broker.core.config.topic_config import topic_defaults
 from isthmus_broker.core.config.values import Value
 
+EMBEDDED_DEFAULTS: Final[Mapping[str, str]] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What a cluster of one broker needs; as in the server.properties that comes with Kafka."""
 EMBEDDED_NODE_ID: Final = "1"
 EMBEDDED_LISTENER: Final = "PLAINTEXT://127.0.0.1:9092"
 EMBEDDED_CONTROLLER_LISTENER: Final = "CONTROLLER://127.0.0.1:9093"
@@ -135,6 +144,12 @@ class NodeConfig:
         return "controller" in self.roles
 
     @property
+    def given(self) -> frozenset[str]:
+        """The settings that were given, apart from those that a standalone node adds."""
+        texts = self.layers.static
+        return frozenset(name for name, text in texts.items() if EMBEDDED_DEFAULTS.get(name) != text)
+
+    @property
     def cordoned_log_dirs(self) -> frozenset[str]:
         """The log directories, as given in log.dirs, that get no new replicas."""
         named = _texts(self.values, "cordoned.log.dirs")
@@ -211,7 +226,6 @@ def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str,
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"{node_id}@{f'[{host}]' if ':' in host else host}:{port}",
         "log.dirs": data_dir,
-        "offsets.topic.replication.factor": "1",
-        "group.initial.rebalance.delay.ms": "0",
+        **EMBEDDED_DEFAULTS,
     }
     return {**embedded, **given, "listeners": listeners}

@@ -19,11 +19,11 @@ from isthmus_wire.records import (
     batches,
     header_at,
     next_sequence,
-    recompressed,
     stamp_append_time,
 )
 
-from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing, check_keys
+from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing
+from isthmus_broker.core.log.batch_opening import ACCEPTED, Opened, is_quick, must_open, open_batch
 from isthmus_broker.core.log.mirrored_check import check_mirrored
 from isthmus_broker.core.log.placement import Batch, place
 from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
@@ -32,6 +32,14 @@ from isthmus_broker.core.replica.replica import Replica
 
 ALL_IN_SYNC: Final = -1
 _TORN: Final = Refusal(ErrorCode.corrupt_message, "The last batch is incomplete.")
+
+
+class OpenFirst(Exception):
+    """The batch must be opened by these rules before it can be accepted, and not on the event loop."""
+
+    def __init__(self, rules: AppendRules) -> None:
+        super().__init__()
+        self.rules = rules
 
 
 class Mirrored(NamedTuple):
@@ -48,9 +56,9 @@ class Mirrored(NamedTuple):
 
 
 def accept_produced(
-    replica: Replica[Any], records: memoryview | None, version: int, acks: int, now: Now
+    replica: Replica[Any], records: memoryview | None, version: int, acks: int, now: Now, opened: Opened | None = None
 ) -> Batch | RecentBatch | Refusal:
-    """Accept a producer's batch; returns the earlier batch if this one repeats it."""
+    """Accept a producer's batch; returns the earlier batch if this one repeats it. Raises OpenFirst."""
     header = check_framing(records, version)
     if isinstance(header, Refusal):
         return header
@@ -61,24 +69,32 @@ def accept_produced(
     assert log is not None
     assert records is not None
     batch: memoryview | bytearray = records[: header.size]
-    refusal = check_batch(batch, header, rules, now.wall) or check_keys(batch, rules, replica.topic, replica.index)
+    refusal = check_batch(batch, header, rules, now.wall)
     if refusal is not None:
         return refusal
+    if rules.may_open and must_open(header, rules):
+        if opened is None:
+            if not is_quick(header):
+                raise OpenFirst(rules)
+            opened = open_batch(batch, header, rules, replica.topic, replica.index)
+        if opened.refusal is not None:
+            return opened.refusal
     if header.producer_id >= 0:
         verdict: RecentBatch | Refusal | None = log.producers.check(header)
         if verdict is not None:
             return verdict
-    if rules.compression is not None and rules.compression != header.compression:
-        batch = recompressed(batch, header, rules.compression, rules.compression_level)
-        header = header_at(batch)
+    if opened is not None and opened.batch is not None:
+        batch, header = opened.batch, header_at(opened.batch)
     if rules.append_time:
         stamp_append_time(batch, header, now.wall)
         header = header_at(batch)
     return batch, place(batch, header, log.end_offset, replica.leadership.leader_epoch)
 
 
-def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Batch] | Refusal:
-    """Accept all batches if the log end is the one that the sender expects."""
+def accept_after(
+    replica: Replica[Any], append: Following, now: Now, opened: Opened | None = None
+) -> list[Batch] | Refusal:
+    """Accept all batches if the log end is the one that the sender expects. Those of a compacted topic were opened before."""
     refusal = _refuse_writes(replica, acks_all=True)
     if refusal is not None:
         return refusal
@@ -92,11 +108,14 @@ def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Bat
     )  # records of a decoded request are one piece
     if isinstance(sent, Refusal):
         return sent
+    if rules.keys_required and opened is None:
+        return Refusal(ErrorCode.request_timed_out, f"Topic {replica.topic} became compacted during the request.")
+    if opened is not None and opened.refusal is not None:
+        return opened.refusal
     before: BatchHeader | None = None
     for batch, header in sent:
         refusal = (
             check_batch(batch, header, rules, now.wall)
-            or check_keys(batch, rules, replica.topic, replica.index)
             or _check_stored_unchanged(replica, header, rules)
             or (_check_first(log, header) if before is None else _check_next(before, header))
         )
@@ -104,6 +123,19 @@ def accept_after(replica: Replica[Any], append: Following, now: Now) -> list[Bat
             return refusal
         before = header
     return _place_all(replica, log, sent)
+
+
+def open_produced(records: memoryview, rules: AppendRules, topic: str, index: int) -> Opened:
+    """Open the batch that a producer has sent."""
+    header = header_at(records)
+    return open_batch(records[: header.size], header, rules, topic, index)
+
+
+def open_following(append: Following, rules: AppendRules, topic: str, index: int) -> Opened:
+    """Open every batch; the first refusal counts."""
+    sent = _split(memoryview(append.records[0] if append.records else b""))
+    opened = () if isinstance(sent, Refusal) else (open_batch(*one, rules, topic, index) for one in sent)
+    return next((one for one in opened if one.refusal is not None), ACCEPTED)
 
 
 def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:

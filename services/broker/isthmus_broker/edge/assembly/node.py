@@ -53,7 +53,7 @@ class Node:
 
     def __init__(self, config: NodeConfig, clocks: Clocks = CLOCKS, files: FileSystem = SYSTEM) -> None:
         check_protocols(config)
-        for message in messages_for(config.layers.static):
+        for message in messages_for(config.given):
             logger.warning("%s", message)
         directories = directories_of(config)
         identity = identify(files, config, directories)

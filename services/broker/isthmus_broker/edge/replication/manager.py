@@ -24,6 +24,7 @@ from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership, isr_rules
 from isthmus_broker.core.replica.mirror_source import MirrorRole
 from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.replication.batch_opener import BatchOpener
 from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
 from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
@@ -75,6 +76,7 @@ class ReplicaManager:
         self.throttles = Throttles(config)
         self.delayed_requests = DelayedRequests(logs.clocks.monotonic)
         self.followers = FollowerSessions()
+        self.opener = BatchOpener()
         self._fetch_settings = fetch_settings(config)
         self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch, logs.clocks.monotonic)
         self._broker_epoch = broker_epoch

@@ -12,9 +12,15 @@ from isthmus_wire.extensions.append_mirrored import PartitionAppend
 from isthmus_wire.produce import ProduceResult
 from isthmus_wire.records import batches
 
+from isthmus_broker.core.log.batch_opening import Opened
 from isthmus_broker.core.log.placement import Batch
 from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
-from isthmus_broker.core.replica.acceptance import accept_after, accept_internal, accept_mirrored, accept_produced
+from isthmus_broker.core.replica.acceptance import (
+    accept_after,
+    accept_internal,
+    accept_mirrored,
+    accept_produced,
+)
 from isthmus_broker.core.replica.follower import AppendFetched, RestartAt, Truncate
 from isthmus_broker.core.replica.leader import ActiveEpoch, IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
@@ -71,9 +77,11 @@ class Partition(Replica[Log]):
 
     # -- appends -------------------------------------------------------------------------------------------------------------
 
-    def produce(self, records: memoryview | None, version: int, acks: int, now: Now) -> ProduceResult:
-        """Append a producer's batch; raises DiskFailure."""
-        accepted = accept_produced(self, records, version, acks, now)
+    def produce(
+        self, records: memoryview | None, version: int, acks: int, now: Now, opened: Opened | None = None
+    ) -> ProduceResult:
+        """Append a producer's batch; raises DiskFailure, and OpenFirst for one that must be opened elsewhere before."""
+        accepted = accept_produced(self, records, version, acks, now, opened)
         log = self.log
         if isinstance(accepted, Refusal):
             return self._refused(accepted)
@@ -100,9 +108,9 @@ class Partition(Replica[Log]):
             current_leader=self.current_leader if moved else None,
         )
 
-    def append_after(self, append: Following, now: Now) -> Refusal | None:
+    def append_after(self, append: Following, now: Now, opened: Opened | None = None) -> Refusal | None:
         """Append batches that name the batch they follow, all or none; raises DiskFailure."""
-        accepted = accept_after(self, append, now)
+        accepted = accept_after(self, append, now, opened)
         if isinstance(accepted, Refusal):
             return accepted
         if accepted:

@@ -1,0 +1,21 @@
+"""Opens batches in a thread, one at a time, so that their records cost the event loop no stall and little memory."""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec
+
+from isthmus_broker.core.log.batch_opening import Opened
+
+P = ParamSpec("P")
+
+
+class BatchOpener:
+    """A queue of one."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def run(self, work: Callable[P, Opened], *arguments: P.args, **named: P.kwargs) -> Opened:
+        """The result of opening, in turn."""
+        async with self._turn:
+            return await asyncio.get_running_loop().run_in_executor(None, lambda: work(*arguments, **named))
