@@ -3,7 +3,7 @@
 import struct
 from typing import Final, NamedTuple
 
-from isthmus_wire.records import BatchHeader, Record, build_control_batch
+from isthmus_wire.records import BatchHeader, KeptRecord, Record, build_control_batch
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
@@ -37,7 +37,7 @@ def build_marker(marker: Marker, timestamp: int) -> bytes:
     )
 
 
-def marker_of(header: BatchHeader, record: Record) -> Marker | None:
+def marker_of(header: BatchHeader, record: Record | KeptRecord) -> Marker | None:
     """The marker in a control batch's record; None for a control record of another kind."""
     key, value = record.key or b"", record.value or b""
     if len(key) < _KIND.size or len(value) < _VALUE.size:

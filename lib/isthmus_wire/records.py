@@ -20,6 +20,8 @@ RECORD_SIZE_MIN: Final = 7
 """Bytes of a record without key, value and headers, with its length."""
 LENGTH_END: Final = 12
 """Base offset and length: the part that the batch's own length does not count."""
+RECORD_OVERHEAD_MAX: Final = 32
+"""Upper bound on the bytes of a record without headers, apart from its key and value."""
 MAGIC: Final = 2
 COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -278,12 +280,17 @@ def records_to_keep(batch: Bytes, position: int = 0) -> Iterator[KeptRecord]:
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[KeptRecord], delete_horizon: int | None) -> bytes:
-    """The batch with only these records, at their offsets; one without records keeps its place and its sequence."""
-    attributes = header.attributes
-    base_timestamp = header.base_timestamp
-    if delete_horizon is not None:
+    """The batch with only these records, at their offsets; one without records keeps its offsets, sequence and max timestamp."""
+    attributes = header.attributes & ~DELETE_HORIZON_BIT
+    base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
+    if not records:
+        attributes &= ~COMPRESSION_MASK
+        base_timestamp = NO_TIMESTAMP
+    elif delete_horizon is not None:
         attributes |= DELETE_HORIZON_BIT
         base_timestamp = delete_horizon
+    if records and not header.uses_append_time:
+        max_timestamp = max(record.timestamp for record in records)
     body = bytearray()
     for record in records:
         fields = bytearray(1)
@@ -292,12 +299,11 @@ def rebuild_batch(header: BatchHeader, records: Sequence[KeptRecord], delete_hor
         fields += record.tail
         write_varint(body, len(fields))
         body += fields
-    newest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     checked = _CHECKED.pack(
-        attributes if records else attributes & ~COMPRESSION_MASK,
+        attributes,
         header.last_offset_delta,
         base_timestamp,
-        header.max_timestamp if header.uses_append_time else newest,
+        max_timestamp,
         header.producer_id,
         header.producer_epoch,
         header.base_sequence,

@@ -164,3 +164,29 @@ def test_a_log_truncated_below_its_start_begins_at_its_end(tmp_path: Path) -> No
     log.raise_start(2)
     log.truncate_to(1, MonotonicMs(NOW))
     assert (log.log_start_offset, log.end_offset) == (1, 1)
+
+
+def test_a_compacted_log_truncated_to_an_offset_without_a_record_ends_there(tmp_path: Path) -> None:
+    """It ended behind or before that offset: as a follower it missed the leader's records, as a leader it wrote some offsets again."""
+    for gap_in_last_segment in (True, False):
+        log = new_log(tmp_path / str(gap_in_last_segment), cleanup_policy=("compact",))
+        append(log, [b"a", b"b"])
+        batch = build_batch([NewRecord(None, b"c", NOW)], base_offset=10)
+        if gap_in_last_segment:
+            log.append_as_given(batch, MonotonicMs(NOW))
+        else:
+            log.active.next_offset = 10  # as after compaction
+            log.roll(MonotonicMs(NOW))
+            log.append_as_given(batch, MonotonicMs(NOW))
+        log.truncate_to(7, MonotonicMs(NOW))
+        assert log.end_offset == 7
+        assert append(log, [b"d"]) == 7
+
+
+def test_a_log_start_within_a_truncated_batch_moves_with_the_log_end(tmp_path: Path) -> None:
+    """The log start stayed above the log end, so that every fetch was out of range."""
+    log = new_log(tmp_path)
+    append(log, [b"a"] * 10)
+    log.raise_start(5)
+    log.truncate_to(7, MonotonicMs(NOW))
+    assert (log.log_start_offset, log.end_offset) == (0, 0)

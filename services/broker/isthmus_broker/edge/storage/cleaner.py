@@ -2,26 +2,28 @@
 
 A round selects the log with the highest dirty ratio, reads the newest offset of every key in its dirty part, and writes each group of old
 segments into one new segment in a separate directory. The new segment replaces the old ones in one step of the event loop, see
-`Log.replace_segments`. Deletion, truncation or retention of the log ends the round.
+`Log.replace_segments`. Deletion, truncation or retention of the log ends the round. A log with a batch that cannot be read is uncleanable
+until the node restarts, as in Kafka.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
 from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
-from isthmus_wire.records import BatchHeader, header_at, records_to_keep
+from isthmus_wire.records import header_at
 
-from isthmus_broker.core.log.compaction import Cleaned, CleaningRules, NewestOffsets, clean_batch
-from isthmus_broker.edge.storage.checkpoints import TopicPartition, read_offsets, write_offsets
+from isthmus_broker.core.log.compaction import CleaningRound, CleaningRules, NewestOffsets, Transactions, learn
+from isthmus_broker.edge.storage.checkpoints import TopicPartition, read_offsets
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
-from isthmus_broker.edge.storage.segment import Placed, Segment, SegmentDeleted
+from isthmus_broker.edge.storage.log_scan import scan, whole_batches
+from isthmus_broker.edge.storage.segment import Segment, SegmentDeleted
 
 logger = logging.getLogger(__name__)
 
@@ -39,145 +41,176 @@ class _Changed(Exception):
 class Cleaner:
     """Cleans all logs of the node, one round at a time."""
 
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: LogManager, keys_max: int = KEYS_MAX) -> None:
         self._logs = logs
-        self._cleaned_to: dict[TopicPartition, int] | None = None
+        self._keys_max = keys_max
+        self._uncleanable: set[Log] = set()
+        self._written: dict[LogDir, dict[TopicPartition, int]] = {}
         self._task: asyncio.Task[None] | None = None
+
+    def load(self) -> None:
+        """Read the offsets up to which the open logs are clean, before logs of new topics are created."""
+        for directory in self._logs.directories:
+            if not directory.online:
+                continue
+            try:
+                offsets = read_offsets(directory.files, directory.path / CHECKPOINT)
+            except DiskFailure as failure:
+                self._logs.fail(directory, failure)
+                continue
+            self._written[directory] = offsets
+            for key in self._logs.keys_in(directory):
+                log = self._logs.logs[key]
+                log.cleaned_to = min(offsets.get(key, 0), log.end_offset)
 
     def start_round(self) -> None:
         """Start a round unless one is under way."""
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._round())
+            self._task = asyncio.get_running_loop().create_task(self.run_round())
 
     def stop(self) -> None:
         """Stop cleaning; an unfinished round is repeated after the next start."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _round(self) -> None:
-        if self._cleaned_to is None:
-            self._cleaned_to = self._read_checkpoints()
+    async def run_round(self) -> None:
+        """Clean the log with the highest dirty ratio, if any needs it."""
         dirtiest = max(self._dirty_logs(), default=None)
-        if dirtiest is None:
-            return
-        _, key = dirtiest
-        log, home = self._logs.logs[key], self._logs.home[key]
+        if dirtiest is not None:
+            await self._clean(dirtiest[1])
+        self._write_checkpoints()
+
+    async def _clean(self, key: TopicPartition) -> None:
+        log = self._logs.logs[key]
         try:
-            cleaned_to = await self._clean(log, self._cleaned_to.get(key, 0))
+            await _LogCleaning(self._logs, log, NewestOffsets(self._keys_max)).run()
         except (_Changed, SegmentDeleted):
-            with suppress(OSError):
-                log.pool.files.remove_directory(log.directory / CLEANED_DIRECTORY)
-            return
+            logger.debug("%s-%d changed while it was cleaned: cleaning it again later", *key)
+        except CorruptBatch as error:
+            self._uncleanable.add(log)
+            logger.error("%s-%d is uncleanable, and will not be compacted until this node restarts: %s", *key, error)
         except DiskFailure as failure:
             self._logs.fail_log(key, failure)
-            return
-        except CorruptBatch as error:
-            logger.error("%s-%d is no longer cleaned: cannot read a batch: %s", *key, error)
-            cleaned_to = log.end_offset
-        self._cleaned_to[key] = cleaned_to
-        self._write_checkpoint(home)
+        except OSError as error:
+            self._logs.fail_log(key, DiskFailure(log.directory, error))
 
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
         """Logs that need cleaning, with their dirty ratios."""
+        self._uncleanable.intersection_update(self._logs.logs.values())
         dirty_logs: list[tuple[float, TopicPartition]] = []
         now = self._logs.clocks.wall()
         for key, log in self._logs.logs.items():
-            if not log.config.compacts:
+            if not log.config.compacts or log in self._uncleanable:
                 continue
-            start = max(self._cleaned(key), log.log_start_offset)
+            start = max(log.cleaned_to, log.log_start_offset)
             end = cleanable_end(log, now)
-            dirty = sum(s.size for s in log.segments if start <= s.base_offset < end)
-            total = sum(s.size for s in log.segments if s.base_offset < end)
-            oldest = next(
-                (s for s in log.segments if start <= s.base_offset < end and s.first_timestamp is not None), None
-            )
-            overdue = oldest is not None and now - (oldest.first_timestamp or 0) > log.config.max_compaction_lag_ms
-            if dirty and (dirty / total >= log.config.min_cleanable_dirty_ratio or overdue):
-                dirty_logs.append((dirty / total, key))
+            cleanable = [segment for segment in log.segments if segment.base_offset < end]
+            dirty = [segment for segment in cleanable if segment.next_offset > start]
+            ratio = sum(segment.size for segment in dirty) / max(sum(segment.size for segment in cleanable), 1)
+            oldest = next((segment.first_timestamp for segment in dirty if segment.first_timestamp is not None), now)
+            if ratio > 0 and (
+                ratio >= log.config.min_cleanable_dirty_ratio or now - oldest > log.config.max_compaction_lag_ms
+            ):
+                dirty_logs.append((ratio, key))
         return dirty_logs
 
-    def _cleaned(self, key: TopicPartition) -> int:
-        return (self._cleaned_to or {}).get(key, 0)
+    def _write_checkpoints(self) -> None:
+        for directory in self._logs.directories:
+            if directory.online:
+                offsets = {
+                    key: self._logs.logs[key].cleaned_to
+                    for key in self._logs.keys_in(directory)
+                    if self._logs.logs[key].cleaned_to > 0
+                }
+                if offsets != self._written.get(directory, {}):
+                    self._written[directory] = offsets
+                    self._logs.write_checkpoint(directory, CHECKPOINT, offsets)
 
-    # -- one log -------------------------------------------------------------------------------------------------------------
 
-    async def _clean(self, log: Log, cleaned_to: int) -> int:
-        """Clean one log; returns the offset up to which it is clean now."""
-        newest, now = NewestOffsets(KEYS_MAX), self._logs.clocks.wall()
-        end = await self._read_newest(log, max(cleaned_to, log.log_start_offset), cleanable_end(log, now), newest)
+class _LogCleaning:
+    """One round over one log. Raises _Changed or SegmentDeleted if the log changes, CorruptBatch if a batch cannot be read."""
+
+    def __init__(self, logs: LogManager, log: Log, newest: NewestOffsets) -> None:
+        self._logs = logs
+        self._log = log
+        self._newest = newest
+        self._truncations = log.truncations
+        self._batches = 0
+
+    async def run(self) -> None:
+        log, now, before = self._log, self._logs.clocks.wall(), self._log.size
+        end = await self._read_newest(max(log.cleaned_to, log.log_start_offset), cleanable_end(log, now))
         rules = CleaningRules(log.config.delete_retention_ms, now)
-        before = log.size
+        cleaning = CleaningRound(self._newest, self._transactions(), rules, end)
         for group in groups(log, end):
-            await self._rewrite(log, group, newest, rules)
+            await self._rewrite(group, cleaning)
+        # A checkpoint that survives a power loss without the new segments would hide records that were never cleaned.
+        await self._logs.sync([log.directory])
+        self._check_unchanged(())
+        log.cleaned_to = end
         logger.info(
             "cleaned %s-%d up to offset %d: %d bytes became %d", log.topic, log.partition, end, before, log.size
         )
-        return end
 
-    async def _read_newest(self, log: Log, start: int, end: int, newest: NewestOffsets) -> int:
-        async for segment, placed in _batches(log, start):
-            if placed.header.base_offset >= end:
+    def _transactions(self) -> Transactions:
+        return Transactions(self._log.aborted_between(0, self._log.end_offset))
+
+    async def _read_newest(self, start: int, end: int) -> int:
+        """Learn the keys from `start` on; returns the offset up to which they are known."""
+        transactions = self._transactions()
+        for header, batch in scan(self._log, start):
+            if header.base_offset >= end:
                 break
-            if newest.is_full():
-                return placed.header.base_offset
-            if not placed.header.is_control:
-                for record in records_to_keep(segment.read(placed.position, placed.header.size)):
-                    if record.key is not None and record.offset >= start:
-                        newest.learn(record.key, record.offset)
+            if self._newest.is_full():
+                return header.base_offset
+            learn(self._newest, transactions, batch, header, start)
+            await self._pause(())
         return end
 
-    async def _rewrite(self, log: Log, old: Sequence[Segment], newest: NewestOffsets, rules: CleaningRules) -> None:
+    async def _rewrite(self, old: Sequence[Segment], cleaning: CleaningRound) -> None:
+        """Replace adjacent segments by one with the batches that survive."""
+        log = self._log
         directory = log.directory / CLEANED_DIRECTORY
         log.pool.files.make_directory(directory, exist_ok=True)
-        fresh = Segment(log.pool, directory, old[0].base_offset, created_ms=old[0].created_ms)
-        handled = 0
-        for segment in old:
-            for position, header in segment.headers():
-                data = segment.read(position, header.size)
-                cleaned = _clean_one(log, header, data, newest, rules)
-                if cleaned.batch is not None:
-                    fresh.append(cleaned.batch, header_at(cleaned.batch), log.config.index_interval_bytes)
-                handled += 1
-                if handled % SLICE_BATCHES == 0:
-                    await asyncio.sleep(0)
-                    self._check_unchanged(log, old)
-            for row in segment.aborted.rows():
-                fresh.aborted.add(row)
-        fresh.seal()
-        fresh.make_durable()
-        log.replace_segments(old, fresh)
+        cleaned = Segment(log.pool, directory, old[0].base_offset, created_ms=old[0].created_ms)
+        log.pool.descriptor(str(cleaned.path))  # a segment without batches has a file as well
+        try:
+            for segment in old:
+                await self._copy(segment, old, cleaned, cleaning)
+            cleaned.seal()
+            await self._logs.sync(cleaned.files())
+            self._check_unchanged(old)
+            log.replace_segments(old, cleaned)
+        finally:
+            cleaned.close()
+            with suppress(OSError):  # it was renamed, or the log was deleted
+                log.pool.files.remove_directory(directory)
 
-    def _check_unchanged(self, log: Log, old: Sequence[Segment]) -> None:
-        if self._logs.logs.get((log.topic, log.partition)) is not log or not set(old) <= set(log.segments):
-            raise _Changed
+    async def _copy(self, segment: Segment, old: Sequence[Segment], cleaned: Segment, cleaning: CleaningRound) -> None:
+        log = self._log
+        for position, header in whole_batches(segment):
+            batch = cleaning.clean(
+                segment.read(position, header.size), header, log.producers.producers.get(header.producer_id)
+            )
+            if batch is not None:
+                cleaned.append(batch, header_at(batch), log.config.index_interval_bytes)
+            for row in cleaning.aborted:
+                cleaned.aborted.add(row)
+            cleaning.aborted.clear()
+            await self._pause(old)
 
-    # -- the offset up to which each log is clean ----------------------------------------------------------------------------
-
-    def _read_checkpoints(self) -> dict[TopicPartition, int]:
-        offsets: dict[TopicPartition, int] = {}
-        for directory in self._logs.directories:
-            if directory.online:
-                offsets |= read_offsets(directory.files, directory.path / CHECKPOINT)
-        return offsets
-
-    def _write_checkpoint(self, directory: LogDir) -> None:
-        here = {key: self._cleaned(key) for key in self._logs.keys_in(directory) if self._cleaned(key)}
-        write_offsets(directory.files, directory.path / CHECKPOINT, here)
-
-
-def _clean_one(log: Log, header: BatchHeader, data: bytes, newest: NewestOffsets, rules: CleaningRules) -> Cleaned:
-    if header.is_control:
-        return Cleaned(data, 1)
-    producer = log.producers.producers.get(header.producer_id)
-    last = producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset
-    return clean_batch(header, records_to_keep(data), newest, rules, data, last_of_producer=last)
-
-
-async def _batches(log: Log, start: int) -> AsyncIterator[tuple[Segment, Placed]]:
-    for number, (segment, placed) in enumerate(log.placed_batches(start)):
-        if number % SLICE_BATCHES == 0:
+    async def _pause(self, segments: Sequence[Segment]) -> None:
+        """Let the event loop serve other requests after every few batches."""
+        self._batches += 1
+        if self._batches % SLICE_BATCHES == 0:
             await asyncio.sleep(0)
-        yield segment, placed
+            self._check_unchanged(segments)
+
+    def _check_unchanged(self, segments: Sequence[Segment]) -> None:
+        log = self._log
+        is_open = self._logs.logs.get((log.topic, log.partition)) is log
+        if not is_open or log.truncations != self._truncations or not set(segments) <= set(log.segments):
+            raise _Changed
 
 
 def cleanable_end(log: Log, now: WallMs) -> int:
@@ -188,15 +221,18 @@ def cleanable_end(log: Log, now: WallMs) -> int:
         youngest = next((s for s in log.segments[:-1] if s.largest_timestamp > now - lag), None)
         if youngest is not None:
             end = min(end, youngest.base_offset)
-    return end
+    return max((s.base_offset for s in log.segments if s.base_offset <= end), default=0)
 
 
 def groups(log: Log, end: int) -> list[list[Segment]]:
-    """Adjacent segments that fit into one segment together, so that a cleaned log does not consist of many small ones."""
+    """Adjacent segments below `end` that fit into one segment together, so that a cleaned log does not consist of many small ones.
+
+    `end` may lie within the last one: its batches from there on are copied unchanged.
+    """
     together: list[list[Segment]] = []
     size = 0
     for segment in log.segments:
-        if segment.base_offset >= end or segment.next_offset > end:
+        if segment.base_offset >= end:
             break
         room = size + segment.size <= log.config.segment_size
         if together and room and segment.next_offset - together[-1][0].base_offset < 2**31:

@@ -59,6 +59,10 @@ class Log:
         self.log_start_offset = 0
         self.recovery_point = 0
         self.high_watermark = 0
+        self.cleaned_to = 0
+        """The offset up to which the cleaner has cleaned the log."""
+        self.truncations = 0
+        """The number of truncations since the log was opened."""
         self.segments: list[Segment] = []
         self.flushed_ms = now_ms
         self._bases: list[int] = []
@@ -314,8 +318,6 @@ class Log:
         """Every batch that ends at or after `from_offset`."""
         number = max(bisect_right(self._bases, from_offset) - 1, 0)
         for segment in self.segments[number:]:
-            if segment.is_deleted:  # deleted during the iteration
-                continue
             for placed in segment.headers(segment.offsets.position_for(from_offset)):
                 if placed.header.last_offset >= from_offset:
                     yield segment, placed
@@ -336,6 +338,8 @@ class Log:
             self.restart_at(end_offset, now_ms)
             return
         self.active.truncate(end_offset, self.config.index_interval_bytes)
+        end_offset = self.end_offset  # lower, if a batch contained it
+        self._truncated(end_offset)
         self._tail = None
         self.recovery_point = min(self.recovery_point, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
@@ -352,11 +356,17 @@ class Log:
             self._remove_files(segment)
         self.segments, self._bases, self._tail = [], [], None
         self.add_segment(offset, now_ms)
+        self._truncated(offset)
         self.log_start_offset = self.recovery_point = self.high_watermark = offset
         self.epochs = EpochHistory()
         write_epochs(self.pool.files, self.directory, ())
         self.producers = ProducerState()
         self.drop_producer_snapshots(above=-1)
+
+    def _truncated(self, end_offset: int) -> None:
+        """Records at and above `end_offset` may be others from now on: the cleaner has not read them."""
+        self.cleaned_to = min(self.cleaned_to, end_offset)
+        self.truncations += 1
 
     def rebuild_producers(self) -> None:
         """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it."""
@@ -434,6 +444,7 @@ class Log:
         fresh.next_offset = end_offset
         fresh.first_timestamp = old[0].first_timestamp
         self.adopt([*self.segments[:begin], fresh, *self.segments[begin + len(old) :]])
+        self.count_markers()
         for path in marked:
             remove_if_present(self.pool.files, path)
 

@@ -260,6 +260,14 @@ class LogManager:
                 watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
                 self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
 
+    def write_checkpoint(self, directory: LogDir, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """Write another checkpoint file of a directory, in the worker thread."""
+        self._in_worker(_write_checkpoints, directory, {name: offsets})
+
+    async def sync(self, paths: list[Path]) -> None:
+        """Make files and directories durable, in the worker thread; raises DiskFailure."""
+        await asyncio.get_running_loop().run_in_executor(self._worker, _sync_files, self._pool.files, paths)
+
     def _forget_offsets(self, directory: LogDir) -> None:
         """Write checkpoints without the logs that were just deleted: a topic that is created again must not use their offsets."""
         if directory not in self._forgetting:

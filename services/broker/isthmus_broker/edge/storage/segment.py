@@ -174,16 +174,20 @@ class Segment:
         )
 
     def truncate(self, end_offset: int, index_interval: int) -> None:
-        """Remove the batches that contain `end_offset` or higher offsets."""
+        """Remove the batches that contain `end_offset` or higher offsets.
+
+        The segment then ends at `end_offset`, even if compaction removed the records before it, or before that if a batch contained it.
+        """
         placed = self.locate(end_offset)
-        if placed is None:
-            return
-        self._pool.truncate(self._file, placed.position)
-        self.size = placed.position
-        self.offsets.truncate(end_offset)
-        self.times.truncate(end_offset)
-        self.aborted.truncate(end_offset)
-        self.rescan(self.offsets.position_for(end_offset), index_interval)
+        if placed is not None:
+            self._pool.truncate(self._file, placed.position)
+            self.size = placed.position
+            self.offsets.truncate(end_offset)
+            self.times.truncate(end_offset)
+            self.aborted.truncate(end_offset)
+            self.rescan(self.offsets.position_for(end_offset), index_interval)
+        if placed is None or placed.header.base_offset >= end_offset:
+            self.next_offset = end_offset
 
     def rescan(self, position: int, index_interval: int) -> None:
         """Recompute the next offset and largest timestamp from the indexes and the batches after `position`."""
