@@ -72,6 +72,9 @@ class Counters:
         else:
             self.uncommitted.setdefault(producer.id, []).append(change)
 
+    def committed(self, high_watermark: int) -> None:
+        pass
+
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         for change in self.uncommitted.pop(marker.producer.id, ()):
             if marker.committed:
@@ -103,9 +106,13 @@ class Bench:
         self.log: Log = new_log(directory)
         self.partition = Partition(1, TOPIC, 0, UUID(int=1), self.log, EPOCHS.get, Reported())
         self.epoch = 0
+        self.isr: tuple[int, ...] = (1,)
+        self.write_timeout_ms = 60_000
 
     def _new_runtime(self, view: str) -> Runtime[str]:
-        return Runtime(self._new_shard, lambda request, context, error: error, view)
+        return Runtime(
+            self._new_shard, lambda request, context, error: error, view, write_timeout_ms=self.write_timeout_ms
+        )
 
     def _new_shard(self, timers: Timers, outbox: Outbox) -> Counters:
         self.shards.append(Counters())
@@ -113,7 +120,7 @@ class Bench:
 
     def lead(self, leader: int = 1) -> None:
         self.epoch += 1
-        leadership = Leadership(leader, self.epoch, (1, 2), (1,))
+        leadership = Leadership(leader, self.epoch, (1, 2), self.isr)
         self.partition.take_leadership(leadership, IsrRules(10_000, 1), 1_000, CLOCKS.now())
         self.host.leadership_changed(self.partition)
 
@@ -122,9 +129,9 @@ class Bench:
         while True:
             response: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             assert self.host.submit(0, request, CONTEXT, response.set_result)
-            found = await response
-            if found is not ErrorCode.coordinator_load_in_progress:
-                return found
+            body = await response
+            if body is not ErrorCode.coordinator_load_in_progress:
+                return body
             await asyncio.sleep(0)
 
 
@@ -194,5 +201,36 @@ def test_shards_learn_of_new_metadata(tmp_path: Path) -> None:
         bench.lead()
         await bench.send("totals")
         assert bench.shards[-1].views == ["v2"]
+
+    run(tmp_path, test)
+
+
+def test_below_min_isr_a_write_is_refused_and_appends_nothing(tmp_path: Path) -> None:
+    """A write below min.insync.replicas held its whole shard, and each retry appended another copy; Kafka refuses it at once."""
+
+    async def test(bench: Bench) -> None:
+        assert await bench.send(Add("a", 2)) == "added"
+        end = bench.log.end_offset
+        bench.partition.update_isr_rules(IsrRules(10_000, 2), CLOCKS.monotonic())
+        for _ in range(3):
+            assert await bench.send(Add("a", 3)) == ErrorCode.coordinator_not_available
+        assert bench.log.end_offset == end
+        assert await bench.send("totals") == {"a": 2}
+        bench.partition.update_isr_rules(IsrRules(10_000, 1), CLOCKS.monotonic())
+        assert await bench.send(Add("a", 3)) == "added"
+
+    run(tmp_path, test)
+
+
+def test_a_write_that_is_not_replicated_in_time_is_refused(tmp_path: Path) -> None:
+    """offsets.commit.timeout.ms had no effect."""
+
+    async def test(bench: Bench) -> None:
+        bench.write_timeout_ms = 50
+        bench.isr = (1, 2)
+        bench.lead()
+        assert await bench.send("totals") == {}
+        assert await bench.send(Add("a", 2)) == ErrorCode.coordinator_not_available
+        assert bench.log.end_offset == 1
 
     run(tmp_path, test)

@@ -71,6 +71,7 @@ class World:
     notes: list[Note] = field(default_factory=list)
     auto_append: bool = True
     auto_commit: bool = True
+    batch_bytes_max: int = 1_000_000
 
     def __post_init__(self) -> None:
         self.configs = GroupConfigs(self.config)
@@ -97,7 +98,7 @@ class World:
 
     def load(self) -> None:
         """Load the log as a new leader does."""
-        self.runtime.load_begin(self.runtime.epoch + 1)
+        self.runtime.load_begin(self.runtime.epoch + 1, lambda: self.batch_bytes_max)
         for offset, (key, value) in enumerate(self.log):
             self.runtime.load(offset, key, value, None, self.now)
         self.runtime.load_end(self.now)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.coordinator.result import RequestContext
-from isthmus_broker.core.group.config import GroupConfig
+from isthmus_broker.core.group.config import OFFSETS_REMOVAL_RETRY_MS, GroupConfig
 from isthmus_broker.core.group.partition import group_partition
 from isthmus_broker.core.group.request_parts import merge_responses, split_request
 from isthmus_broker.core.group.shard import refuse
@@ -13,6 +13,7 @@ from isthmus_broker.core.group.view import Topics
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import Marker, ProducerId
 from isthmus_wire.messages import decode_response, encode_response, millis
+from isthmus_wire.records import NewRecord, build_batch
 from isthmus_wire.requests import OffsetCommitRequestTopic, OffsetFetchRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
@@ -278,6 +279,69 @@ def test_offsets_of_a_deleted_topic_go_at_once() -> None:
 # Expiry.
 
 
+def test_offsets_of_a_deleted_topic_are_removed_again_after_a_failure() -> None:
+    """Tombstones that were refused once, for example below min.insync.replicas, were never written."""
+    world = World()
+    world.commit_offsets({("a", 0): 5, ("b", 1): 6})
+    world.auto_append = False
+    world.see(topics(2, a=4))
+    world.fail(ErrorCode.not_enough_replicas)
+    world.auto_append = True
+    assert world.fetch_offsets() == {("a", 0): 5, ("b", 1): 6}
+    world.advance(OFFSETS_REMOVAL_RETRY_MS)
+    assert world.fetch_offsets() == {("a", 0): 5}
+    records = len(world.log)
+    world.advance(10 * OFFSETS_REMOVAL_RETRY_MS)
+    assert len(world.log) == records
+
+
+def test_a_fetch_returns_committed_offsets_while_a_commit_is_not_replicated() -> None:
+    """A commit that was not replicated held every OffsetFetch of the shard."""
+    world = World()
+    world.commit_offsets({("a", 0): 5, ("b", 0): 7})
+    world.auto_commit = False
+    for offset in (6, 7):
+        world.submit(commit_request({("a", 0): offset, ("a", 1): offset}))
+    assert world.fetch_offsets() == {("a", 0): 5, ("b", 0): 7}
+    stable = world.submit(
+        OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=None),), require_stable=True)
+    )
+    assert stable not in world.replies, "the newest offsets are sent once they are committed"
+    world.runtime.committed(len(world.log) - 2, world.now)
+    assert world.fetch_offsets() == {("a", 0): 6, ("a", 1): 6, ("b", 0): 7}
+    world.commit()
+    assert world.fetch_offsets() == {("a", 0): 7, ("a", 1): 7, ("b", 0): 7}
+    assert stable in world.replies
+
+
+def test_a_fetch_returns_offsets_until_their_tombstones_are_committed() -> None:
+    world = World()
+    world.commit_offsets({("a", 0): 5})
+    world.auto_commit = False
+    world.see(topics(2, b=2))
+    assert world.shard.offsets.by_group == {}
+    assert world.fetch_offsets() == {("a", 0): 5}
+    world.commit()
+    assert world.fetch_offsets() == {}
+
+
+def test_many_offsets_expire_in_batches_below_the_limit() -> None:
+    world = _world()
+    world.commit_offsets({("a", 0): 1, ("a", 1): 1, ("a", 2): 1, ("a", 3): 1})
+    world.batch_bytes_max = 150
+    world.auto_append = False
+    world.advance(11 * MINUTE_MS)
+    batches = 0
+    while world.pending:
+        batches += 1
+        (_, records), *_ = world.pending
+        assert len(build_batch([NewRecord(key, value) for key, value in records])) <= world.batch_bytes_max
+        world.append()
+        world.settle()
+    assert batches > 1
+    assert world.fetch_offsets() == {}
+
+
 def test_offsets_committed_by_hand_expire_one_by_one() -> None:
     world = _world()
     world.commit_offsets({("a", 0): 5})
@@ -427,5 +491,6 @@ def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
         world.shard.replay(record, 0, producer, world.now)
         before = world.fetch_offsets()
         world.shard.end_transaction(Marker(producer, committed, coordinator_epoch=0), 1, world.now)
+        world.shard.committed(2)
         assert before == {}
         assert world.fetch_offsets() == ({("a", 0): offset} if committed else {})

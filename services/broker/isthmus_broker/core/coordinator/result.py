@@ -69,14 +69,19 @@ class Result:
     """
 
     records: tuple[Record, ...] = ()
+    # Whether the records must be one batch; otherwise they are as many as the topic's max.message.bytes requires.
+    is_atomic: bool = True
     # The transaction that the records belong to: they take effect when its marker is replayed.
     producer: ProducerId | None = None
     # Ends a transaction, in place of records.
     marker: Marker | None = None
     response: object | None = None
+    # Whether the response reflects committed state only, and so need not wait.
+    is_committed: bool = False
     # Called instead of replaying `records`, where memory already contains their effect, or more.
     apply: Callable[[], None] | None = None
-    # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended.
+    # Called once: with ErrorCode.none when the records are committed, with the error when they were not appended, or not committed within
+    # the write timeout.
     then: Callable[[ErrorCode, Now], None] | None = None
 
 

@@ -2,27 +2,29 @@
 
 The edge calls it from one thread:
 
-    load_begin(epoch), load(...) and load_marker(...), load_end(now)   this broker became the partition's leader
+    load_begin(epoch, batch_bytes_max), load(...), load_marker(...), load_end(now)   this broker became the partition's leader
     submit(token, request, context, now), tick(now), metadata(view, now)
     take() -> Ready                                                    after every call: appends to make, replies to send
     appended(seq, last_offset, now) or append_failed(seq, error, now)  the outcome of an append
     committed(high_watermark, now)                                     every record below the high watermark is committed
-    unload(now)                                                        leadership ended
+    unload(now)                                                        leadership ended, or the log cannot be loaded
 
 One append is in flight at a time. Operations that arrive meanwhile wait in order, so that each one sees the effect of all earlier appends.
 An append that fails has changed nothing: its records are replayed only after `appended`. (Kafka applies first and reverts through a
 timeline of snapshots. Here an append is a write to the page cache; waiting for it costs less than the timeline.) A response is sent
-once everything it may reflect is committed.
+once everything it may reflect is committed, or refused with COORDINATOR_NOT_AVAILABLE after the write timeout; a response that reflects
+committed state only is sent at once.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import Marker, ProducerId
+from isthmus_wire.records import HEADER_SIZE, RECORD_OVERHEAD_MAX
 
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timer, Timers
@@ -30,6 +32,10 @@ from isthmus_broker.core.coordinator.timers import Timer, Timers
 # Pending requests of one shard: waiting for the append in flight, or processed and waiting for the commit. Further requests are refused
 # with COORDINATOR_NOT_AVAILABLE, which every client retries.
 PENDING_REQUESTS_MAX: Final = 20_000
+WRITE_TIMEOUT_MS: Final = 5_000
+"""The default time within which records must be committed."""
+
+EncodedRecords = tuple[tuple[bytes, bytes | None], ...]
 
 V = TypeVar("V", contravariant=True)
 Refuse = Callable[[object, RequestContext, ErrorCode], object]
@@ -47,6 +53,10 @@ class Shard(Protocol[V]):
 
         A record of a producer's transaction takes effect with the marker that commits it.
         """
+        ...
+
+    def committed(self, high_watermark: int) -> None:
+        """Every record below the high watermark is committed; called before the load and whenever it moves."""
         ...
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
@@ -76,7 +86,7 @@ class BatchAppend:
     `seq`."""
 
     seq: int
-    records: tuple[tuple[bytes, bytes | None], ...] = ()
+    records: EncodedRecords = ()
     producer: ProducerId | None = None
     marker: Marker | None = None
 
@@ -112,21 +122,42 @@ class _Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingResult:
-    """An operation's result whose records wait for the append or, once `offset` is set, for the commit."""
+class _Uncommitted:
+    """An operation's result that waits until the record at `offset` is committed."""
 
     operation: _Operation
     result: Result
-    offset: int = -1
+    offset: int
+    deadline_ms: int
+
+
+@dataclass(slots=True)
+class _Appending:
+    """An operation's result whose records are being appended: the batch in flight, and those that follow it."""
+
+    operation: _Operation
+    result: Result
+    batches: deque[tuple[Record, ...]]
 
 
 class Runtime(Generic[V]):
     """One shard and its outstanding work. `refuse` makes the error response to any request."""
 
-    def __init__(self, new_shard: Callable[[Timers, Outbox], Shard[V]], refuse: Refuse, view: V) -> None:
+    def __init__(
+        self,
+        new_shard: Callable[[Timers, Outbox], Shard[V]],
+        refuse: Refuse,
+        view: V,
+        *,
+        write_timeout_ms: int = WRITE_TIMEOUT_MS,
+    ) -> None:
+        """After `write_timeout_ms` a response whose records are not committed is refused."""
         self._new_shard = new_shard
         self._refuse = refuse
         self._view = view
+        self._loading_view = view
+        self._write_timeout_ms = write_timeout_ms
+        self._batch_bytes_max: Callable[[], int] = lambda: 0
         self._shard: Shard[V] | None = None
         self._loading = False
         self.epoch = -1
@@ -134,8 +165,8 @@ class Runtime(Generic[V]):
         self._outbox = Outbox()
         self._appends: list[BatchAppend] = []
         self._queue: deque[_Operation] = deque()
-        self._in_flight: _PendingResult | None = None
-        self._deferred: deque[_PendingResult] = deque()
+        self._in_flight: _Appending | None = None
+        self._deferred: deque[_Uncommitted] = deque()
         self._seq = 0
         self._last_written = -1
         self._high_watermark = 0
@@ -163,11 +194,18 @@ class Runtime(Generic[V]):
 
     def tick(self, now: Now) -> None:
         """Run what is due. Safe to call early, late or twice."""
+        while self._deferred and self._deferred[0].deadline_ms <= now.monotonic:
+            late = self._deferred.popleft()
+            self._outbox.note("not committed", str(late.offset), f"within {self._write_timeout_ms} ms")
+            self._fail(late.operation, late.result, coordinator_error(ErrorCode.request_timed_out), now)
         self._pump(now)
 
     def deadline(self) -> int | None:
         """When `tick` is next worth calling; None while an append is in flight, because its report resumes the work."""
-        return None if self._in_flight is not None or not self.active else self._timers.deadline()
+        if self._in_flight is not None or not self.active:
+            return None
+        timer, commit = self._timers.deadline(), self._deferred[0].deadline_ms if self._deferred else None
+        return timer if commit is None else commit if timer is None else min(timer, commit)
 
     def take(self) -> Ready:
         """Return the outputs and clear them."""
@@ -181,32 +219,29 @@ class Runtime(Generic[V]):
 
     def appended(self, seq: int, last_offset: int, now: Now) -> None:
         """The records of append `seq` are in the log, the last of them at `last_offset`."""
-        pending, shard = self._reported(seq), self._shard
+        appending, shard = self._reported(seq), self._shard
         assert shard is not None
         assert last_offset > self._last_written, "offsets only grow"
         self._last_written = last_offset
-        result = pending.result
+        result, batch = appending.result, appending.batches.popleft()
         if result.apply is not None:
             result.apply()
         elif result.marker is not None:
             shard.end_transaction(result.marker, last_offset, now)
         else:
-            first_offset = last_offset - len(result.records) + 1
-            for offset, record in enumerate(result.records, first_offset):
+            for offset, record in enumerate(batch, last_offset - len(batch) + 1):
                 shard.replay(record, offset, result.producer, now)
-        self._deferred.append(_PendingResult(pending.operation, result, last_offset))
-        self._release(now)
+        if appending.batches:
+            self._append_next(appending)
+            return
+        self._defer(appending.operation, result, now)
         self._pump(now)
 
     def append_failed(self, seq: int, error: ErrorCode, now: Now) -> None:
         """The records of append `seq` are not in the log and will not be appended later."""
-        pending = self._reported(seq)
-        operation, result = pending.operation, pending.result
-        response_error = coordinator_error(error)
-        if result.then is not None:
-            result.then(response_error, now)
-        if operation.pending_request is not None and result.response is not None:
-            self._respond_with(operation.pending_request, response_error)
+        appending = self._reported(seq)
+        operation = appending.operation
+        self._fail(operation, appending.result, coordinator_error(error), now)
         timer = operation.timer
         if timer is not None and timer.retry_ms is not None:
             self._timers.schedule_if_absent(timer.key, now.monotonic + timer.retry_ms, timer.operation, timer.retry_ms)
@@ -216,6 +251,8 @@ class Runtime(Generic[V]):
     def committed(self, high_watermark: int, now: Now) -> None:
         """Every record below `high_watermark` is committed."""
         self._high_watermark = max(self._high_watermark, high_watermark)
+        if self._shard is not None:
+            self._shard.committed(self._high_watermark)
         self._release(now)
 
     def metadata(self, view: V, now: Now) -> None:
@@ -228,11 +265,16 @@ class Runtime(Generic[V]):
 
     # Loading and unloading.
 
-    def load_begin(self, epoch: int) -> None:
-        """Begin loading: this broker is the partition's leader at `epoch`, and the log's records follow."""
+    def load_begin(self, epoch: int, batch_bytes_max: Callable[[], int]) -> None:
+        """Begin loading: this broker is the partition's leader at `epoch`, and the log's records follow.
+
+        `batch_bytes_max` returns the topic's current max.message.bytes.
+        """
         assert self._shard is None, "unload first"
         assert epoch > self.epoch, "epochs only grow"
         self.epoch = epoch
+        self._batch_bytes_max = batch_bytes_max
+        self._loading_view = self._view
         self._timers = Timers()
         self._last_written = -1
         self._shard = self._new_shard(self._timers, self._outbox)
@@ -263,24 +305,25 @@ class Runtime(Generic[V]):
         assert self._shard is not None
         assert self._loading
         self._loading = False
-        self._shard.loaded(self._view, now)
+        self._shard.loaded(self._loading_view, now)
+        if self._view is not self._loading_view:
+            self.metadata(self._view, now)
         self._pump(now)
 
     def unload(self, now: Now) -> None:
         """Leadership ended: every pending request is refused with NOT_COORDINATOR."""
         if self._shard is None:
             return
-        waiting = [*self._deferred, *([self._in_flight] if self._in_flight is not None else [])]
+        unfinished: list[_Uncommitted | _Appending] = [*self._deferred]
+        if self._in_flight is not None:
+            unfinished.append(self._in_flight)
         queued = tuple(self._queue)
         self._deferred.clear()
         self._queue.clear()
         self._appends.clear()
         self._in_flight = None
-        for pending in waiting:
-            if pending.result.then is not None:
-                pending.result.then(ErrorCode.not_coordinator, now)
-            if pending.operation.pending_request is not None and pending.result.response is not None:
-                self._respond_with(pending.operation.pending_request, ErrorCode.not_coordinator)
+        for each in unfinished:
+            self._fail(each.operation, each.result, ErrorCode.not_coordinator, now)
         for operation in queued:
             if operation.pending_request is not None:
                 self._respond_with(operation.pending_request, ErrorCode.not_coordinator)
@@ -290,12 +333,12 @@ class Runtime(Generic[V]):
 
     # Inside.
 
-    def _reported(self, seq: int) -> _PendingResult:
-        pending = self._in_flight
-        assert pending is not None, "no append is in flight"
+    def _reported(self, seq: int) -> _Appending:
+        appending = self._in_flight
+        assert appending is not None, "no append is in flight"
         assert seq == self._seq, "the report is of another append"
         self._in_flight = None
-        return pending
+        return appending
 
     def _pump(self, now: Now) -> None:
         """Run due timers and waiting work, until records must be appended first."""
@@ -313,24 +356,59 @@ class Runtime(Generic[V]):
 
     def _begin(self, operation: _Operation, result: Result, now: Now) -> None:
         if result.records or result.marker is not None:
-            self._seq += 1
-            self._in_flight = _PendingResult(operation, result)
-            records = tuple(record.encode() for record in result.records)
-            self._appends.append(BatchAppend(self._seq, records, result.producer, result.marker))
+            batches = [result.records] if result.is_atomic else batches_of(result.records, self._batch_bytes_max())
+            self._append_next(_Appending(operation, result, deque(batches)))
+        elif result.is_committed:
+            self._complete(operation, result, now)
         elif result.response is not None or result.then is not None:
-            self._deferred.append(_PendingResult(operation, result, self._last_written))
-            self._release(now)
+            self._defer(operation, result, now)
+
+    def _append_next(self, appending: _Appending) -> None:
+        self._seq += 1
+        self._in_flight = appending
+        records = tuple(record.encode() for record in appending.batches[0])
+        self._appends.append(BatchAppend(self._seq, records, appending.result.producer, appending.result.marker))
+
+    def _defer(self, operation: _Operation, result: Result, now: Now) -> None:
+        """Wait until everything that the response may reflect is committed."""
+        deadline_ms = now.monotonic + self._write_timeout_ms
+        self._deferred.append(_Uncommitted(operation, result, self._last_written, deadline_ms))
+        self._release(now)
 
     def _release(self, now: Now) -> None:
         while self._deferred and self._deferred[0].offset < self._high_watermark:
-            pending = self._deferred.popleft()
-            if pending.result.then is not None:
-                pending.result.then(ErrorCode.none, now)
-            if pending.operation.pending_request is not None and pending.result.response is not None:
-                self._outbox.reply(pending.operation.pending_request.token, pending.result.response)
+            done = self._deferred.popleft()
+            self._complete(done.operation, done.result, now)
+
+    def _complete(self, operation: _Operation, result: Result, now: Now) -> None:
+        if result.then is not None:
+            result.then(ErrorCode.none, now)
+        if operation.pending_request is not None and result.response is not None:
+            self._outbox.reply(operation.pending_request.token, result.response)
+
+    def _fail(self, operation: _Operation, result: Result, error: ErrorCode, now: Now) -> None:
+        if result.then is not None:
+            result.then(error, now)
+        if operation.pending_request is not None and result.response is not None:
+            self._respond_with(operation.pending_request, error)
 
     def _respond_with(self, pending_request: _PendingRequest, error: ErrorCode) -> None:
         self._outbox.reply(pending_request.token, self._refuse(pending_request.request, pending_request.context, error))
+
+
+def batches_of(records: Sequence[Record], bytes_max: int) -> list[tuple[Record, ...]]:
+    """Split records, in order, into batches of at most `bytes_max`; a record that is larger gets a batch of its own."""
+    batches: list[list[Record]] = []
+    size = 0
+    for record in records:
+        key, value = record.encode()
+        record_size = RECORD_OVERHEAD_MAX + len(key) + len(value or b"")
+        if not batches or size + record_size > bytes_max:
+            batches.append([])
+            size = HEADER_SIZE
+        batches[-1].append(record)
+        size += record_size
+    return [tuple(batch) for batch in batches]
 
 
 _COORDINATOR_ERRORS: Final = {

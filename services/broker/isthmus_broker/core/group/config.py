@@ -46,6 +46,7 @@ class GroupConfig:
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
     offsets_retention_minutes: int = 7 * 24 * 60
     offsets_retention_check_interval_ms: int = 600_000
 
@@ -102,3 +103,6 @@ REGEX_REFRESH_MIN_INTERVAL_MS: Final = 10_000
 
 # A timer whose records could not be appended runs again after this time.
 TIMER_RETRY_MS: Final = 500
+
+# The offsets of a deleted topic are removed again after this time if their tombstones could not be appended.
+OFFSETS_REMOVAL_RETRY_MS: Final = 5_000

@@ -39,7 +39,7 @@ class Expiry:
             if self._expire(group, now, records):
                 records += deletion_records(group)
         self.schedule(now)
-        return Result(records=tuple(records))
+        return Result(records=tuple(records), is_atomic=False)
 
     def _expire(self, group: Group, now: Now, records: list[Record]) -> bool:
         """Whether the group can be removed with its offsets."""

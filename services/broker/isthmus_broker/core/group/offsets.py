@@ -1,9 +1,12 @@
 """Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and the removal of offsets when topics and groups are deleted.
 
+An offset is replayed once its record is in the log. Until the record is committed, the value before it is retained for OffsetFetch.
+
 Clients name topics up to version 9 and give their ids from version 10 on; offsets are stored by name, with the topic's id at the time of
 the commit, so that those of a deleted topic are not mistaken for those of a new topic with the same name.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
@@ -76,11 +79,20 @@ class Offsets:
         self._rebalance = rebalance
         self.by_group: dict[str, GroupOffsets] = {}
         self._groups_by_topic: dict[str, set[str]] = {}
+        self._high_watermark = 0
+        self._uncommitted: deque[tuple[int, OffsetCommitKey]] = deque()
+        # By group, topic and partition: the values before each of its uncommitted records, the committed one first.
+        self._before: dict[str, dict[tuple[str, int], deque[OffsetCommitValue | None]]] = {}
 
     # Replay.
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
         """Replay a committed offset or its tombstone. A group that only commits offsets needs no other record."""
+        if offset >= self._high_watermark:
+            before = self.by_group.get(key.group, {}).get(key.topic, {}).get(key.partition)
+            values = self._before.setdefault(key.group, {}).setdefault((key.topic, key.partition), deque())
+            values.append(before)
+            self._uncommitted.append((offset, key))
         if value is None:
             self._remove(key)
             return
@@ -101,6 +113,32 @@ class Offsets:
             self._groups_by_topic.pop(key.topic, None)
         if not topics:
             self.by_group.pop(key.group, None)
+
+    def committed(self, high_watermark: int) -> None:
+        """Every record below the high watermark is committed."""
+        self._high_watermark = high_watermark
+        while self._uncommitted and self._uncommitted[0][0] < high_watermark:
+            _, key = self._uncommitted.popleft()
+            partitions = self._before[key.group]
+            values = partitions[key.topic, key.partition]
+            values.popleft()
+            if not values:
+                del partitions[key.topic, key.partition]
+                if not partitions:
+                    del self._before[key.group]
+
+    def _committed(self, group_id: str) -> GroupOffsets:
+        """The group's offsets as of the high watermark."""
+        offsets = self.by_group.get(group_id, {})
+        if group_id not in self._before:
+            return offsets
+        offsets = {topic: dict(partitions) for topic, partitions in offsets.items()}
+        for (topic, index), values in self._before[group_id].items():
+            if values[0] is not None:
+                offsets.setdefault(topic, {})[index] = values[0]
+            elif topic in offsets:
+                offsets[topic].pop(index, None)
+        return {topic: partitions for topic, partitions in offsets.items() if partitions}
 
     # OffsetCommit.
 
@@ -213,16 +251,27 @@ class Offsets:
     # OffsetFetch.
 
     def fetch(self, request: OffsetFetchRequest, context: RequestContext) -> Result:
-        """Each group's offsets, or the error."""
-        groups = tuple(self._fetch_group(group, context) for group in fetch_groups(request, context.api_version))
-        return Result(response=fetch_response(groups))
+        """Each group's offsets, or the error.
 
-    def _fetch_group(self, request: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
+        The committed offsets are returned at once; for a client that requires stable ones, the newest once they are committed. Members may
+        be refused because of records that are not committed yet, so an error waits for them as well.
+        """
+        newest = request.require_stable
+        groups = tuple(
+            self._fetch_group(group, context, newest=newest) for group in fetch_groups(request, context.api_version)
+        )
+        is_refused = any(group.error_code != ErrorCode.none for group in groups)
+        return Result(response=fetch_response(groups), is_committed=not newest and not is_refused)
+
+    def _fetch_group(
+        self, request: OffsetFetchRequestGroup, context: RequestContext, *, newest: bool
+    ) -> OffsetFetchResponseGroup:
         try:
-            offsets = self._readable(request)
+            self._may_fetch(request)
         except CoordinatorError as refused:
             return fetch_group_error(request, refused.error, context.api_version)
-        by_id = context.api_version >= TOPIC_ID_VERSION
+        group_id, by_id = request.group_id, context.api_version >= TOPIC_ID_VERSION
+        offsets = self.by_group.get(group_id, {}) if newest else self._committed(group_id)
         if request.topics is None:
             return OffsetFetchResponseGroup(group_id=request.group_id, topics=self._all(offsets, by_id))
         fetched, refused_topics = [], []
@@ -234,17 +283,16 @@ class Offsets:
                 fetched.append(_fetched_topic(topic, offsets.get(name, {})))
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*fetched, *refused_topics))
 
-    def _readable(self, request: OffsetFetchRequestGroup) -> GroupOffsets:
-        """The group's offsets, none for a missing group; a member of a consumer group must be at its epoch."""
+    def _may_fetch(self, request: OffsetFetchRequestGroup) -> None:
+        """Check that a member of a consumer group is at its epoch."""
         group = self._registry.groups.get(request.group_id)
-        asks_as_member = request.member_id is not None or request.member_epoch >= 0
-        if isinstance(group, ConsumerGroup) and asks_as_member:
+        is_member = request.member_id is not None or request.member_epoch >= 0
+        if isinstance(group, ConsumerGroup) and is_member:
             member = group.members.get(request.member_id or "")
             if member is None:
                 raise CoordinatorError(ErrorCode.unknown_member_id)
             if request.member_epoch != member.epoch:
                 raise _stale(member)
-        return {} if group is None else self.by_group.get(request.group_id, {})
 
     def _name_of(self, topic: OffsetFetchRequestTopic, by_id: bool) -> str | None:
         if not by_id:

@@ -31,6 +31,7 @@ from isthmus_broker.core.group.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
+    OffsetCommitValue,
 )
 from isthmus_broker.core.group.registry import Registry
 
@@ -44,8 +45,8 @@ class Replay:
     def __init__(self, registry: Registry, offsets: Offsets, rebalance: Rebalance) -> None:
         self._registry = registry
         self._rebalance = rebalance
+        self._offsets = offsets
         self._by_key: dict[type, Callable[[Any, Any], None]] = {
-            OffsetCommitKey: offsets.replay,
             GroupMetadataKey: self._classic_group,
             ConsumerGroupMetadataKey: self._group_epoch,
             ConsumerGroupPartitionMetadataKey: self._partition_metadata,
@@ -58,9 +59,12 @@ class Replay:
             ConsumerGroupRegularExpressionKey: self._regex,
         }
 
-    def apply(self, record: Record, now: Now) -> None:
-        """Apply a record; `now` converts its timestamp to the monotonic clock."""
-        if (with_timestamp := self._with_timestamp.get(type(record.key))) is not None:
+    def apply(self, record: Record, offset: int, now: Now) -> None:
+        """Apply a record, which takes effect at `offset`; `now` converts its timestamp to the monotonic clock."""
+        if isinstance(record.key, OffsetCommitKey):
+            assert record.value is None or isinstance(record.value, OffsetCommitValue)
+            self._offsets.replay(record.key, record.value, offset)
+        elif (with_timestamp := self._with_timestamp.get(type(record.key))) is not None:
             with_timestamp(record.key, record.value, now)
         else:
             self._by_key[type(record.key)](record.key, record.value)

@@ -1,7 +1,8 @@
 """One shard of the group coordinator: all groups of one partition of __consumer_offsets. Routes each request to its handler."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
@@ -18,13 +19,13 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
-from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
+from isthmus_broker.core.coordinator.result import NOTHING, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timers
 from isthmus_broker.core.group.classic import Classic, left
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.classic_in_consumer import ClassicInConsumer
 from isthmus_broker.core.group.classic_join import ClassicJoin, Join
-from isthmus_broker.core.group.config import GroupConfigs
+from isthmus_broker.core.group.config import OFFSETS_REMOVAL_RETRY_MS, GroupConfigs
 from isthmus_broker.core.group.consumer import Consumer
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps
@@ -39,12 +40,13 @@ from isthmus_broker.core.group.registry import Group, NewId, Registry
 from isthmus_broker.core.group.replay import Replay
 from isthmus_broker.core.group.responses import consumer_heartbeat_error, join_response, leave_response, refuse
 from isthmus_broker.core.group.sessions import Sessions
-from isthmus_broker.core.group.view import ClusterView
+from isthmus_broker.core.group.view import ClusterView, TopicView
 
 __all__ = ["GroupShard", "refuse"]
 
 LEAVE_MEMBERS_VERSION = 3
 PROTOCOL_REQUIRED_VERSION = 5
+_REMOVAL_KEY: Final = ("remove", "offsets")
 
 Handler = Callable[[int, Any, RequestContext, Now], Result]
 
@@ -68,6 +70,7 @@ class GroupShard:
         self._describe = Describe(registry, self.offsets)
         self._replay = Replay(registry, self.offsets, rebalance)
         self._uncommitted: dict[int, list[Record]] = {}  # by producer id
+        self._deleted_topics: dict[UUID, TopicView] = {}  # whose offsets are not removed yet
         self._handlers: dict[type, Handler] = {
             JoinGroupRequest: self._join,
             SyncGroupRequest: self._sync,
@@ -101,13 +104,17 @@ class GroupShard:
         if producer is not None:
             self._uncommitted.setdefault(producer.id, []).append(record)
         else:
-            self._replay.apply(record, now)
+            self._replay.apply(record, offset, now)
+
+    def committed(self, high_watermark: int) -> None:
+        """Offsets below the high watermark are committed."""
+        self.offsets.committed(high_watermark)
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         """Apply the records of a committed transaction; discard those of an aborted one."""
         for record in self._uncommitted.pop(marker.producer.id, ()):
             if marker.committed:
-                self._replay.apply(record, now)
+                self._replay.apply(record, offset, now)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         """A record of __consumer_offsets."""
@@ -148,12 +155,26 @@ class GroupShard:
         """Groups check changed topics in their next heartbeat; offsets of deleted topics are removed at once."""
         older = self.registry.view
         self.registry.see(view)
-        records: list[Record] = []
         for name in self.offsets.committed_topics():
             topic, current = older.topic(name), view.topic(name)
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
-                records += self.offsets.topic_tombstones(topic)
-        return Result(records=tuple(records))
+                self._deleted_topics[topic.topic_id] = topic
+        return self._remove_offsets(now)
+
+    def _remove_offsets(self, now: Now) -> Result:
+        """Remove the offsets of deleted topics; retry until they are removed."""
+        topics = tuple(self._deleted_topics.values())
+        records = [record for topic in topics for record in self.offsets.topic_tombstones(topic)]
+
+        def conclude(error: ErrorCode, now: Now) -> None:
+            if error == ErrorCode.none:
+                for topic in topics:
+                    self._deleted_topics.pop(topic.topic_id, None)
+            else:
+                due_ms = now.monotonic + OFFSETS_REMOVAL_RETRY_MS
+                self.registry.timers.schedule(_REMOVAL_KEY, due_ms, self._remove_offsets)
+
+        return Result(records=tuple(records), is_atomic=False, then=conclude) if topics else NOTHING
 
     # Requests of the classic protocol, which members of both group types send.
 

@@ -139,10 +139,10 @@ def open_following(append: Following, rules: AppendRules, topic: str, index: int
 
 
 def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
-    """Accept a batch that this node has built, such as a coordinator's; min.insync.replicas is not checked."""
-    error = replica.refuses()
-    if error is not None:
-        return Refusal(error)
+    """Accept a batch that a coordinator of this node has built; as with acks=all, the ISR must have min.insync.replicas."""
+    refusal = _refuse_writes(replica, acks_all=True)
+    if refusal is not None:
+        return refusal
     header, log = header_at(batch), replica.log
     assert log is not None
     if header.size > log.config.max_message_bytes:

@@ -205,7 +205,12 @@ class Broker:
         from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
 
         configs = self._groups.configs
-        return Runtime(lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid), refuse, view)
+        return Runtime(
+            lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid),
+            refuse,
+            view,
+            write_timeout_ms=configs.broker.offsets_commit_timeout_ms,
+        )
 
 
 def _log_directories(config: NodeConfig, directories: list[LogDir]) -> list[LogDir]:

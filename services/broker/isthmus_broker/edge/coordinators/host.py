@@ -1,7 +1,8 @@
 """The host of a coordinator topic: one runtime, with its shard, for each partition of the topic that this node leads.
 
-When this node becomes a partition's leader, its log is replayed into a fresh shard, in slices so that the loop keeps serving requests. A
-shard's records are appended as one batch; a response is sent when the high watermark covers everything it reflects.
+When this node becomes a partition's leader, its log is replayed into a fresh shard, in slices so that the loop keeps serving requests; the
+shard serves once the whole log is replayed. A shard's records are appended as one batch; a response is sent when the high watermark covers
+everything it reflects.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from isthmus_model.clocks import Clocks, WallMs
-from isthmus_wire.errors import CorruptBatch, ErrorCode
+from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId, build_marker, marker_of
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, iterate_records
 
@@ -22,6 +23,7 @@ from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_scan import scan
 
 logger = logging.getLogger(__name__)
 
@@ -94,11 +96,12 @@ class CoordinatorHost(Generic[V]):
         self.unload(partition)
         if partition.is_led_here and partition.log is not None:
             runtime = self._new_runtime(self._view)
-            runtime.load_begin(partition.leadership.leader_epoch)
+            log = partition.log
+            runtime.load_begin(partition.leadership.leader_epoch, partial(_batch_bytes_max, partition))
             shard = self._shards[partition.index] = _HostedShard(partition, runtime)
             shard.on_high_watermark = partial(self._high_watermark_moved, shard)
             partition.watch(shard.on_high_watermark)
-            shard.loading = asyncio.get_running_loop().create_task(self._load(shard, partition.log))
+            shard.loading = asyncio.get_running_loop().create_task(self._load(shard, log))
 
     def unload(self, partition: Partition) -> None:
         """Unload the partition's shard, if there is one: this node is no longer its leader."""
@@ -132,9 +135,16 @@ class CoordinatorHost(Generic[V]):
         partition, runtime = shard.partition, shard.runtime
         try:
             loaded = await self._replay(runtime, log)
-        except (DiskFailure, CorruptBatch):
-            logger.exception("coordinator of %s-%d cannot be loaded", partition.topic, partition.index)
+        except Exception:
+            # A shard with part of its state must not serve: requests are refused with NOT_COORDINATOR, as in Kafka.
+            logger.exception(
+                "coordinator of %s-%d failed to load; its groups have no coordinator until the partition's leader or ISR changes",
+                partition.topic,
+                partition.index,
+            )
             self.unload(partition)
+            if partition.log is not log:  # it has moved to another directory
+                self.leadership_changed(partition)
             return
         shard.loading = None
         runtime.committed(log.high_watermark, self._clocks.now())
@@ -144,11 +154,12 @@ class CoordinatorHost(Generic[V]):
         self._drive(shard)
 
     async def _replay(self, runtime: Runtime[V], log: Log) -> int:
-        """Replay the log's records and transaction markers into the shard; returns how many there were."""
+        """Replay all of the log's records and transaction markers into the shard; returns how many there were."""
         loaded = 0
-        for segment, (position, header) in log.placed_batches(log.log_start_offset):
+        runtime.committed(log.high_watermark, self._clocks.now())
+        for header, batch in scan(log, log.log_start_offset):
             producer = ProducerId(header.producer_id, header.producer_epoch) if header.is_transactional else None
-            for record in iterate_records(segment.read(position, header.size)):
+            for record in iterate_records(batch):
                 if header.is_control:
                     marker = marker_of(header, record)
                     if marker is not None:
@@ -214,6 +225,10 @@ class CoordinatorHost(Generic[V]):
         shard.timer = None
         shard.runtime.tick(self._clocks.now())
         self._drive(shard)
+
+
+def _batch_bytes_max(partition: Partition) -> int:
+    return 0 if partition.log is None else partition.append_rules.batch_bytes_max
 
 
 def _batch_of(append: BatchAppend, timestamp: WallMs) -> bytearray:
