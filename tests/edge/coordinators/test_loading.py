@@ -162,7 +162,7 @@ def test_a_shard_serves_all_of_its_state_although_segments_are_replaced() -> Non
         assert violation_of(seed) is None, f"seed {seed}"
 
 
-def test_a_planted_defect_is_found() -> None:
+def test_a_planted_defect_is_detected() -> None:
     def passes_over_deleted_segments(log: Log, _start: int) -> Iterator[tuple[BatchHeader, bytes]]:
         for segment in list(log.segments):
             with suppress(SegmentDeleted):

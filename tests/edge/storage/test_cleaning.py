@@ -87,7 +87,7 @@ CANARIES: Final = {
 
 
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.__name__)
-def test_planted_defects_are_found(canary: Callable[[], AbstractContextManager[Any]]) -> None:
+def test_planted_defects_are_detected(canary: Callable[[], AbstractContextManager[Any]]) -> None:
     with canary():
         violations = (violation_of(seed) for seed in range(SEEDS))
         assert any(violation is not None and violation.kind == CANARIES[canary] for violation in violations)
