@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import Result
+from isthmus_broker.core.metadata.result import MAX_RECORDS_PER_BATCH, Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord
 from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 from isthmus_client.clock import wall_ms
+from isthmus_wire.records import header_at
 
 RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
 
@@ -21,9 +22,11 @@ class Raft:
     def __init__(self) -> None:
         self.core = SimpleNamespace(is_leader=True, log_end=0)
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.batches: list[bytes] = []
 
-    def append(self, _batch: bytes, count: int) -> asyncio.Future[int]:
+    def append(self, batch: bytes, count: int) -> asyncio.Future[int]:
         self.core.log_end += count
+        self.batches.append(batch)
         return self.done
 
 
@@ -73,5 +76,25 @@ def test_there_is_no_response_from_records_that_were_lost() -> None:
         with pytest.raises(NotController):
             await reading
         writing.cancel()
+
+    asyncio.run(test())
+
+
+def test_more_records_than_a_batch_can_have_are_appended_as_several() -> None:
+    async def test() -> None:
+        controller = leading()
+        raft = cast(Raft, controller.raft)
+        records = [
+            FeatureLevelRecord(name=f"f{number}", feature_level=1) for number in range(2 * MAX_RECORDS_PER_BATCH)
+        ]
+        task = asyncio.get_running_loop().create_task(
+            controller.run(lambda _image: Result((*records, *RECORDS), "written", is_atomic=False))
+        )
+        await asyncio.sleep(0)
+        assert [header_at(batch).record_count for batch in raft.batches] == [10_000, 10_000, 1]
+        assert controller.history.latest.feature("metadata.version") == 1
+        assert not task.done()
+        raft.done.set_result(0)
+        assert await task == "written"
 
     asyncio.run(test())

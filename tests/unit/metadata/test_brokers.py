@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.metadata import brokers
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.producer_ids import first_id
@@ -191,6 +192,29 @@ def test_a_dead_broker_is_fenced_without_waiting_for_its_session() -> None:
     assert cluster.image.brokers[1].fenced
     assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
     assert fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch).records == ()
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_broker_with_many_partitions_is_fenced_in_steps(monkeypatch: pytest.MonkeyPatch, dead: bool) -> None:
+    """A fencing was one batch: beyond some 150,000 partitions raft refused it as too large, and the broker was never fenced."""
+    monkeypatch.setattr(brokers, "FENCING_STEP", 10)
+    cluster = Cluster((1, 2))
+    for number in range(12):
+        cluster.put_topic(f"alone{number}", (1,))
+    for number in range(25):
+        cluster.put_topic(f"t{number}", (1, 2))
+    heartbeat(cluster, 2, now_ms=SESSION_MS)
+    epoch, sizes = cluster.image.brokers[1].broker_epoch, []
+    while not cluster.image.brokers[1].fenced:
+        if dead:
+            result = fence_dead_broker(cluster.image, cluster.context, cluster.sessions, 1, epoch)
+        else:
+            result = fence_stale_brokers(cluster.image, cluster.context, cluster.sessions, MonotonicMs(SESSION_MS))
+        cluster.append(result.records)
+        sizes.append(len(result.records))
+    assert sizes == [10, 10, 10, 8]
+    assert {cluster.partition(f"t{number}").leader for number in range(25)} == {2}
+    assert {cluster.partition(f"alone{number}").leader for number in range(12)} == {-1}
 
 
 def test_sessions_that_ran_out_are_not_watched_any_more() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from itertools import islice
+from typing import Final
 from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs
@@ -48,6 +50,9 @@ from isthmus_broker.core.metadata.schema import (
     UnregisterBrokerRecord,
 )
 from isthmus_broker.core.metadata.sessions import NOT_STOPPING, Session, Sessions
+
+FENCING_STEP: Final = 5_000
+"""Partitions that one step of a fencing changes: the controller serves other requests in between, and a step fits into one batch."""
 
 
 def register_broker(
@@ -96,7 +101,7 @@ def register_broker(
     response = entity(
         BrokerRegistrationResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, broker_epoch=epoch
     )
-    return Result((*records, registration), response)
+    return Result((*records, registration), response, is_atomic=False)
 
 
 def _check_registration(
@@ -210,7 +215,7 @@ def broker_heartbeat(
         is_fenced=fenced,
         should_shut_down=after is _Next.STOP_NOW,
     )
-    return Result(tuple(records), response)
+    return Result(tuple(records), response, is_atomic=False)
 
 
 def _next_state(
@@ -314,22 +319,30 @@ def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) 
 def fence_stale_brokers(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: MonotonicMs
 ) -> Result[None]:
-    """Fence the first broker whose session has timed out; called again until there is none."""
+    """Fence the first broker whose session has timed out, or take the next step; called again until there is none."""
     for broker_id in sessions.expired(image, now_ms)[:1]:
         sessions.forget(broker_id)
-        return Result(tuple(fence_broker(image, context, broker_id)), None)
+        return Result(_next_fencing_step(image, context, broker_id), None)
     return Result((), None)
 
 
 def fence_dead_broker(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, broker_id: int, epoch: int
 ) -> Result[None]:
-    """Fence a broker whose process is known to be dead, without waiting for its session timeout."""
+    """Fence a broker whose process is known to be dead, without waiting for its session timeout; called again until no records are left."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != epoch:
         return Result((), None)
     sessions.forget(broker_id)
-    return Result(() if broker.fenced else tuple(fence_broker(image, context, broker_id)), None)
+    return Result(() if broker.fenced else _next_fencing_step(image, context, broker_id), None)
+
+
+def _next_fencing_step(image: ClusterImage, context: ControllerContext, broker_id: int) -> tuple[MetadataRecord, ...]:
+    """The next partitions that a broker to be fenced must leave, or the rest of them and the fencing itself."""
+    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
+    updates = leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
+    step = tuple(islice(updates, FENCING_STEP))
+    return step if len(step) == FENCING_STEP else (*step, _change(image.brokers[broker_id], fenced=FENCE))
 
 
 def unregister_broker(

@@ -17,6 +17,8 @@ R_co = TypeVar("R_co", covariant=True)
 # Bounds of one request; beyond them the whole request is refused with POLICY_VIOLATION.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 MAX_RECORDS_PER_REQUEST: Final = 10_000
+MAX_RECORDS_PER_BATCH: Final = 10_000
+"""Records of a batch of the metadata log; the batch must stay below raft's `append_bytes_max`."""
 
 TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 
@@ -39,10 +41,24 @@ class ControllerContext:
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[R_co]):
-    """The records are appended as one batch, atomically; the response is sent when they are committed."""
+    """Records to append, and the response to send when they are committed.
+
+    They are appended as one batch, atomically, or in batches of MAX_RECORDS_PER_BATCH: a fencing, for example, changes every partition of
+    its broker.
+    """
 
     records: tuple[MetadataRecord, ...]
     response: R_co
+    is_atomic: bool = True
+
+    def batches(self) -> list[tuple[MetadataRecord, ...]]:
+        """The records of each batch."""
+        if self.is_atomic:
+            return [self.records]
+        return [
+            self.records[begin : begin + MAX_RECORDS_PER_BATCH]
+            for begin in range(0, len(self.records), MAX_RECORDS_PER_BATCH)
+        ]
 
 
 class ControllerError(Exception):

@@ -10,6 +10,7 @@ from isthmus_model.clocks import Clocks
 
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
+from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
@@ -134,10 +135,10 @@ class ActiveController:
 
     def _sessions_may_end(self) -> None:
         self._expiry = None
-        self._task = asyncio.get_running_loop().create_task(self._fence_silent())
+        self._task = asyncio.get_running_loop().create_task(self._fence_stale())
 
-    async def _fence_silent(self) -> None:
-        controller = self._controller
+    async def _fence_stale(self) -> None:
+        controller, fenced = self._controller, -1
         while (sessions := self._sessions) is not None:
             now = self._clocks.monotonic()
             stale = sessions.expired(controller.history.latest, now)
@@ -145,7 +146,9 @@ class ActiveController:
                 sessions.forget_expired(now)
                 self._watch_sessions()
                 return
-            logger.info("fencing broker %d: no heartbeat for a session timeout", stale[0])
+            if stale[0] != fenced:
+                fenced = stale[0]
+                logger.info("fencing broker %d: no heartbeat for a session timeout", fenced)
             try:
                 await controller.run(
                     partial(fence_stale_brokers, context=self._context(), sessions=sessions, now_ms=now)
@@ -157,9 +160,16 @@ class ActiveController:
         sessions = self._sessions
         if sessions is None:
             return
+        remaining = True
+
+        def step(image: ClusterImage) -> Result[None]:
+            nonlocal remaining
+            result = fence_dead_broker(image, self._context(), sessions, broker_id, epoch)
+            remaining = bool(result.records)
+            return result
+
         try:
-            await self._controller.run(
-                lambda image: fence_dead_broker(image, self._context(), sessions, broker_id, epoch)
-            )
+            while remaining:
+                await self._controller.run(step)
         except NotController:
             return

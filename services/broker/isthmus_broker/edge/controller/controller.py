@@ -63,16 +63,21 @@ class Controller:
         if not result.records:
             await self._settled()
             return result.response
-        done = raft.append(batch_of(result.records, self._clock()), len(result.records))
-        if raft.core.is_leader and not (done.done() and done.exception()):
-            last_offset = raft.core.log_end - 1
-            if last_offset > self.history.latest_offset:  # otherwise it is committed already and has been applied
-                self.history.append(result.records, last_offset)
+        appended = [self._append(raft, records) for records in result.batches()]
         try:
-            await done
+            await asyncio.gather(*appended)
         except RaftRefused as refused:
             raise NotController(refused.error.name) from refused
         return result.response
+
+    def _append(self, raft: RaftDriver, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
+        """Append one batch, and apply it to the newest image; the future is done when the batch is committed."""
+        done = raft.append(batch_of(records, self._clock()), len(records))
+        if raft.core.is_leader and not (done.done() and done.exception()):
+            last_offset = raft.core.log_end - 1
+            if last_offset > self.history.latest_offset:  # otherwise it is committed already and has been applied
+                self.history.append(records, last_offset)
+        return done
 
     async def _settled(self) -> None:
         """Wait until everything in this controller's image is committed; raises NotController.
