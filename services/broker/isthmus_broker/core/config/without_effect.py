@@ -78,7 +78,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "log.cleaner.io.max.bytes.per.second": "the cleaner is not throttled",
     "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written with the recovery points",
     "num.recovery.threads.per.data.dir": _ONE_THREAD,
-    "offsets.commit.timeout.ms": "a commit waits for the timeout of its request",
     "metadata.max.idle.interval.ms": "the metadata log grows only by changes",
     "metadata.max.retention.bytes": "a metadata snapshot is deleted when the next is complete",
     "metadata.max.retention.ms": "a metadata snapshot is deleted when the next is complete",
