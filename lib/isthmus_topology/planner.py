@@ -128,13 +128,14 @@ class _Draft:
         brokers = self.cluster.broker_count
         listeners = [f"{listener_name(region)}://{HOST}:{port}" for region, port in self.bound.items()]
         controller = [] if self.controller_bound is None else [f"{_CONTROLLER}://{HOST}:{self.controller_bound}"]
-        names = [*map(listener_name, self.bound), _CONTROLLER]
+        names = [*sorted({*map(listener_name, self.bound), listener_name(self.region)}), _CONTROLLER]
         settings = {
             "node.id": str(self.node_id),
             "process.roles": ",".join(["broker"] * self.is_broker + ["controller"] * self.is_controller),
             "broker.rack": self.rack,
             "listeners": ",".join(listeners + controller),
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "inter.broker.listener.name": listener_name(self.region),
             "controller.listener.names": _CONTROLLER,
             "controller.quorum.voters": ",".join(
                 f"{voter.node_id}@{HOST}:{voter.controller_advertised[self.region]}" for voter in voters
@@ -145,7 +146,6 @@ class _Draft:
             "replica.selector.class": _SELECTOR,
         }
         if self.is_broker:
-            settings["inter.broker.listener.name"] = listener_name(self.region)
             settings["advertised.listeners"] = ",".join(
                 f"{listener_name(region)}://{HOST}:{port}" for region, port in self.advertised.items()
             )

@@ -108,7 +108,7 @@ class Broker:
         )
 
     async def start(self, publisher: MetadataPublisher, ports: Mapping[str, int]) -> None:
-        """Register, catch up with the metadata, open the logs, and get unfenced.
+        """Register, catch up with the metadata, and open the logs.
 
         No image older than this registration is applied to the logs: it may name topics that were deleted and created again since.
         """
@@ -122,6 +122,9 @@ class Broker:
         self.apply_changes(changes_between(EMPTY_IMAGE, services.image))
         for topic, index in services.replicas.strays():
             logger.warning("%s-%d belongs to no topic: its log is kept, but not used", topic, index)
+
+    async def serve(self) -> None:
+        """Get unfenced, once clients can connect."""
         await self._lifecycle.serve()
 
     def begin_maintenance(self) -> None:

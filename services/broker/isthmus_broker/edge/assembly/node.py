@@ -125,6 +125,7 @@ class Node:
             await self._broker.start(self._publisher, ports)
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
+            await self._broker.serve()
             self._broker.begin_maintenance()
             self.observation.sample(self._broker.services, self.own_endpoint())
         self._serves = True

@@ -40,7 +40,7 @@ class ActiveController:
         controller: Controller,
         context: Callable[[], ControllerContext],
         operation_of: Callable[[int], Operation],
-        broker_listener: str,
+        broker_listener: str | None,
         on_ready: Callable[[], None],
         clocks: Clocks,
     ) -> None:

@@ -57,7 +57,7 @@ class Quorum:
         self.raft_config = raft_config(config, directory_id)
         self.controller = Controller(config.node_id, publish, self._leader_changed, clocks.wall)
         self.active = ActiveController(
-            self.controller, context, operation_of, config.listeners.inter_broker, self._leader_known, clocks
+            self.controller, context, operation_of, _broker_listener(config), self._leader_known, clocks
         )
         self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
         self._on_leader = on_leader
@@ -227,6 +227,12 @@ def controller_registration(config: NodeConfig, incarnation_id: UUID) -> registr
             for name, (lowest, highest) in sorted(SUPPORTED.items())
         ),
     )
+
+
+def _broker_listener(config: NodeConfig) -> str | None:
+    """The inter-broker listener; a controller that is no broker, and has no such setting, does not know it."""
+    is_set = config.values["inter.broker.listener.name"] is not None
+    return config.listeners.inter_broker if config.is_broker or is_set else None
 
 
 def local_voter(config: NodeConfig, directory_id: UUID) -> Voter:
