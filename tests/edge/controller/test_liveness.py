@@ -54,7 +54,7 @@ class Eye:
 
 
 class FromPeer:
-    """A connection of which only the identity and the peer matter."""
+    """A connection that has an identity and a peer."""
 
     def __init__(self, peer_host: str) -> None:
         self.peer_host = peer_host
