@@ -27,7 +27,7 @@ from isthmus_broker.core.raft.types import QuorumState, Recovered, ReplicaKey
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
-from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter_set
+from tests.unit.raft.bench import Bench, NoRandom, entry, formatted, key, only, requests, responses, voter_set
 
 THREE = formatted(1, 2, 3)
 
@@ -276,6 +276,59 @@ def test_a_peer_that_is_gone_matters_only_while_it_leads() -> None:
     bench.feed(RequestFailed(3, 0, is_gone=True))
     bench.wait(1_999)
     assert bench.role() is Follower
+
+
+def test_candidates_do_not_wait_for_the_vote_of_a_dead_voter() -> None:
+    """Two of three are left, and start elections at the same time: each rejects the other, and the third never votes."""
+    bench = Bench(THREE)
+    to_two, to_three = requests(bench.wait(1_000), VoteRequest)
+    to_two, to_three = requests(bench.receive(to_three, granted(0)), VoteRequest)
+    assert bench.role() is Candidate
+    bench.receive(to_three, rejected(1))
+    bench.feed(RequestFailed(2, to_two.request_id, is_gone=True))
+    bench.wait(20)
+    assert bench.role() is Prospective
+    assert bench.core.epoch == 1
+
+
+def test_a_pre_vote_that_is_lost_beside_a_dead_voter_is_repeated_soon_and_then_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NoRandom, "randrange", lambda _self, stop: stop - 1)
+    bench = Bench(THREE)
+    pauses: list[int] = []
+    for _ in range(8):
+        waited, ready = 0, bench.wait(0)
+        while bench.role() is not Prospective:
+            ready = bench.wait(1)
+            waited += 1
+        pauses.append(waited)
+        to_two, to_three = requests(ready, VoteRequest)
+        bench.receive(to_three, rejected(0))
+        bench.feed(RequestFailed(2, to_two.request_id, is_gone=True))
+        assert bench.role() is Unattached
+    assert pauses[1:] == [59, 99, 179, 339, 659, 1019, 1019]
+
+
+def test_an_election_that_is_lost_while_the_leader_is_dead_is_repeated_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NoRandom, "randrange", lambda _self, stop: stop - 1)
+    bench = Bench(replace(THREE, quorum=QuorumState(3, 2)))
+    pauses: list[int] = []
+    for _ in range(6):
+        bench.feed(RequestFailed(2, 0, is_gone=True))
+        waited, ready = 0, bench.wait(0)
+        while bench.role() is not Prospective:
+            ready = bench.wait(1)
+            waited += 1
+        pauses.append(waited)
+        to_three = only([send for send in requests(ready, VoteRequest) if send.peer == 3])
+        bench.receive(to_three, rejected(3, 2))
+        bench.feed(RequestFailed(2, 0, is_gone=True))
+        assert bench.role() is Follower
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 100 < 500 < pauses[-1]
 
 
 def test_nodes_that_start_without_a_leader_stand_for_election_soon() -> None:

@@ -66,7 +66,9 @@ def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: Monoto
 
 def become_prospective(state: RaftState, now_ms: MonotonicMs) -> None:
     assert state.may_elect
-    losses = state.role.losses + 1 if isinstance(state.role, Candidate) else 0
+    before = state.role
+    losses = before.losses if isinstance(before, Unattached | Follower | Candidate) else 0
+    losses += isinstance(before, Candidate)
     role = Prospective(_own_ballot(state), now_ms + state.random_election_timeout(), losses)
     _become(state, role, state.quorum, now_ms)
 
@@ -174,10 +176,20 @@ def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) 
     elif not role.ballot.is_lost() and now_ms < role.deadline_ms:
         _request_votes(state, role.ballot, state.epoch, now_ms, pre_vote=True)
     elif state.leader_id is None or state.leader_id == state.node_id:
-        become_unattached(state, state.epoch, now_ms)
+        _give_up(state, role, now_ms)
     else:
-        # Other voters still receive responses from the leader: follow it again, in the same epoch.
-        _become(state, _follower(state, state.leader_id, now_ms), state.quorum, now_ms)
+        # Other voters may still receive responses from the leader: follow it again, in the same epoch.
+        follower = _follower(state, state.leader_id, now_ms)
+        follower.losses = role.losses + 1
+        _become(state, follower, state.quorum, now_ms)
+
+
+def _give_up(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
+    """Wait for another election. If voters are dead, those alive have just rejected each other, so a short pause is enough."""
+    become_unattached(state, state.epoch, now_ms)
+    if role.ballot.gone:
+        losses = role.losses + 1
+        state.role = Unattached(MonotonicMs(now_ms + state.random_backoff(losses)), losses)
 
 
 def _poll_candidate(state: RaftState, role: Candidate, now_ms: MonotonicMs) -> None:
@@ -295,14 +307,18 @@ def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochReques
 
 
 def handle_peer_gone(state: RaftState, peer: int, now_ms: MonotonicMs) -> None:
-    """Find another leader at once after this one's process has died, after a pause that is short and random enough not to split the votes.
+    """Find another leader soon after this one's process has died, after a pause that is short and random enough not to split the votes.
+
+    A dead voter's vote is not waited for: two candidates that have rejected each other try again after a short pause.
 
     A mistaken report does no harm: pre-votes are refused by a leader, and by followers that still receive responses from one.
     """
     role = state.role
     if isinstance(role, Follower) and role.leader_id == peer:
-        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + state.random_backoff(1))
+        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + state.random_backoff(role.losses + 1))
         role.has_fetched = False
+    elif isinstance(role, Prospective | Candidate) and peer in role.ballot.undecided():
+        role.ballot.gone.add(peer)
 
 
 def _succession_delay(state: RaftState, request: EndQuorumEpochRequest) -> int:

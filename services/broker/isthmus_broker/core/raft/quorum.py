@@ -22,9 +22,12 @@ class Ballot:
     voters: tuple[int, ...]
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    """Voters whose process is dead: they cannot vote now, but may when they are back."""
 
     def record(self, voter: int, granted: bool) -> None:
         """Count a vote. Only a voter's first vote counts."""
+        self.gone.discard(voter)
         if voter in self.voters and voter not in self.granted | self.rejected:
             (self.granted if granted else self.rejected).add(voter)
 
@@ -32,8 +35,8 @@ class Ballot:
         return len(self.granted) >= majority(len(self.voters))
 
     def is_lost(self) -> bool:
-        """Whether a majority can no longer be reached."""
-        return len(self.voters) - len(self.rejected) < majority(len(self.voters))
+        """Whether a majority can no longer be reached, as far as is known of the voters."""
+        return len(self.voters) - len(self.rejected | self.gone) < majority(len(self.voters))
 
     def undecided(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter not in self.granted | self.rejected)

@@ -19,6 +19,8 @@ class Unattached:
 
     election_at_ms: int
     """When a voter starts an election. An observer only continues to look for the leader."""
+    losses: int = 0
+    """Consecutive lost elections. Each doubles the upper bound of the next pause."""
 
 
 @dataclass(slots=True)
@@ -40,10 +42,13 @@ class Follower:
     download: Download | None = None
     update_at_ms: int = 0
     """When this voter may next report a change of its endpoints to the leader."""
+    losses: int = 0
+    """Consecutive elections lost since the leader's last response. Each doubles the upper bound of the next pause."""
 
     def record_response(self, now_ms: MonotonicMs, fetch_timeout_ms: int) -> None:
         """Record a valid response from the leader."""
         self.has_fetched = True
+        self.losses = 0
         self.fetch_deadline_ms = now_ms + fetch_timeout_ms
 
 
@@ -54,7 +59,6 @@ class Prospective:
     ballot: Ballot
     deadline_ms: int
     losses: int = 0
-    """Consecutive lost elections. Each doubles the upper bound of the next pause."""
 
 
 @dataclass(slots=True)
