@@ -51,8 +51,17 @@ def in_sync(cluster: Cluster, topic: str) -> list[list[int]] | None:
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
+    """The leader, once a new topic has reached the broker that responds."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    return admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
+    leaders: dict[int, int] = {}
+
+    def has_leader() -> bool:
+        partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        leaders.update({index: metadata.leader for index, metadata in partitions.items()})
+        return partition in leaders
+
+    wait_until(has_leader, f"a leader of {topic}-{partition}")
+    return leaders[partition]
 
 
 def stored(cluster: Cluster, topic: str, partition: int) -> list[bytes]:
