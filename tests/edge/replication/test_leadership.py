@@ -117,6 +117,10 @@ def test_a_produce_times_out(tmp_path: Path) -> None:
 # -- the controller ----------------------------------------------------------------------------------------------------------
 
 
+LOST = object()
+"""Before a response: an earlier attempt had none."""
+
+
 class Controller:
     """Returns the given responses one after another, or raises them if they are exceptions."""
 
@@ -125,9 +129,12 @@ class Controller:
         self.requests: list[Any] = []
         self.done = asyncio.Event()
 
-    async def send(self, request: Any) -> Any:
+    async def send(self, request: Any, *, on_lost: Callable[[], None]) -> Any:
         self.requests.append(request)
         answer = self.answers.pop(0)
+        if answer is LOST:
+            on_lost()
+            answer = self.answers.pop(0)
         if not self.answers:
             self.done.set()
         if isinstance(answer, Exception):
@@ -168,6 +175,16 @@ def test_an_isr_applies_when_the_controller_has_decided(tmp_path: Path) -> None:
     assert part.leadership.isr == (1, 2)
     assert part.leader is not None
     assert part.leader.in_flight is None
+
+
+def test_a_refusal_after_a_lost_copy_is_no_decision(tmp_path: Path) -> None:
+    reported = Reported()
+    part = led(tmp_path, (1,), reported=reported)
+    produce(part, b"a")
+    refused = decided(part, ErrorCode.ineligible_replica)
+    requests = propose(part, reported, Controller(LOST, refused, refused, decided(part, isr=(1, 2))))
+    assert len(requests) == 3
+    assert part.leadership.isr == (1, 2)
 
 
 def test_a_proposal_is_retried_until_it_is_decided(tmp_path: Path) -> None:

@@ -361,6 +361,8 @@ class SimBroker(Endpoint):
         self.send_to_controller(request, self._proposals_settled)
 
     def _proposals_settled(self, response: Any) -> None:
+        if response is None:
+            self.proposals.copy_lost()
         if response is not None:
             for decided in self.proposals.settle(response):
                 held = self.by_id.get(decided.key[0].bytes)

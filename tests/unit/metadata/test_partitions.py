@@ -210,6 +210,18 @@ def test_a_fenced_broker_cannot_join_the_isr() -> None:
     assert proposal(cluster, (1, 3), new_isr_with_epochs=stale).error_code is ErrorCode.ineligible_replica
 
 
+def test_a_refusal_for_an_ineligible_replica_makes_older_copies_of_the_proposal_stale() -> None:
+    cluster = three_brokers(isr=(1,))
+    before = cluster.partition("a").partition_epoch
+    cluster.append([replace(cluster.image.brokers[2], fenced=True)])
+    assert proposal(cluster, (1, 2)).error_code is ErrorCode.ineligible_replica
+    cluster.append([replace(cluster.image.brokers[2], fenced=False)])
+    assert cluster.partition("a").partition_epoch == before + 1
+    late = proposal(cluster, (1, 2), partition_epoch=before)
+    assert late.error_code is ErrorCode.invalid_update_version
+    assert cluster.partition("a").isr == (1,)
+
+
 def test_a_proposal_of_a_stale_broker_is_refused_as_a_whole() -> None:
     cluster = three_brokers()
     request = entity(AlterPartitionRequest, broker_id=1, broker_epoch=0, topics=())

@@ -312,9 +312,23 @@ def test_what_each_error_means(error: ErrorCode, again: bool, still_in_flight: b
     fetch(leader, log, 2, 4)
     proposal = leader.propose(log, NOW)
     assert proposal is not None
-    assert leader.proposal_failed(proposal, error) is again
+    assert leader.proposal_failed(proposal, error, has_lost_copy=False) is again
     assert (leader.in_flight is proposal) is still_in_flight
     assert leader.maximal_isr == ((1, 2) if still_in_flight else (1,))
+
+
+@pytest.mark.parametrize("error", [ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica])
+def test_a_refusal_does_not_settle_a_proposal_of_which_a_copy_was_lost(error: ErrorCode) -> None:
+    """The other copy may still be granted, and the replica be in the ISR that the next leader is elected from."""
+    log = ModelLog([EPOCH] * 4, high_watermark=4)
+    leader = leads((1,), log=log)
+    fetch(leader, log, 2, 4)
+    proposal = leader.propose(log, NOW)
+    assert proposal is not None
+    assert leader.proposal_failed(proposal, error, has_lost_copy=True)
+    isrs = [leader.maximal_isr]
+    leader.update(settled(leader, (1,)))
+    assert [*isrs, leader.maximal_isr] == [(1, 2), (1,)]
 
 
 def test_an_error_for_an_older_proposal_changes_nothing() -> None:
@@ -326,7 +340,7 @@ def test_an_error_for_an_older_proposal_changes_nothing() -> None:
     leader.update(settled(leader, (1, 2)))
     fetch(leader, log, 3, 4)
     new = leader.propose(log, NOW)
-    assert not leader.proposal_failed(old, ErrorCode.operation_not_attempted)
+    assert not leader.proposal_failed(old, ErrorCode.operation_not_attempted, has_lost_copy=False)
     assert leader.in_flight is new
 
 

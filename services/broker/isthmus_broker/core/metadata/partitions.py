@@ -143,6 +143,11 @@ def alter_partition(
                 records += [record] if record is not None else []
             except ControllerError as refusal:
                 result = _partition_response(part.partition_index, refusal.code, None)
+                if refusal.code is ErrorCode.ineligible_replica:
+                    # It raises the partition epoch: an older copy of the request, still on its way, may not be granted any more.
+                    records.append(
+                        PartitionChangeRecord(partition_id=part.partition_index, topic_id=requested.topic_id)
+                    )
             results.append(result)
         topics.append(entity(TopicResponse, topic_id=requested.topic_id, partitions=tuple(results)))
     response = entity(

@@ -59,6 +59,8 @@ class _Proposed:
     leader: ReplicaLeader
     proposal: IsrProposal
     state: ProposalState = ProposalState.NEW
+    has_lost_copy: bool = False
+    """A copy of the proposal got no response: a controller may still grant it."""
 
     @property
     def is_in_flight(self) -> bool:
@@ -113,6 +115,11 @@ class IsrProposals:
         )
         return entity(alter.AlterPartitionRequest, broker_id=node_id, broker_epoch=broker_epoch, topics=topics)
 
+    def copy_lost(self) -> None:
+        """Record that the request under way was sent, got no response, and may be sent again."""
+        for proposed in self._sent.values():
+            proposed.has_lost_copy = True
+
     def settle(self, response: altered.AlterPartitionResponse) -> list[Decided]:
         """The decisions in the response to the last request; none if the request was refused as a whole."""
         if response.error_code is not ErrorCode.none:
@@ -136,7 +143,9 @@ class IsrProposals:
         """None for a proposal that has to be sent again."""
         leader, proposal = proposed.leader, proposed.proposal
         error = ErrorCode.unknown_server_error if result is None else result.error_code
-        if error is not ErrorCode.none and leader.proposal_failed(proposal, error):
+        if error is not ErrorCode.none and leader.proposal_failed(
+            proposal, error, has_lost_copy=proposed.has_lost_copy
+        ):
             return None
         del self._proposed[key]
         if result is None or error is not ErrorCode.none or result.leader_epoch != proposal.leader_epoch:

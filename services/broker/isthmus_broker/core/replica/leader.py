@@ -238,14 +238,15 @@ class ReplicaLeader:
             may_join = fetches and progress.log_end >= reach and self._is_eligible(replica, progress)
             yield ReplicaView(replica, progress.log_end, caught_up, may_join)
 
-    def proposal_failed(self, proposal: IsrProposal, error: ErrorCode) -> bool:
+    def proposal_failed(self, proposal: IsrProposal, error: ErrorCode, *, has_lost_copy: bool) -> bool:
         """The controller refused a proposal, or its outcome is unknown; returns whether to send it again.
 
-        One that may have been accepted stays in flight, and counts for the high watermark, until the metadata log settles it.
+        One that may have been accepted stays in flight, and counts for the high watermark, until the metadata log settles it. A refusal
+        settles nothing while another copy of the request has had no response: that copy may still be granted.
         """
         if proposal is not self.in_flight or error in _METADATA_DECIDES:
             return False
-        if error in _BACK_TO_COMMITTED:
+        if error in _BACK_TO_COMMITTED and not has_lost_copy:
             self.in_flight = None
             return False
         return True

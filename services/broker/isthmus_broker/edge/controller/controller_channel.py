@@ -24,6 +24,10 @@ class ControllerUnreachable(Exception):
     """No active controller responded in time. The request may have taken effect anyway."""
 
 
+class _NoResponse(Exception):
+    """An attempt failed after it may have reached the controller."""
+
+
 class ControllerChannel:
     """Sends requests to the active controller: in this process, if this node is active, else over one connection of its own.
 
@@ -42,8 +46,13 @@ class ControllerChannel:
         self._opening = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    async def send(self, request: Any, *, seconds: float | None = None) -> Any:
-        """The response to a request of its API's highest version, in the class of that version; raises ControllerUnreachable."""
+    async def send(
+        self, request: Any, *, seconds: float | None = None, on_lost: Callable[[], None] = lambda: None
+    ) -> Any:
+        """The response to a request of its API's highest version, in the class of that version; raises ControllerUnreachable.
+
+        `on_lost` is called for every attempt without a response: its copy of the request may take effect later.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._seconds if seconds is None else seconds)
         while True:
@@ -54,6 +63,9 @@ class ControllerChannel:
                 return await self._send_remote(request, deadline - loop.time())
             except NotController as refusal:
                 why: Exception = refusal
+            except _NoResponse as lost:
+                why = lost
+                on_lost()
             left = deadline - loop.time()
             if left <= 0:
                 raise ControllerUnreachable(str(why)) from why
@@ -83,6 +95,7 @@ class ControllerChannel:
         from isthmus_client.errors import ClientError
         from isthmus_client.versions import NEWEST
 
+        connection = None
         try:
             async with asyncio.timeout(seconds):
                 connection = await self._connected(place)
@@ -92,7 +105,8 @@ class ControllerChannel:
                     ApiKey(request.__api_key__), request, seconds=seconds, at_most=newest
                 )
         except (ClientError, WireError, TimeoutError) as error:
-            raise NotController(str(error) or "the active controller did not respond in time") from error
+            why = str(error) or "the active controller did not respond in time"
+            raise (NotController(why) if connection is None else _NoResponse(why)) from error
         if says_not_controller(response):
             raise NotController(f"{connection.name} is not the active controller")
         return response

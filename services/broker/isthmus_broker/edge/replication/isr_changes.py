@@ -23,8 +23,8 @@ RETRY_SECONDS: Final = 0.05
 class Controllers(Protocol):
     """Sends requests to the active controller."""
 
-    async def send(self, request: Any) -> Any:
-        """Send a request and return its response; raises ControllerUnreachable."""
+    async def send(self, request: Any, *, on_lost: Callable[[], None]) -> Any:
+        """Send a request and return its response; raises ControllerUnreachable. `on_lost` reports attempts without a response."""
         ...
 
 
@@ -69,7 +69,7 @@ class IsrChanges:
     async def _send(self, request: AlterPartitionRequest) -> bool:
         """Send a request; returns whether every proposal in it is decided."""
         try:
-            response: AlterPartitionResponse = await self._controllers.send(request)
+            response: AlterPartitionResponse = await self._controllers.send(request, on_lost=self._proposals.copy_lost)
         except ControllerUnreachable as error:
             logger.warning("AlterPartition failed, retrying: %s", error)
             return False
