@@ -33,7 +33,7 @@ from isthmus_wire.records import (
     iterate_records,
 )
 
-from tests.edge.storage.logs import NOW, NoFailures, append_batch, config
+from tests.edge.storage.logs import NOW, NoFailures, append_batch, config, room_for
 from tests.edge.storage.memory_files import MemoryFiles
 
 KEY = ("t", 0)
@@ -146,7 +146,7 @@ class World:
         )
         self.manager._worker = InlineExecutor()
         self.manager.load()
-        self.cleaner = Cleaner(self.manager, self.keys_max)
+        self.cleaner = Cleaner(self.manager, room_for(self.keys_max))
         self.cleaner.load()
 
     # -- steps ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Logs in a temporary directory, small enough to reach every limit quickly."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
+from isthmus_broker.core.log.compaction import KEY_OVERHEAD
 from isthmus_broker.core.log.placement import place
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.cleaner import CleanerLimits
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log import Log
@@ -35,6 +37,11 @@ class NoFailures:
 def config(**overrides: Any) -> TopicConfig:
     """Kafka's defaults, except for `overrides`."""
     return replace(resolve_topic({}, _DEFAULTS), **overrides)
+
+
+def room_for(keys: int) -> Callable[[], CleanerLimits]:
+    """Limits of a cleaner whose map has room for this many short keys."""
+    return lambda: CleanerLimits(map_bytes=keys * KEY_OVERHEAD)
 
 
 def new_log(directory: Path, **overrides: Any) -> Log:

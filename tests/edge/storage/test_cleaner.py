@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.log.compaction import CleaningRound, CleaningRules, NewestOffsets, Transactions
+from isthmus_broker.core.log.compaction import KEY_OVERHEAD, CleaningRound, CleaningRules, NewestOffsets, Transactions
 from isthmus_broker.core.log.producer_state import Producer, RecentBatch
-from isthmus_broker.edge.storage.cleaner import Cleaner
+from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem, SystemFiles
 from isthmus_broker.edge.storage.log import Log
@@ -28,7 +28,7 @@ from isthmus_wire.records import (
     iterate_records,
 )
 
-from tests.edge.storage.logs import NOW, NoFailures, append_batch, config, reopened
+from tests.edge.storage.logs import NOW, NoFailures, append_batch, config, reopened, room_for
 
 Content = list[tuple[int, bytes | None, bytes | None]]
 
@@ -99,7 +99,7 @@ def filled(directory: Path, files: FileSystem = SYSTEM) -> tuple[LogManager, Log
 
 
 async def one_round(manager: LogManager, keys_max: int = 1_000) -> None:
-    await Cleaner(manager, keys_max).run_round()
+    await Cleaner(manager, room_for(keys_max)).run_round()
 
 
 def test_the_newest_of_every_key_stays_at_its_offset(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_deleted_key_does_not_return_when_the_map_of_keys_fills_within_a_segme
             write(log, (f"k{number}", "v"))
         write(log, ("deleted", None))
         log.roll(MonotonicMs(NOW))
-        cleaner = Cleaner(manager, keys_max=3)
+        cleaner = Cleaner(manager, room_for(3))
         ends = []
         for _ in range(8):
             await cleaner.run_round()
@@ -298,6 +298,42 @@ def test_a_round_after_one_that_ended_early_writes_to_the_disk(tmp_path: Path) -
         manager.close(0)
 
     asyncio.run(test())
+
+
+def test_a_throttled_cleaner_waits_for_what_it_reads_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def recorded(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    async def run() -> None:
+        manager, log = compacted(tmp_path)
+        for number in range(400):
+            write(log, (f"key-{number % 7}", "x" * 500))
+        log.high_watermark = log.end_offset
+        monkeypatch.setattr(asyncio, "sleep", recorded)
+        before = log.size - log.active.size
+        await Cleaner(manager, lambda: CleanerLimits(bytes_per_second=1_000)).run_round()
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        assert log.cleaned_to > 0
+        assert sum(waits) * 1_000 >= 1.9 * before, "every closed segment is read twice"
+        manager.close(0)
+
+    asyncio.run(run())
+
+
+def test_large_keys_fill_the_map_sooner() -> None:
+    for size, expected in ((2, 8), (KEY_OVERHEAD, 4)):
+        newest, count = NewestOffsets(8 * KEY_OVERHEAD), 0
+        while not newest.is_full():
+            batch = build_batch([NewRecord(bytes([count]) * size, b"v", NOW)])
+            newest.learn(batch, header_at(batch), 0)
+            count += 1
+        assert count == expected
 
 
 def test_how_far_a_log_is_clean_survives_a_restart_and_not_a_new_topic(tmp_path: Path) -> None:

@@ -74,8 +74,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "internal.metadata.max.batch.size.in.bytes": "the size of a batch is fixed",
     "log.cleaner.io.buffer.load.factor": "the cleaner's memory is bounded by log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.size": "the cleaner reads one batch at a time",
-    "log.cleaner.dedupe.buffer.size": "the size of the cleaner's map is fixed",
-    "log.cleaner.io.max.bytes.per.second": "the cleaner is not throttled",
     "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written with the recovery points",
     "num.recovery.threads.per.data.dir": _ONE_THREAD,
     "metadata.max.idle.interval.ms": "the metadata log grows only by changes",

@@ -11,7 +11,7 @@ is still needed, and the last one of the round, so that followers reach the end 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
@@ -35,25 +35,32 @@ class CleaningRules(NamedTuple):
     now_ms: WallMs
 
 
+KEY_OVERHEAD: Final = 128
+"""Bytes of memory for a key and its offset, apart from the key itself."""
+
+
 class NewestOffsets:
     """The newest offset of every key in the dirty part of a log.
 
-    Bounded by `keys_max`, except that the first batch always fits. The part of the log that did not fit is not learnt, and must not be
-    cleaned in this round.
+    Bounded by `bytes_max` of memory, except that the first batch always fits. The part of the log that did not fit is not learnt, and must
+    not be cleaned in this round.
     """
 
-    def __init__(self, keys_max: int) -> None:
-        self._keys_max = keys_max
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
         self._offsets: dict[bytes, int] = {}
 
     def is_full(self) -> bool:
         """Whether another batch may not fit."""
-        return len(self._offsets) >= self._keys_max
+        return self._bytes >= self._bytes_max
 
     def learn(self, batch: bytes, header: BatchHeader, from_offset: int) -> None:
         """Add a batch's records from `from_offset` on; raises CorruptBatch."""
         for record in _checked_records(batch, header):
             if record.key is not None and record.offset >= from_offset:
+                if record.key not in self._offsets:
+                    self._bytes += KEY_OVERHEAD + len(record.key)
                 self._offsets[record.key] = record.offset
 
     def is_superseded(self, key: bytes, offset: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.edge.replication.manager import ReplicaManager
-from isthmus_broker.edge.storage.cleaner import Cleaner
+from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits
 from isthmus_broker.edge.storage.log_manager import LogManager
 
 FLUSH_CHECK_MS: Final = 1_000
@@ -20,7 +20,7 @@ class Maintenance:
         self._config = config
         self._logs = logs
         self._replicas = replicas
-        self._cleaner = Cleaner(logs)
+        self._cleaner = Cleaner(logs, self._cleaner_limits)
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
@@ -44,6 +44,10 @@ class Maintenance:
         for timer in self._timers.values():
             timer.cancel()
         self._cleaner.stop()
+
+    def _cleaner_limits(self) -> CleanerLimits:
+        settings = self._config().settings
+        return CleanerLimits(settings.log_cleaner_dedupe_buffer_size, settings.log_cleaner_io_max_bytes_per_second)
 
     def _watermark_interval_ms(self) -> int:
         interval = self._config().values["replica.high.watermark.checkpoint.interval.ms"]

@@ -8,9 +8,10 @@ until the node restarts, as in Kafka.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
@@ -28,10 +29,17 @@ from isthmus_broker.edge.storage.segment import Segment, SegmentDeleted
 logger = logging.getLogger(__name__)
 
 CHECKPOINT: Final = "cleaner-offset-checkpoint"
-KEYS_MAX: Final = 1_000_000
-"""Upper bound on the keys of one round; a dirty part with more keys takes several rounds."""
 SLICE_BATCHES: Final = 8
 """Batches handled before the event loop serves other requests."""
+
+
+class CleanerLimits(NamedTuple):
+    """What cleaning may cost."""
+
+    map_bytes: int = 128 * 1024 * 1024
+    """The memory for the keys of one round; a dirty part with more keys takes several rounds."""
+    bytes_per_second: float = inf
+    """Bytes read and written."""
 
 
 class _Changed(Exception):
@@ -41,9 +49,9 @@ class _Changed(Exception):
 class Cleaner:
     """Cleans all logs of the node, one round at a time."""
 
-    def __init__(self, logs: LogManager, keys_max: int = KEYS_MAX) -> None:
+    def __init__(self, logs: LogManager, limits: Callable[[], CleanerLimits] = CleanerLimits) -> None:
         self._logs = logs
-        self._keys_max = keys_max
+        self._limits = limits
         self._uncleanable: set[Log] = set()
         self._written: dict[LogDir, dict[TopicPartition, int]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -83,7 +91,7 @@ class Cleaner:
     async def _clean(self, key: TopicPartition) -> None:
         log = self._logs.logs[key]
         try:
-            await _LogCleaning(self._logs, log, NewestOffsets(self._keys_max)).run()
+            await _LogCleaning(self._logs, log, self._limits).run()
         except (_Changed, SegmentDeleted):
             logger.debug("%s-%d changed while it was cleaned: cleaning it again later", *key)
         except CorruptBatch as error:
@@ -130,12 +138,15 @@ class Cleaner:
 class _LogCleaning:
     """One round over one log. Raises _Changed or SegmentDeleted if the log changes, CorruptBatch if a batch cannot be read."""
 
-    def __init__(self, logs: LogManager, log: Log, newest: NewestOffsets) -> None:
+    def __init__(self, logs: LogManager, log: Log, limits: Callable[[], CleanerLimits]) -> None:
         self._logs = logs
         self._log = log
-        self._newest = newest
+        self._limits = limits
+        self._newest = NewestOffsets(limits().map_bytes)
         self._truncations = log.truncations
         self._batches = 0
+        self._bytes = 0
+        """Read and written since the last pause."""
 
     async def run(self) -> None:
         log, now, before = self._log, self._logs.clocks.wall(), self._log.size
@@ -164,7 +175,7 @@ class _LogCleaning:
             if self._newest.is_full():
                 return header.base_offset
             learn(self._newest, transactions, batch, header, start)
-            await self._pause(())
+            await self._pause((), len(batch))
         return end
 
     async def _rewrite(self, old: Sequence[Segment], cleaning: CleaningRound) -> None:
@@ -197,13 +208,15 @@ class _LogCleaning:
             for row in cleaning.aborted:
                 cleaned.aborted.add(row)
             cleaning.aborted.clear()
-            await self._pause(old)
+            await self._pause(old, header.size + len(batch or b""))
 
-    async def _pause(self, segments: Sequence[Segment]) -> None:
-        """Let the event loop serve other requests after every few batches."""
+    async def _pause(self, segments: Sequence[Segment], size: int) -> None:
+        """After every few batches, let the event loop serve other requests, for as long as the throttle says."""
         self._batches += 1
+        self._bytes += size
         if self._batches % SLICE_BATCHES == 0:
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._bytes / self._limits().bytes_per_second)
+            self._bytes = 0
             self._check_unchanged(segments)
 
     def _check_unchanged(self, segments: Sequence[Segment]) -> None:
