@@ -34,6 +34,12 @@ def test_a_cleaned_log_reads_like_one_that_was_never_cleaned(part: int) -> None:
         assert violation_of(seed) is None, f"seed {seed}"
 
 
+@pytest.mark.parametrize("seed", [236, 282, 285, 523, 2149])
+def test_a_transaction_that_ended_below_the_log_start_is_not_open_after_a_truncation(seed: int) -> None:
+    """The producers' state was read from a snapshot and from the log start on, without the markers in between."""
+    assert violation_of(seed) is None
+
+
 def half_learnt() -> AbstractContextManager[Any]:
     """Count the part of the log that did not fit into the map of keys as clean."""
 

@@ -377,7 +377,7 @@ class Log:
             producers = decode_producers(self.pool.files.read_file(path)) if offset <= self.end_offset else None
             if producers is not None:
                 self.producers.restore(producers)
-                start = max(start, offset)
+                start = offset  # also below the log start: markers there end transactions of the snapshot
                 break
         for segment, placed in self.placed_batches(start):
             self.update_state(placed.header, placed.position, segment)
