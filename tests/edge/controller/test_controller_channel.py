@@ -9,6 +9,7 @@ import pytest
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+from isthmus_broker.edge.quorum.raft_driver import RaftStopped
 from isthmus_model.endpoints import Endpoint
 
 from tests.node import free_ports
@@ -56,6 +57,16 @@ def test_a_request_whose_outcome_was_lost_is_retried() -> None:
         active = Active(NotController("lost"), "decided")
         assert await channel(active).send(REQUEST) == "decided"
         assert active.requests == [REQUEST, REQUEST]
+
+    run(test())
+
+
+def test_a_request_that_this_node_can_no_longer_decide_is_retried_until_its_timeout() -> None:
+    """The disk of the metadata log is full: the sender must not end with an error that it does not expect."""
+
+    async def test() -> None:
+        with pytest.raises(ControllerUnreachable):
+            await channel(Active(RaftStopped())).send(REQUEST, seconds=0)
 
     run(test())
 

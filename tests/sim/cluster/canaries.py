@@ -40,6 +40,14 @@ class ForgetfulLeader(ReplicaLeader):
         return self.leadership.isr
 
 
+class GenerousLeader(ReplicaLeader):
+    """Counts observers as members of the ISR."""
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        return len({*self.leadership.isr, *self.leadership.observers}) >= self.min_isr
+
+
 def _no_sync(_store: MetadataLogStore, _segment: Segment) -> None:
     """Leave the metadata log in the page cache."""
 
@@ -58,6 +66,7 @@ CANARIES: Final[Mapping[str, Canary]] = {
     "hasty-leader": Canary(replica, "ReplicaLeader", HastyLeader, ("lost-write", "unseen", "inconsistent-offsets")),
     "stubborn-follower": Canary(replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole")),
     "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("lost-write", "unseen")),
+    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("lost-write", "unseen")),
     "unsynced-metadata": Canary(MetadataLogStore, "_sync", _no_sync, ("lost-write", "inconsistent-offsets")),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import socket
+import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
@@ -129,12 +130,14 @@ class SimLoop(asyncio.BaseEventLoop):
         self._is_over = True
         self._soon.clear()
         self._timers.clear()
-        for process in self.processes:
-            for task in process.tasks:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
-            process.tasks.clear()
-            process.postponed.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a coroutine that a task would have awaited next
+            for process in self.processes:
+                for task in process.tasks:
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task.get_coro())
+                process.tasks.clear()
+                process.postponed.clear()
 
     # -- asyncio's interface -------------------------------------------------------------------------------------------------
 
@@ -189,8 +192,12 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._is_over
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if not self._is_over and self.fault is None:
+        """End the life with an error that no code handled; the callbacks that retrieve those of a dead process never run."""
+        error, future = context.get("exception"), context.get("future")
+        is_dead = any(future in process.tasks for process in self.processes if not process.is_alive)
+        if self._is_over or self.fault is not None or is_dead:
+            return
+        if future is None or isinstance(future, asyncio.Task):
             self.fault = error if isinstance(error, Exception) else Violation(str(context.get("message")))
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]

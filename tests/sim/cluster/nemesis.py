@@ -36,8 +36,8 @@ class Nemesis:
         self._hosts = [machine.host for machine in machines] + list(clients)
         self._is_recovered = is_recovered
         self._is_over = False
-        self._lossy: set[Machine] = set()
-        """Machines that lost power and may not have all committed records again."""
+        self._lossy: list[Machine] = []
+        """Machines that lost power, and with it records, and have not recovered."""
 
     def start(self) -> None:
         rates = self._rates
@@ -79,7 +79,8 @@ class Nemesis:
 
         def act() -> None:
             if not self._is_over:
-                action()
+                if not self._must_wait:
+                    action()
                 self._loop.call_later(2 * mean * self._random.random(), act)
 
         self._loop.call_later(2 * mean * self._random.random(), act)
@@ -121,17 +122,34 @@ class Nemesis:
                 machine.kill()
 
     def _cut_power(self) -> None:
-        """Cut the power of one machine, unless another has not recovered what it lost."""
         machine = self._any()
-        self._lossy = {each for each in self._lossy if not self._is_recovered(each)}
-        if self._plan.syncs_each_append or (len(self._machines) > 1 and self._lossy <= {machine}):
-            self.log(f"{machine.host} loses power")
-            self._lossy.add(machine)
-            self._hold_down(machine)
-            if machine.is_running and self._random.random() < 0.3:
-                machine.disk.act_at(self._random.randint(1, 40), machine.cut_power)
-            else:
-                machine.cut_power()
+        if not self._may_lose_power(machine):
+            return
+        self.log(f"{machine.host} loses power")
+        self._lossy.append(machine)
+        self._hold_down(machine)
+        if machine.is_running and self._random.random() < 0.3:
+            machine.disk.act_at(self._random.randint(1, 40), machine.cut_power)
+        else:
+            machine.cut_power()
+
+    def _may_lose_power(self, machine: Machine) -> bool:
+        """Whether no acknowledged record can be lost. What is not synced exists only in the page caches of the replicas in sync, so all
+        others must be healthy, as the followers of Apache Kafka must be."""
+        if self._plan.syncs_each_append or machine.node_id not in self._plan.brokers:
+            return True
+        others = [each for each in self._machines if each is not machine]
+        return bool(others) and self._loop.net.is_healthy and all(map(self._is_healthy, others))
+
+    def _is_healthy(self, machine: Machine) -> bool:
+        process = machine.process
+        return process is not None and not process.is_stopped and self._is_recovered(machine)
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether another fault now could lose records, because a machine that lost its page cache has not recovered."""
+        self._lossy = [machine for machine in self._lossy if not self._is_recovered(machine)]
+        return bool(self._lossy) and not self._plan.syncs_each_append
 
     def _fail_site(self) -> None:
         what = "loses power" if self._plan.syncs_each_append else "is killed"

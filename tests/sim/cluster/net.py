@@ -75,6 +75,11 @@ class Network:
         for pipe in blocked:
             self.loop.call_later(self.random.uniform(0.0, 0.2), pipe.arrive)
 
+    @property
+    def is_healthy(self) -> bool:
+        """Whether no link is cut or slow."""
+        return not self._cut and not self.links
+
     def reset_some(self, rate: float) -> None:
         """Break some of the connections, as a firewall does that forgets them."""
         for transport in list(self._transports):

@@ -55,7 +55,7 @@ class Operator:
         """Reassign a partition, or cancel its reassignment."""
         partition = self._random.choice(self._places)
         factor = next(topic.factor for topic in self._plan.topics if topic.name == partition.topic)
-        target = self._random.sample(list(self._plan.brokers), factor)
+        target = self._random.sample(list(self._plan.brokers), max(factor, 1))
         await partitions.reassign(self._client, {partition: None if self._random.random() < 0.2 else target})
 
     async def _elect(self) -> None:

@@ -43,7 +43,7 @@ def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
             machine.node_id in partition.isr
             for topic in image.topics.by_id.values()
             for partition in topic.partitions.values()
-            if machine.node_id in partition.replicas
+            if machine.node_id in _voting(partition)
         )
     )
 
@@ -59,13 +59,18 @@ def why_not_whole(machines: Sequence[Machine], plan: Plan) -> list[str]:
     for topic in image.topics.by_id.values():
         for index, partition in topic.partitions.items():
             name = f"{topic.name}-{index}"
-            if partition.leader < 0 or set(partition.isr) != set(partition.replicas) or is_reassigning(partition):
+            if partition.leader < 0 or set(partition.isr) != _voting(partition) or is_reassigning(partition):
                 problems.append(f"{name} is not in sync: {partition}")
                 continue
             logs = _logs(brokers, topic.name, index, partition)
             if not problems and (difference := _difference(logs, is_compacted=topic.name in compacted)):
                 problems.append(f"{name}: {difference}")
     return problems
+
+
+def _voting(partition: PartitionRecord) -> set[int]:
+    """The replicas that should be in sync: all but observers."""
+    return set(partition.replicas) - set(partition.observers or ())
 
 
 def _logs(

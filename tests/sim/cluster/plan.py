@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+from isthmus_model.constraints import Promotion
 
 from tests.sim.cluster.machine import BROKER_PORT, CONTROLLER_PORT
 
@@ -20,6 +23,7 @@ class TopicPlan:
     name: str
     partitions: int
     factor: int
+    """-1 for a topic with placement constraints."""
     configs: Mapping[str, str]
 
     @property
@@ -120,14 +124,17 @@ class Plan:
             TopicPlan("compacted", 1, factor, _COMPACTED),
             TopicPlan("retained", 1, factor, _RETAINED),
         ]
+        topics = topics[: random.choice((1, 2, 3, 3))]
+        if size > REGIONS and random.random() < 0.7:
+            topics.append(TopicPlan("observed", 1, -1, _observed(random)))
         return cls(
             brokers,
             controllers,
             syncs_each_append,
             settings,
-            topics[: random.choice((1, 2, 3, 3))],
+            topics,
             producers_max=random.choice((1, 2, 3)),
-            think_max=random.choice((0.2, 0.6, 1.5)),
+            think_max=random.choice((0.3, 1.0, 2.5)),
             disk_delay=random.choice((0.001, 0.005, 0.03)),
             network_delay=random.choice((0.0005, 0.003, 0.02)),
         )
@@ -162,6 +169,7 @@ _SETTINGS: Final = {
     "replica.fetch.backoff.ms": "100",
     "replica.socket.timeout.ms": "1500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "leader.imbalance.check.interval.seconds": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.backoff.ms": "700",
@@ -183,6 +191,19 @@ _RETAINED: Final = {
     "internal.segment.bytes": "1500",
     "file.delete.delay.ms": "300",
 }
+
+
+def _observed(random: Random) -> dict[str, str]:
+    """A replica in each of two regions, and an observer in the third."""
+    constraints: dict[str, Any] = {
+        "version": 2,
+        "replicas": [{"count": 1, "constraints": {"region": region}} for region in ("r1", "r2")],
+        "observers": [{"count": 1, "constraints": {"region": "r0"}}],
+    }
+    policy = random.choice(list(Promotion))
+    if policy is not Promotion.NEVER:
+        constraints["observerPromotionPolicy"] = policy.value
+    return {"isthmus.placement.constraints": json.dumps(constraints)}
 
 
 def _sometimes(random: Random, shortest: float, longest: float) -> float | None:

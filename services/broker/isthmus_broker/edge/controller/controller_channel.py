@@ -11,6 +11,7 @@ from isthmus_wire.errors import WireError
 from isthmus_broker.core.metadata.refusals import says_not_controller
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
+from isthmus_broker.edge.quorum.raft_driver import RaftStopped
 
 if TYPE_CHECKING:
     from isthmus_client.connection import Connection
@@ -61,7 +62,7 @@ class ControllerChannel:
                 if self._active.is_ready:
                     return await self._active.decide(request)
                 return await self._send_remote(request, deadline - loop.time())
-            except NotController as refusal:
+            except (NotController, RaftStopped) as refusal:
                 why: Exception = refusal
             except _NoResponse as lost:
                 why = lost
