@@ -39,3 +39,11 @@ def test_a_history_that_begins_where_no_snapshot_ends_is_damaged(tmp_path: Path)
     SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
     with pytest.raises(DiskFailure, match="the leader epoch cache does not cover the log start"):
         MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)
+
+
+def test_the_flush_intervals_of_topics_do_not_apply() -> None:
+    """An append would be synced on the event loop, and then again by raft."""
+    settings = with_embedded_defaults({"log.flush.interval.messages": "1", "log.flush.interval.ms": "10"}, "unused")
+    config = metadata_log_config(resolve_node(BrokerLayers(settings)))
+    assert (config.flush_messages, config.flush_ms) == (CONFIG.flush_messages, CONFIG.flush_ms)
+    assert config.flush_messages > 1

@@ -20,16 +20,22 @@ from isthmus_broker.edge.storage.segment import Segment
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 _BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+_NEVER: Final = str(2**63 - 1)
 
 
 def metadata_log_config(node: NodeConfig) -> TopicConfig:
-    """Segment settings from the node's metadata.log settings; only segments covered by a snapshot are deleted."""
+    """Segment settings from the node's metadata.log settings; only segments covered by a snapshot are deleted.
+
+    As in Kafka the flush intervals of topics do not apply: raft syncs the log itself, in a worker thread.
+    """
     settings = node.settings
     overrides = {
         "cleanup.policy": "compact",
         "max.message.bytes": str(_BATCH_BYTES_MAX),
         "segment.bytes": str(settings.metadata_log_segment_bytes),
         "segment.ms": str(settings.metadata_log_segment_ms),
+        "flush.messages": _NEVER,
+        "flush.ms": _NEVER,
     }
     return resolve_topic(overrides, node.topic_defaults)
 
