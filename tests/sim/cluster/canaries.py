@@ -13,7 +13,6 @@ from isthmus_broker.core.replica.follower import NextFetch, ReplicaFollower
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.log_view import LogView
 from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
-from isthmus_broker.edge.storage.segment import Segment
 from isthmus_model.clocks import MonotonicMs
 
 
@@ -48,7 +47,7 @@ class GenerousLeader(ReplicaLeader):
         return len({*self.leadership.isr, *self.leadership.observers}) >= self.min_isr
 
 
-def _no_sync(_store: MetadataLogStore, _segment: Segment) -> None:
+def _no_flush(_store: MetadataLogStore) -> None:
     """Leave the metadata log in the page cache."""
 
 
@@ -63,11 +62,13 @@ class Canary(NamedTuple):
 
 
 CANARIES: Final[Mapping[str, Canary]] = {
-    "hasty-leader": Canary(replica, "ReplicaLeader", HastyLeader, ("lost-write", "unseen", "inconsistent-offsets")),
+    "hasty-leader": Canary(
+        replica, "ReplicaLeader", HastyLeader, ("missing-in-sync", "lost-write", "inconsistent-offsets")
+    ),
     "stubborn-follower": Canary(replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole")),
-    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("lost-write", "unseen")),
-    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("lost-write", "unseen")),
-    "unsynced-metadata": Canary(MetadataLogStore, "_sync", _no_sync, ("lost-write", "inconsistent-offsets")),
+    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write")),
+    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write")),
+    "unsynced-metadata": Canary(MetadataLogStore, "flush", _no_flush, ("lost-write", "inconsistent-offsets")),
 }
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from tests.histories import Event, FinalRead, Trimmed, violations
+from tests.histories import Acknowledged, Event, FinalRead, Trimmed, violations
 from tests.sim.cluster.ambient import simulated
 from tests.sim.cluster.clients import Clients
 from tests.sim.cluster.loop import SimLoop
 from tests.sim.cluster.machine import Machine
 from tests.sim.cluster.nemesis import Nemesis
 from tests.sim.cluster.net import Link, Network
-from tests.sim.cluster.peace import has_recovered, why_not_whole
+from tests.sim.cluster.peace import has_recovered, why_not_replicated, why_not_whole
 from tests.sim.cluster.plan import Plan, Rates
 from tests.sim.cluster.threads import Threads
 from tests.sim.world import Violation, World
@@ -58,6 +58,10 @@ class ClusterLife:
 
     def _record(self, event: Event) -> None:
         self.history.append(event)
+        if isinstance(event, Acknowledged) and not self.nemesis.is_anything_lost:
+            problem = why_not_replicated(self.machines, *event.partition, event.offset)
+            if problem is not None:
+                self._loop.fault = Violation(problem)
         if self.world.trace is not None:
             self._log(event)
 

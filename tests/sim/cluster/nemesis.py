@@ -79,7 +79,7 @@ class Nemesis:
 
         def act() -> None:
             if not self._is_over:
-                if not self._must_wait:
+                if not self.is_anything_lost:
                     action()
                 self._loop.call_later(2 * mean * self._random.random(), act)
 
@@ -146,8 +146,8 @@ class Nemesis:
         return process is not None and not process.is_stopped and self._is_recovered(machine)
 
     @property
-    def _must_wait(self) -> bool:
-        """Whether another fault now could lose records, because a machine that lost its page cache has not recovered."""
+    def is_anything_lost(self) -> bool:
+        """Whether a machine that lost its page cache has not recovered: further faults could lose records."""
         self._lossy = [machine for machine in self._lossy if not self._is_recovered(machine)]
         return bool(self._lossy) and not self._plan.syncs_each_append
 

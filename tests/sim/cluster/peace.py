@@ -1,4 +1,4 @@
-"""What must be true of a healthy cluster, looked at from inside its nodes."""
+"""What must be true inside the nodes of a cluster: always, and once it is healthy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isthmus_broker.edge.storage.log import Log
 from isthmus_wire.records import batches
 
 from tests.sim.cluster.machine import Machine
-from tests.sim.cluster.plan import Plan
+from tests.sim.cluster.plan import MIN_IN_SYNC, Plan
 
 
 def services_of(machine: Machine) -> Services | None:
@@ -46,6 +46,28 @@ def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
             if machine.node_id in _voting(partition)
         )
     )
+
+
+def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offset: int) -> str | None:
+    """An acknowledged record must be in the log of each replica in sync, and of enough replicas. Those that are down may have it."""
+    image = newest_image(machines)
+    named = None if image is None else image.topics.named(topic)
+    if named is None:
+        return None
+    partition = named.partitions[index]
+    missing = set()
+    for machine in machines:
+        services = services_of(machine)
+        if services is not None and machine.node_id in partition.replicas:
+            log = services.logs.logs.get((topic, index))
+            if log is None or log.end_offset <= offset:
+                missing.add(machine.node_id)
+    voting = _voting(partition)
+    if missing & set(partition.isr):
+        return f"missing-in-sync: {topic}-{index}@{offset} is not at {sorted(missing)}: {partition}"
+    if len(voting - missing) < min(MIN_IN_SYNC, len(voting)):
+        return f"under-replicated: {topic}-{index}@{offset} is not at {sorted(missing)}: {partition}"
+    return None
 
 
 def why_not_whole(machines: Sequence[Machine], plan: Plan) -> list[str]:

@@ -14,6 +14,7 @@ from tests.sim.cluster.machine import BROKER_PORT, CONTROLLER_PORT
 
 SESSION_MS: Final = 1_200
 REGIONS: Final = 3
+MIN_IN_SYNC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Rates:
         return cls(
             kill_every=_sometimes(random, 0.7, 6.0),
             power_every=_sometimes(random, 1.0, 6.0),
-            site_every=_sometimes(random, 3.0, 15.0) if random.random() < 0.4 else None,
+            site_every=_sometimes(random, 1.0, 8.0),
             pause_every=_sometimes(random, 1.0, 6.0),
             cut_every=_sometimes(random, 1.0, 6.0),
             reset_every=_sometimes(random, 0.5, 5.0),
@@ -114,7 +115,7 @@ class Plan:
             "log.flush.interval.messages": "1" if syncs_each_append else str(1 << 60),
             "default.replication.factor": str(factor),
             "offsets.topic.replication.factor": str(factor),
-            "min.insync.replicas": str(min(factor, 2)),
+            "min.insync.replicas": str(min(factor, MIN_IN_SYNC)),
             "offsets.topic.num.partitions": random.choice(("1", "2")),
             "replica.fetch.wait.max.ms": random.choice(("100", "500")),
             "metadata.log.max.record.bytes.between.snapshots": random.choice(("2000", "20971520")),
