@@ -254,10 +254,10 @@ def _write_value(out: bytearray, value: bytes | None) -> None:
         out += value
 
 
-def iterate_records(batch: Bytes, position: int = 0) -> Iterator[Record]:
-    """The records of the batch at `position`; raises CorruptBatch at the first that does not parse."""
+def iterate_records(batch: Bytes, position: int = 0, limit: int = DECOMPRESSED_MAX) -> Iterator[Record]:
+    """The records of the batch at `position`; raises CorruptBatch at the first that does not parse, TooLarge beyond the limit."""
     header = header_at(batch, position)
-    for record in framed_records(body_of(batch, header, position), header.record_count):
+    for record in framed_records(body_of(batch, header, position, limit), header.record_count):
         yield _read_record(record, header)
 
 

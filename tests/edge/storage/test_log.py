@@ -1,9 +1,15 @@
 """Appends, reads, rolling, truncation and retention on real files."""
 
+import asyncio
 from pathlib import Path
 
 from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
+from isthmus_broker.core.log.time_lookup import TimestampOffset
+from isthmus_broker.edge.replication.batch_opener import BatchOpener
+from isthmus_broker.edge.requests.api_02_list_offsets import MAX_TIMESTAMP, find_record
+from isthmus_broker.edge.storage.log import Log
 from isthmus_model.clocks import MonotonicMs
+from isthmus_wire.compression import Compression
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, header_at, iterate_records
 
 from tests.clocks import at
@@ -48,17 +54,43 @@ def test_segments_roll_by_size_by_time_and_by_index_size(tmp_path: Path) -> None
     assert [segment.base_offset for segment in by_index.segments] == [0, 2, 4]
 
 
+def at_time(log: Log, timestamp: int) -> TimestampOffset | None:
+    async def run() -> TimestampOffset | None:
+        return await find_record(BatchOpener(), log, timestamp)
+
+    return asyncio.run(run())
+
+
+def test_records_that_cannot_be_read_do_not_fail_a_lookup_by_time(tmp_path: Path) -> None:
+    """A batch that is no gzip counts as one record, its first; so does one that decompresses to gigabytes."""
+    log = new_log(tmp_path, max_message_bytes=100_000)
+    append(log, [b"a"], timestamp=NOW)
+    broken = build_batch([NewRecord(b"k", b"v", NOW + 10), NewRecord(b"k", b"v", NOW + 20)])
+    header = bytearray(broken)
+    header[22] |= Compression.GZIP
+    bomb = build_batch([NewRecord(b"k", bytes(20_000_000), NOW + 30)], compression=Compression.GZIP)
+    for batch in (header, bytearray(bomb)):
+        append_batch(log, batch, 0, MonotonicMs(NOW))
+    append(log, [b"b"], timestamp=NOW + 40)
+    expected = {NOW: (NOW, 0), NOW + 1: (NOW + 20, 1), NOW + 21: (NOW + 30, 3), NOW + 31: (NOW + 40, 4)}
+    for timestamp, (found_time, offset) in expected.items():
+        found = at_time(log, timestamp)
+        assert found is not None
+        assert found[:2] == (found_time, offset)
+    assert at_time(log, NOW + 41) is None
+
+
 def test_a_timestamp_query_searches_all_segments(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=400, index_interval_bytes=1)
     for number in range(12):
         append(log, [b"x" * 40], timestamp=NOW + number * 10)
     assert len(log.segments) > 1
     for wanted, offset in ((NOW, 0), (NOW + 1, 1), (NOW + 65, 7), (NOW + 110, 11)):
-        found = log.offset_for_timestamp(wanted)
+        found = at_time(log, wanted)
         assert found is not None
         assert found.offset == offset
-    assert log.offset_for_timestamp(NOW + 111) is None
-    latest = log.latest_record()
+    assert at_time(log, NOW + 111) is None
+    latest = at_time(log, MAX_TIMESTAMP)
     assert latest is not None
     assert latest.offset == 11
 

@@ -99,9 +99,9 @@ def test_lost_indexes_are_rebuilt(tmp_path: Path) -> None:
         path.unlink()
     again, _ = reopened(log, clean=True)
     assert content(again) == before
-    found = again.offset_for_timestamp(0)
+    found = again.batch_at_time(0, 0)
     assert found is not None
-    assert found.offset == 0
+    assert found[0].base_offset == 0
     assert again.producers.producers[3].last_sequence == 2 * BATCHES - 1
 
 

@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import ParamSpec
-
-from isthmus_broker.core.log.batch_opening import Opened
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class BatchOpener:
@@ -15,7 +14,7 @@ class BatchOpener:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
-    async def run(self, work: Callable[P, Opened], *arguments: P.args, **named: P.kwargs) -> Opened:
-        """The result of opening, in turn."""
+    async def run(self, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """The result of the work, which reads no state that the event loop changes."""
         async with self._turn:
             return await asyncio.get_running_loop().run_in_executor(None, lambda: work(*arguments, **named))

@@ -7,9 +7,12 @@ A new leader whose high watermark may be older than its predecessor's responds w
 that would go backwards.
 """
 
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from isthmus_wire.errors import CorruptBatch, ErrorCode
+from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.list_offsets.v11.request import ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import (
@@ -18,7 +21,10 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
+from isthmus_broker.core.log.batch_opening import is_quick
+from isthmus_broker.core.log.time_lookup import TimestampOffset, first_at
 from isthmus_broker.core.replica.consumer_reader import CONSUMERS, DEBUGGING, READ_COMMITTED
+from isthmus_broker.edge.replication.batch_opener import BatchOpener
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.files import DiskFailure
@@ -41,23 +47,20 @@ TimestampAndOffset = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 
 
-def handle(node: Services, request: Request) -> None:
+async def handle(node: Services, request: Request) -> None:
     """Respond for every partition once, in the request's order; one named twice is an invalid request."""
     body: ListOffsetsRequest = request.decode()
-    requested: set[tuple[str, int]] = set()
-    repeated: set[tuple[str, int]] = set()
-    for topic in body.topics:
-        for part in topic.partitions:
-            key = (topic.name, part.partition_index)
-            (repeated if key in requested else requested).add(key)
+    counts = Counter((topic.name, int(part.partition_index)) for topic in body.topics for part in topic.partitions)
     topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in body.topics:
         for part in topic.partitions:
             partitions = topics.setdefault(topic.name, {})
-            if (topic.name, part.partition_index) in repeated:
+            if counts[topic.name, part.partition_index] > 1:
                 partitions[part.partition_index] = _refused(part.partition_index, ErrorCode.invalid_request)
             else:
-                partitions[part.partition_index] = _offset_of(node, request.header.api_version, body, topic.name, part)
+                partitions[part.partition_index] = await _offset_of(
+                    node, request.header.api_version, body, topic.name, part
+                )
     by_name: Any = topics.items()
     listed = tuple(ListOffsetsTopicResponse(name=name, partitions=tuple(parts.values())) for name, parts in by_name)
     request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=listed))
@@ -67,7 +70,7 @@ def _refused(index: Any, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
 
 
-def _offset_of(
+async def _offset_of(
     node: Services, version: int, body: ListOffsetsRequest, topic: str, part: Any
 ) -> ListOffsetsPartitionResponse:
     partition = node.replicas.find(topic, part.partition_index)
@@ -83,12 +86,14 @@ def _offset_of(
     is_consumer = body.replica_id in CONSUMERS
     committed = is_consumer and body.isolation_level == READ_COMMITTED
     try:
-        timestamp, offset, epoch = find_offset(partition.log, part.timestamp, committed=committed, consumer=is_consumer)
+        timestamp, offset, epoch = await _find_offset(
+            node, partition, partition.log, part.timestamp, committed=committed, consumer=is_consumer
+        )
     except DiskFailure as failure:
         node.replicas.fail(partition, failure)
         return _refused(part.partition_index, ErrorCode.kafka_storage_error)
-    except CorruptBatch:
-        return _refused(part.partition_index, ErrorCode.corrupt_message)
+    except _LogClosed:
+        return _refused(part.partition_index, ErrorCode.not_leader_or_follower)
     if is_consumer and _runs_ahead(partition, part.timestamp, offset):
         later = version >= NOT_AVAILABLE_SINCE
         return _refused(
@@ -106,7 +111,9 @@ def _runs_ahead(partition: Partition, timestamp: int, offset: int) -> bool:
     return timestamp == LATEST or (timestamp not in _FIXED and offset < 0)
 
 
-def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) -> TimestampAndOffset:
+async def _find_offset(
+    node: Services, partition: Partition, log: Log, timestamp: int, *, committed: bool, consumer: bool
+) -> TimestampAndOffset:
     """The offset for a timestamp, special or not."""
     end = log.last_stable_offset if committed else log.high_watermark if consumer else log.end_offset
     if timestamp == LATEST:
@@ -115,7 +122,35 @@ def find_offset(log: Log, timestamp: int, *, committed: bool, consumer: bool) ->
         return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    record = log.latest_record() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+
+    def is_open() -> bool:
+        return partition.log is log and node.replicas.find(partition.topic, partition.index) is partition
+
+    record = await find_record(node.replicas.opener, log, timestamp, is_open)
     if record is None or record.offset >= end:
         return _NOTHING
     return record
+
+
+class _LogClosed(Exception):
+    """The log was deleted or moved during the lookup."""
+
+
+async def find_record(
+    opener: BatchOpener, log: Log, timestamp: int, is_open: Callable[[], bool] = lambda: True
+) -> TimestampOffset | None:
+    """The first record not earlier than `timestamp`, or the one with the largest timestamp; large batches are opened in a thread."""
+    from_offset = 0 if timestamp == MAX_TIMESTAMP else log.log_start_offset
+    stored = log.latest_batch() if timestamp == MAX_TIMESTAMP else log.batch_at_time(timestamp, from_offset)
+    while stored is not None:
+        header, batch = stored
+        earliest = header.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
+        lookup = partial(first_at, batch, header, earliest, from_offset, log.config.max_message_bytes)
+        record = lookup() if is_quick(header) else await opener.run(lookup)
+        if not is_open():
+            raise _LogClosed
+        if record is not None or timestamp == MAX_TIMESTAMP:
+            return record
+        from_offset = header.last_offset + 1
+        stored = log.batch_at_time(timestamp, from_offset)
+    return None

@@ -25,7 +25,7 @@ from isthmus_broker.edge.storage.checkpoints import decode_producers, encode_pro
 from isthmus_broker.edge.storage.files import FilePool, remove_if_present, replace_file, sync_path
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
-from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, TimestampOffset, file_name
+from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, file_name
 from isthmus_broker.edge.storage.segment_source import Slice
 
 PRODUCERS_SUFFIX: Final = ".snapshot"
@@ -300,19 +300,21 @@ class Log:
             if row.last_offset >= first_offset and row.first_offset < upper
         ]
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record not earlier than `timestamp`."""
+    def batch_at_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
+        """The first batch that may have a record at or after `from_offset` that is not earlier than `timestamp`."""
         for segment in self.segments:
-            if segment.largest_timestamp >= timestamp:
-                record = segment.find_timestamp(timestamp, self.log_start_offset)
-                if record is not None:
-                    return record
+            if segment.largest_timestamp < timestamp or segment.next_offset <= from_offset:
+                continue
+            placed = segment.batch_at_time(timestamp, from_offset)
+            if placed is not None:
+                return placed.header, segment.read(placed.position, placed.header.size)
         return None
 
-    def latest_record(self) -> TimestampOffset | None:
-        """The record with the largest timestamp."""
+    def latest_batch(self) -> tuple[BatchHeader, bytes] | None:
+        """The first batch with the largest timestamp of the log."""
         newest = max(self.segments, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
-        return newest.latest_record()
+        placed = newest.locate(newest.largest_timestamp_offset) if newest.largest_timestamp >= 0 else None
+        return None if placed is None else (placed.header, newest.read(placed.position, placed.header.size))
 
     def placed_batches(self, from_offset: int) -> Iterator[tuple[Segment, Placed]]:
         """Every batch that ends at or after `from_offset`."""

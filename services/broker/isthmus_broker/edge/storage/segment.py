@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.compression import Bytes
-from isthmus_wire.errors import CorruptBatch
-from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at, iterate_records
+from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at
 
 from isthmus_broker.core.log.retention import SegmentFacts
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
@@ -28,14 +27,6 @@ class Placed(NamedTuple):
 
     position: int
     header: BatchHeader
-
-
-class TimestampOffset(NamedTuple):
-    """A record's timestamp and offset, with the epoch of its batch."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -147,31 +138,13 @@ class Segment:
             raise SegmentDeleted(f"{self.path} was deleted")
         return self._pool.read_at(self._file, min(size, self.size - position), position)
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
-        """The first record at or after `from_offset` that is not earlier than `timestamp`."""
+    def batch_at_time(self, timestamp: int, from_offset: int) -> Placed | None:
+        """The first batch that may have a record at or after `from_offset` that is not earlier than `timestamp`."""
         start = max(self.times.offset_for(timestamp), from_offset)
-        for position, header in self.headers(self.offsets.position_for(start)):
-            if header.max_timestamp < timestamp or header.last_offset < from_offset:
-                continue
-            for record in iterate_records(self.read(position, header.size)):
-                if record.timestamp >= timestamp and record.offset >= from_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        for placed in self.headers(self.offsets.position_for(start)):
+            if placed.header.max_timestamp >= timestamp and placed.header.last_offset >= from_offset:
+                return placed
         return None
-
-    def latest_record(self) -> TimestampOffset | None:
-        """The first of the records with the largest timestamp."""
-        if self.largest_timestamp < 0:
-            return None
-        placed = self.locate(self.largest_timestamp_offset)
-        if placed is None:
-            return None
-        header = placed.header
-        for record in iterate_records(self.read(placed.position, header.size)):
-            if record.timestamp == self.largest_timestamp:
-                return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
-        raise CorruptBatch(
-            f"no record of the batch at {header.base_offset} has its max timestamp {header.max_timestamp}"
-        )
 
     def truncate(self, end_offset: int, index_interval: int) -> None:
         """Remove the batches that contain `end_offset` or higher offsets.
