@@ -17,7 +17,7 @@ CHUNK = 50
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
-    logging.disable(logging.WARNING)  # truncations are frequent here
+    logging.disable(logging.ERROR)  # truncations and failing disks are frequent here
     worlds = sorted(KINDS) if given.world is None else [given.world]
     if given.seed is not None:
         if len(worlds) > 1:

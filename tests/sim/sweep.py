@@ -15,6 +15,7 @@ from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
 from tests.sim.replication import canaries as replication
 from tests.sim.replication.life import ReplicationLife
+from tests.sim.storage.life import StorageLife
 from tests.sim.world import Violation, World
 
 
@@ -100,6 +101,10 @@ def _blind_target(seed: int, traced: bool) -> Life:
     return MirrorLife(seed, traced=traced, blind=True)
 
 
+def _storage(seed: int, traced: bool) -> Life:
+    return StorageLife(seed, traced=traced)
+
+
 KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "raft": {None: Kind(_raft), "impatient-node": Kind(_impatient_raft, "impatient-node")},
     "link": {None: Kind(_link), "append-anywhere": Kind(_careless_link, "append-anywhere")},
@@ -119,6 +124,7 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
             for name, canary in cluster.CANARIES.items()
         },
     },
+    "storage": {None: Kind(_storage)},
 }
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]

@@ -62,7 +62,7 @@ def test_a_kill_keeps_the_page_cache_and_ends_the_process() -> None:
     with pytest.raises(ProcessDied):
         files.read_file(FILE)
     with pytest.raises(ProcessDied):
-        files.close(lock)
+        files.sync(lock)
     again = disk.start()
     assert again.read_file(FILE) == b"abc"
     again.lock(ROOT / ".lock")

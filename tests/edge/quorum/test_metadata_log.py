@@ -8,7 +8,8 @@ from isthmus_broker.core.config.node_config import resolve_node, with_embedded_d
 from isthmus_broker.core.raft.types import SnapshotId
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
+from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.clock import CLOCKS
 from isthmus_wire.records import NewRecord, build_batch
@@ -34,11 +35,15 @@ def test_a_log_start_inside_a_segment_is_recovered(tmp_path: Path) -> None:
     assert (again.start_offset, again.end_offset, again.epoch_boundaries()) == (7, 12, ((1, 7), (2, 10)))
 
 
-def test_a_history_that_begins_where_no_snapshot_ends_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b"", b"0\n2\n1 7\n", None])
+def test_a_damaged_epoch_cache_is_rebuilt_from_the_batches(tmp_path: Path, left: bytes | None) -> None:
+    """A power loss may leave the file empty, on every controller of a site at once; none of them would start again."""
     filled(tmp_path)
-    SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(6, 1)).touch()
-    with pytest.raises(DiskFailure, match="the leader epoch cache does not cover the log start"):
-        MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)
+    SnapshotFiles(SYSTEM, tmp_path / DIRECTORY).path(SnapshotId(7, 1)).touch()
+    path = tmp_path / DIRECTORY / LEADER_EPOCHS
+    path.unlink() if left is None else path.write_bytes(left)
+    again = MetadataLogStore(FilePool(SYSTEM), tmp_path, CONFIG, CLOCKS)
+    assert (again.start_offset, again.end_offset, again.epoch_boundaries()) == (7, 12, ((1, 7), (2, 10)))
 
 
 def test_the_flush_intervals_of_topics_do_not_apply() -> None:

@@ -94,6 +94,7 @@ def filled(directory: Path, files: FileSystem = SYSTEM) -> tuple[LogManager, Log
         ]
         batch = bytearray(build_batch(records, compression=compression))
         append_batch(log, batch, number // 40, MonotonicMs(NOW))
+    log.flush_now()
     log.high_watermark = log.end_offset
     return manager, log
 

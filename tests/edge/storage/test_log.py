@@ -119,14 +119,16 @@ def test_retention_by_size_by_age_and_by_deleted_records(tmp_path: Path) -> None
         log.high_watermark = log.end_offset
     deleted.raise_start(3)
     for log, start in ((by_size, 2), (by_age, 4), (deleted, 3)):
-        marked, reason = log.delete_expired(at(NOW + 5500))
-        assert marked
-        assert reason
+        assert log.raise_start_by_retention(at(NOW + 5500))
         assert log.log_start_offset == start, log.directory
+        marked = log.delete_below_start(MonotonicMs(0))
+        assert marked
         assert all(path.name.endswith(".deleted") for path in marked)
-    by_age.delete_expired(at(NOW + 60_000))
+    assert by_age.raise_start_by_retention(at(NOW + 60_000))
+    assert by_age.delete_below_start(MonotonicMs(0))
     assert (by_age.log_start_offset, by_age.end_offset, by_age.size) == (6, 6, 0)
-    assert by_age.delete_expired(at(NOW + 120_000)) == ([], ""), "an empty log has no file yet, and nothing to delete"
+    assert by_age.raise_start_by_retention(at(NOW + 120_000)) == "", "an empty log has no file yet"
+    assert by_age.delete_below_start(MonotonicMs(0)) == []
 
 
 def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     for _ in range(6):
         append(log, [b"x" * 50])
     log.high_watermark = 2
-    log.delete_expired(at(NOW + 10_000))
+    log.raise_start_by_retention(at(NOW + 10_000))
     assert log.log_start_offset == 2
 
 

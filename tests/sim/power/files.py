@@ -23,11 +23,11 @@ class SimFiles:
         self._open: dict[int, tuple[File, str]] = {}
         self._locks: dict[int, File] = {}
         self._numbers = count(3)
-        self._is_dead = False
+        self.is_dead = False
 
     def end(self) -> None:
         """Close everything and refuse every further operation."""
-        self._is_dead = True
+        self.is_dead = True
         for file in self._locks.values():
             file.is_locked = False
 
@@ -40,7 +40,8 @@ class SimFiles:
         return descriptor
 
     def close(self, descriptor: int, /) -> None:
-        self._alive()
+        if self.is_dead:
+            return  # the system has closed it
         self._opened(descriptor)
         del self._open[descriptor]
         lock = self._locks.pop(descriptor, None)
@@ -162,7 +163,7 @@ class SimFiles:
     # -- inside --------------------------------------------------------------------------------------------------------------
 
     def _alive(self) -> None:
-        if self._is_dead:
+        if self.is_dead:
             raise ProcessDied
 
     def _begin(self, operation: Operation, path: str, torn: Callable[[], None] = lambda: None) -> None:

@@ -35,6 +35,10 @@ class EpochHistory:
         self._entries.append((epoch, start_offset))
         return True
 
+    def assign_higher(self, epoch: int, start_offset: int) -> bool:
+        """As `assign`, but only for an epoch above all recorded ones."""
+        return epoch > self.latest_epoch and self.assign(epoch, start_offset)
+
     def epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`, or -1 before the first entry."""
         position = bisect_right(self._entries, offset, key=lambda entry: entry[1])

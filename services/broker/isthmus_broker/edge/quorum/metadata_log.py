@@ -1,6 +1,5 @@
 """The metadata log as raft needs it, in the same segment files as any other log."""
 
-import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,11 +11,10 @@ from isthmus_wire.records import batches
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
-from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present, sync_path
+from isthmus_broker.edge.storage.files import FilePool, remove_if_present, sync_existing
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.recovery import create_log, open_log
-from isthmus_broker.edge.storage.segment import Segment
+from isthmus_broker.edge.storage.segment import SUFFIXES
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 _BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -40,8 +38,14 @@ def metadata_log_config(node: NodeConfig) -> TopicConfig:
     return resolve_topic(overrides, node.topic_defaults)
 
 
-def _sync_with_next_flush(_log: Log) -> None:
-    """A closed segment needs no sync of its own: the flush after each append includes it."""
+class _SyncedByRaft:
+    """Every append is flushed before it is acknowledged, and every start checks the whole log."""
+
+    def segment_closed(self, log: Log) -> None:
+        pass
+
+    def offsets_lowered(self, log: Log) -> None:
+        pass
 
 
 class MetadataLogStore:
@@ -50,32 +54,27 @@ class MetadataLogStore:
     def __init__(self, pool: FilePool, directory: Path, config: TopicConfig, clocks: Clocks) -> None:
         """Open or create the log; an incomplete last write is removed."""
         self._clocks = clocks
-        path = directory / DIRECTORY
+        path, now_ms, owner = directory / DIRECTORY, clocks.monotonic(), _SyncedByRaft()
         if pool.files.exists(path):
             self.log, _ = open_log(
-                pool,
-                path,
-                METADATA_TOPIC,
-                0,
-                config,
-                now_ms=self._clocks.monotonic(),
-                clean=False,
-                on_sealed=_sync_with_next_flush,
+                pool, path, METADATA_TOPIC, 0, config, now_ms=now_ms, clean=False, recovery_point=None, owner=owner
             )
+            self._restore_start()
         else:
-            self.log = create_log(
-                pool,
-                path,
-                METADATA_TOPIC,
-                0,
-                config,
-                None,
-                now_ms=self._clocks.monotonic(),
-                on_sealed=_sync_with_next_flush,
-            )
-        _raise_start(self.log)
-        _check_epochs(self.log)
-        self._directory_synced_for = -1  # the segment whose directory entry is durable
+            self.log = create_log(pool, path, METADATA_TOPIC, 0, config, None, now_ms=now_ms, owner=owner)
+
+    def _restore_start(self) -> None:
+        """Begin where the oldest snapshot ends, as the log did: its first segment may begin earlier.
+
+        If no snapshot covers what is before the first segment, no entry was durable when the power failed.
+        """
+        log = self.log
+        ends = [snapshot.end_offset for snapshot in SnapshotFiles(log.pool.files, log.directory).complete()]
+        begin = min((end for end in ends if end >= log.log_start_offset), default=None)
+        if begin is not None and begin <= log.end_offset:
+            log.raise_start(begin)
+        elif begin is None and log.log_start_offset > 0:
+            self.restart_at(max(ends, default=0))
 
     @property
     def start_offset(self) -> int:
@@ -98,22 +97,9 @@ class MetadataLogStore:
 
     def flush(self) -> None:
         """Sync what is not durable; runs in a worker thread, so it opens the files for itself."""
-        end = self.log.end_offset
-        newest = self.log.segments[-1].base_offset
-        if newest != self._directory_synced_for:
-            sync_path(self.log.pool.files, self.log.directory)
-            self._directory_synced_for = newest
-        for segment in list(self.log.segments):
-            if segment.next_offset > self.log.recovery_point or segment.base_offset >= self.log.recovery_point:
-                self._sync(segment)
-        self.log.recovery_point = min(end, self.log.end_offset)
-
-    def _sync(self, segment: Segment) -> None:
-        try:
-            sync_path(self.log.pool.files, segment.path)
-        except FileNotFoundError:
-            if segment in self.log.segments:  # otherwise it was deleted meanwhile
-                raise
+        unsynced = self.log.unsynced(list(self.log.segments), SUFFIXES[:1])
+        sync_existing(self.log.pool.files, unsynced.files)
+        self.log.synced(unsynced)
 
     def truncate_to(self, offset: int) -> None:
         """Remove everything from `offset` on."""
@@ -130,10 +116,8 @@ class MetadataLogStore:
         """Delete the segments that a snapshot covers."""
         self.log.raise_start(offset)
         self.log.high_watermark = self.log.end_offset
-        marked, _ = self.log.delete_expired(self._clocks.now())
-        for path in marked:
+        for path in self.log.delete_below_start(self._clocks.monotonic()):
             remove_if_present(self.log.pool.files, path)
-        self.log.raise_start(offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Read whole batches."""
@@ -145,22 +129,3 @@ class MetadataLogStore:
     def close(self) -> None:
         """Close the log."""
         self.log.close(self._clocks.monotonic())
-
-
-def _raise_start(log: Log) -> None:
-    """The log start offset, the end of a snapshot, though the segment that contains it begins earlier.
-
-    The epoch cache records it.
-    """
-    begin = log.epochs.entries[0][1] if log.epochs.entries else log.log_start_offset
-    if any(snapshot.end_offset == begin for snapshot in SnapshotFiles(log.pool.files, log.directory).complete()):
-        log.raise_start(begin)
-
-
-def _check_epochs(log: Log) -> None:
-    """Every batch of raft's log belongs to an epoch: an epoch cache that does not cover the log start is damaged."""
-    entries = log.epochs.entries
-    if log.end_offset > log.log_start_offset and (not entries or entries[0][1] > log.log_start_offset):
-        raise DiskFailure(
-            log.directory / LEADER_EPOCHS, OSError(errno.EIO, "the leader epoch cache does not cover the log start")
-        )

@@ -1,7 +1,6 @@
 """Records of a fetch response: a range of a segment's file, read when it is sent."""
 
 from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.segment import SegmentDeleted
 from isthmus_broker.edge.storage.segment_source import RangeReader
 from isthmus_broker.edge.transport.chunks import DeferredPart, PartUnavailable
 
@@ -22,7 +21,7 @@ class FileRange(DeferredPart):
     def take(self, size: int) -> bytes:
         try:
             data = self._segment.read(self._position, min(size, self._size))
-        except (DiskFailure, SegmentDeleted) as error:
+        except DiskFailure as error:
             raise PartUnavailable(str(error)) from error
         self._position += len(data)
         self._size -= len(data)

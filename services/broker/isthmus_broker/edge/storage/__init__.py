@@ -1,4 +1,5 @@
 """Kafka's files: what they contain, how they are replaced, and how a log survives a crash.
 
-Reading order: `filesystem` (the seam to the operating system), `files`, `indexes`, `segment`, `log`, `recovery`, `checkpoints`, `log_dir`.
+Reading order: `filesystem` (the seam to the operating system), `files`, `indexes`, `segment`, `durability`, `log`, `recovery`,
+`replacement`, `checkpoints`, `log_dir`.
 """

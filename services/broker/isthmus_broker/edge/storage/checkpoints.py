@@ -1,8 +1,8 @@
 """The small text and binary files beside the segments, in Kafka's formats."""
 
-import errno
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -39,25 +39,21 @@ def _read(files: FileSystem, path: Path) -> bytes | None:
 
 
 def _rows(files: FileSystem, path: Path) -> list[str]:
-    """The lines after version and count, none for a missing file; raises ValueError for an incomplete file."""
-    data = _read(files, path)
-    lines = data.decode().splitlines() if data else ["0", "0"]
-    if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
+    """The lines after version and count; raises ValueError for a missing or damaged file. A power loss may leave any part of it."""
+    data = (_read(files, path) or b"").decode()
+    lines = data.splitlines()
+    if not data.endswith("\n") or len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
         raise ValueError(f"{path} is incomplete")
     return lines[2:]
 
 
-def _damaged(path: Path) -> DiskFailure:
-    return DiskFailure(path, OSError(errno.EIO, "damaged content"))
-
-
-def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
-    """Offsets by partition; an incomplete file counts as missing, which only makes recovery slower."""
+def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int] | None:
+    """Offsets by partition; None for a missing or damaged file, without which recovery is only slower."""
     try:
         rows = [line.split(" ") for line in _rows(files, path)]
         return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
     except ValueError:
-        return {}
+        return None
 
 
 def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
@@ -67,38 +63,35 @@ def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition
     replace_file(files, path, ("\n".join(lines) + "\n").encode())
 
 
-def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset), oldest first; an incomplete file fails its directory, as it is the only record of the epochs."""
-    path = directory / LEADER_EPOCHS
+def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]] | None:
+    """(epoch, start offset), oldest first; None for a missing or damaged file, which is rebuilt from the batches."""
     try:
-        return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in _rows(files, path))]
-    except ValueError as error:
-        raise _damaged(path) from error
+        rows = [line.split(" ") for line in _rows(files, directory / LEADER_EPOCHS)]
+        return [(int(epoch), int(start)) for epoch, start in rows]
+    except ValueError:
+        return None
 
 
 def write_epochs(files: FileSystem, directory: Path, entries: Sequence[tuple[int, int]]) -> None:
-    """Write version, count, and a line for each epoch."""
+    """Write version, count, and a line for each epoch; the caller syncs the file with the log."""
     lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
     replace_file(files, directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
 
 
 def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:
-    """The topic id of a partition's directory."""
-    path = directory / PARTITION_METADATA
-    try:
-        for line in (_read(files, path) or b"").decode().splitlines():
+    """The topic id of a partition's directory; None if the file is missing or damaged."""
+    with suppress(ValueError):
+        for line in (_read(files, directory / PARTITION_METADATA) or b"").decode().splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "topic_id":
                 return parse_uuid(value.strip())
-    except ValueError as error:
-        raise _damaged(path) from error
     return None
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: UUID) -> None:
     """Record the topic id, so that a deleted topic's directory is not used for a new topic of the same name.
 
-    The file is not synced separately: creating a topic with many partitions must be quick, and the log's first sync includes the directory.
+    The file is synced with the log for the first time: creating a topic with many partitions must be quick.
     """
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
     replace_file(files, directory / PARTITION_METADATA, text.encode(), durable=False)

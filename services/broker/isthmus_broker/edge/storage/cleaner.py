@@ -2,7 +2,7 @@
 
 A round selects the log with the highest dirty ratio, reads the newest offset of every key in its dirty part, and writes each group of old
 segments into one new segment in a separate directory. The new segment replaces the old ones in one step of the event loop, see
-`Log.replace_segments`. Deletion, truncation or retention of the log ends the round. A log with a batch that cannot be read is uncleanable
+`replacement`. Deletion, truncation or retention of the log ends the round. A log with a batch that cannot be read is uncleanable
 until the node restarts, as in Kafka.
 """
 
@@ -20,11 +20,12 @@ from isthmus_wire.records import header_at
 from isthmus_broker.core.log.compaction import CleaningRound, CleaningRules, NewestOffsets, Transactions, learn
 from isthmus_broker.edge.storage.checkpoints import TopicPartition, read_offsets
 from isthmus_broker.edge.storage.files import DiskFailure
-from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, Log
+from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_scan import scan, whole_batches
-from isthmus_broker.edge.storage.segment import Segment, SegmentDeleted
+from isthmus_broker.edge.storage.replacement import CLEANED_DIRECTORY, replace_segments
+from isthmus_broker.edge.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Cleaner:
             if not directory.online:
                 continue
             try:
-                offsets = read_offsets(directory.files, directory.path / CHECKPOINT)
+                offsets = read_offsets(directory.files, directory.path / CHECKPOINT) or {}
             except DiskFailure as failure:
                 self._logs.fail(directory, failure)
                 continue
@@ -92,15 +93,14 @@ class Cleaner:
         log = self._logs.logs[key]
         try:
             await _LogCleaning(self._logs, log, self._limits).run()
-        except (_Changed, SegmentDeleted):
+        except _Changed:
             logger.debug("%s-%d changed while it was cleaned: cleaning it again later", *key)
         except CorruptBatch as error:
             self._uncleanable.add(log)
             logger.error("%s-%d is uncleanable, and will not be compacted until this node restarts: %s", *key, error)
-        except DiskFailure as failure:
-            self._logs.fail_log(key, failure)
         except OSError as error:
-            self._logs.fail_log(key, DiskFailure(log.directory, error))
+            if self._logs.logs.get(key) is log:  # otherwise it was deleted or moved meanwhile
+                self._logs.fail_log(key, error if isinstance(error, DiskFailure) else DiskFailure(log.directory, error))
 
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
         """Logs that need cleaning, with their dirty ratios."""
@@ -136,7 +136,7 @@ class Cleaner:
 
 
 class _LogCleaning:
-    """One round over one log. Raises _Changed or SegmentDeleted if the log changes, CorruptBatch if a batch cannot be read."""
+    """One round over one log. Raises _Changed if the log changes, CorruptBatch if a batch cannot be read."""
 
     def __init__(self, logs: LogManager, log: Log, limits: Callable[[], CleanerLimits]) -> None:
         self._logs = logs
@@ -150,7 +150,8 @@ class _LogCleaning:
 
     async def run(self) -> None:
         log, now, before = self._log, self._logs.clocks.wall(), self._log.size
-        end = await self._read_newest(max(log.cleaned_to, log.log_start_offset), cleanable_end(log, now))
+        cleanable = min(await self._make_durable(), cleanable_end(log, now))
+        end = await self._read_newest(max(log.cleaned_to, log.log_start_offset), cleanable)
         rules = CleaningRules(log.config.delete_retention_ms, now)
         cleaning = CleaningRound(self._newest, self._transactions(), rules, end)
         for group in groups(log, end):
@@ -162,6 +163,19 @@ class _LogCleaning:
         logger.info(
             "cleaned %s-%d up to offset %d: %d bytes became %d", log.topic, log.partition, end, before, log.size
         )
+
+    async def _make_durable(self) -> int:
+        """Make the closed segments durable, and then their recovery point; returns that.
+
+        A record must not be lost after the older one was removed that it replaces, and recovery takes a gap above the recovery point for
+        damage.
+        """
+        unsynced = self._log.unsynced(self._log.segments[:-1])
+        await self._logs.sync(unsynced.files)
+        self._log.synced(unsynced)
+        await self._logs.record_offsets(self._log)
+        self._check_unchanged(())
+        return unsynced.recovery_point
 
     def _transactions(self) -> Transactions:
         return Transactions(self._log.aborted_between(0, self._log.end_offset))
@@ -191,7 +205,7 @@ class _LogCleaning:
             cleaned.seal()
             await self._logs.sync(cleaned.files())
             self._check_unchanged(old)
-            log.replace_segments(old, cleaned)
+            replace_segments(log, old, cleaned)
         finally:
             cleaned.close()
             with suppress(OSError):  # it was renamed, or the log was deleted

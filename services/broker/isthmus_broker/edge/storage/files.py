@@ -3,8 +3,8 @@
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,17 @@ class DiskFailure(OSError):
     def __init__(self, path: Path, cause: OSError) -> None:
         super().__init__(cause.errno, f"{cause.strerror} at {path}")
         self.path = path
+
+
+@contextmanager
+def failures_at(path: Path) -> Iterator[None]:
+    """Raise DiskFailure for an error of the operating system."""
+    try:
+        yield
+    except DiskFailure:
+        raise
+    except OSError as error:
+        raise DiskFailure(path, error) from error
 
 
 class FilePool:
@@ -75,6 +86,18 @@ class FilePool:
         except OSError as error:
             raise DiskFailure(Path(path), error) from error
 
+    def release(self, path: str) -> int | None:
+        """A descriptor of an existing file for the caller alone, who closes it; None if there is no file."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            return descriptor
+        try:
+            return self.files.open(path, create=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DiskFailure(Path(path), error) from error
+
     def close(self, path: str) -> None:
         """Close the descriptor, if one is open."""
         descriptor = self._open.pop(path, None)
@@ -111,10 +134,17 @@ def sync_path(files: FileSystem, path: Path) -> None:
         raise DiskFailure(path, error) from error
 
 
+def sync_existing(files: FileSystem, paths: Iterable[Path]) -> None:
+    """Make files and directories durable, except those that were removed meanwhile."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            sync_path(files, path)
+
+
 def replace_file(files: FileSystem, path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a whole file at once: a crash of the process leaves the old or the new content, never a mix.
 
-    Without `durable` a crash of the machine may lose the content; that is for files that recovery can rebuild from the log.
+    Without `durable` a crash of the machine may leave the old content, or none, until the caller syncs the file and its directory.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:

@@ -28,6 +28,8 @@ class _Index:
         self.count = entries
         self._entry = entry
         self._written = entries
+        self.has_file = entries > 0
+        """Whether it has written to its file, which may be empty by now."""
         self._tail = bytearray()
 
     def __len__(self) -> int:
@@ -43,6 +45,7 @@ class _Index:
         """Write the entries that are still in memory to the file."""
         if self._tail:
             self._pool.write_at(self.path, [self._tail], self._written * self._entry.size)
+            self.has_file = True
             self._written += len(self._tail) // self._entry.size
             self._tail = bytearray()
 
@@ -70,6 +73,10 @@ class _Index:
         self._pool.truncate(self.path, entries * self._entry.size)
         self._written = self.count = min(entries, self._written)
 
+    def clear(self) -> None:
+        """Remove all entries."""
+        self.keep(0)
+
     def make_durable(self) -> None:
         """Write and sync."""
         self.write_tail()
@@ -89,6 +96,11 @@ class OffsetIndex(_Index):
     def _last_offset(self) -> int:
         """The offset of the last entry, relative to the base; below every offset if there is none."""
         return self.entry(self.count - 1)[0] if self.count else -1
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        super().clear()
+        self._last = -1
 
     def add(self, offset: int, position: int) -> None:
         """Add an entry: the batch that ends with `offset` begins at `position`."""
@@ -159,6 +171,11 @@ class TransactionIndex(_Index):
             yield AbortedTransaction(*self.entry(number)[1:])
 
     def truncate(self, end_offset: int) -> None:
-        """Remove rows of transactions that end at or after `end_offset`."""
-        if len(self):
-            self.keep(sum(1 for row in self.rows() if row.last_offset < end_offset))
+        """Remove rows of transactions that end at or after `end_offset`, and what a power loss left of rows that were not synced."""
+        kept, last = 0, -1
+        for row in self.rows():
+            if not last < row.last_offset < end_offset or row.first_offset >= row.last_offset:
+                break
+            kept, last = kept + 1, row.last_offset
+        if kept < len(self):
+            self.keep(kept)

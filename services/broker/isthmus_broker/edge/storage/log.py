@@ -1,13 +1,13 @@
 """One partition's log: its segments, producer state and offsets.
 
 Offsets in order: log start ≤ last stable ≤ high watermark ≤ end. The recovery point is the offset below which everything is on disk;
-records above it are checked after a crash. Appends go to the page cache; a sync happens when a segment is closed (in a worker thread,
-by `on_sealed`), when the topic requires it (flush.messages, flush.ms), and for the metadata log on every append.
+records above it are checked after a crash. Appends go to the page cache; a sync happens when a segment is closed (by the
+owner, in a worker thread), when the topic requires it (flush.messages, flush.ms), and for the metadata log on every append.
 """
 
 import random
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -18,22 +18,26 @@ from isthmus_wire.records import BatchHeader, batches, iterate_records
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.epochs import EpochHistory
-from isthmus_broker.core.log.fetched_check import check_fetched
+from isthmus_broker.core.log.fetched_check import begin_of, check_fetched
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
-from isthmus_broker.edge.storage.checkpoints import decode_producers, encode_producers, write_epochs
-from isthmus_broker.edge.storage.files import FilePool, remove_if_present, replace_file, sync_path
-from isthmus_broker.edge.storage.filesystem import FileSystem
+from isthmus_broker.edge.storage.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    decode_producers,
+    encode_producers,
+    write_epochs,
+)
+from isthmus_broker.edge.storage.durability import ALONE, Durability, LogOwner, Unsynced
+from isthmus_broker.edge.storage.files import FilePool, failures_at, remove_if_present, replace_file
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, file_name
 from isthmus_broker.edge.storage.segment_source import Slice
 
 PRODUCERS_SUFFIX: Final = ".snapshot"
-CLEANED_DIRECTORY: Final = "cleaned"
-SWAP_PREFIX: Final = "swap-"
 
 
-class Log:
+class Log(Durability):
     """An open log directory of a partition; `recovery.open_log` opens it."""
 
     def __init__(
@@ -45,9 +49,9 @@ class Log:
         config: TopicConfig,
         *,
         now_ms: MonotonicMs,
-        on_sealed: Callable[["Log"], None] | None = None,
+        owner: "LogOwner[Log]" = ALONE,
     ) -> None:
-        """`on_sealed` makes a closed segment durable; without it the log syncs at once."""
+        super().__init__(pool.files)
         self.pool = pool
         self.directory = directory
         self.topic = topic
@@ -57,20 +61,16 @@ class Log:
         self.epochs = EpochHistory()
         self.producers = ProducerState()
         self.log_start_offset = 0
-        self.recovery_point = 0
         self.high_watermark = 0
         self.cleaned_to = 0
         """The offset up to which the cleaner has cleaned the log."""
-        self.truncations = 0
-        """The number of truncations since the log was opened."""
         self.segments: list[Segment] = []
         self.flushed_ms = now_ms
         self._bases: list[int] = []
         self._tail: Placed | None = None
         self._roll_jitter_ms = 0
-        self._directory_synced_for = -1  # base offset of the segment whose directory entry is on disk
         self._markers = 0  # rows in the transaction indexes of all segments
-        self._on_sealed = on_sealed or Log.flush_now
+        self._owner = owner
 
     def apply_config(self, config: TopicConfig) -> None:
         """Apply these settings."""
@@ -123,6 +123,7 @@ class Log:
         segment = Segment(self.pool, self.directory, base_offset, created_ms=now_ms)
         if self.config.preallocate:
             segment.preallocate(self.config.segment_bytes)
+        self.note_change(self.directory)
         self.segments.append(segment)
         self._bases.append(base_offset)
         jitter = self.config.segment_jitter_ms
@@ -131,8 +132,13 @@ class Log:
 
     def begin_epoch(self, epoch: int) -> None:
         """Record that this leader epoch begins at the log end."""
-        if epoch > self.epochs.latest_epoch and self.epochs.assign(epoch, self.end_offset):
-            write_epochs(self.pool.files, self.directory, self.epochs.entries)
+        if self.epochs.assign_higher(epoch, self.end_offset):
+            self.write_epochs()
+
+    def write_epochs(self) -> None:
+        """Write the leader epochs; they are durable with the log's next sync, and above the recovery point rebuilt from the batches."""
+        write_epochs(self.pool.files, self.directory, self.epochs.entries)
+        self.note_change(self.directory / LEADER_EPOCHS, self.directory)
 
     # -- appending -----------------------------------------------------------------------------------------------------------
 
@@ -144,9 +150,16 @@ class Log:
             self.append(view[position : position + header.size], header, now_ms)
 
     def append_as_follower(self, data: memoryview | bytes, leader_epoch: int, now_ms: MonotonicMs) -> None:
-        """Append batches from the leader of that epoch unchanged; raises CorruptBatch, and writes nothing, if any is damaged."""
-        view = memoryview(data)
-        for position, header in check_fetched(view, self.end_offset, leader_epoch):
+        """Append batches from the leader of that epoch unchanged; raises CorruptBatch, and writes nothing, if any is damaged.
+
+        An empty log that starts inside the first batch restarts at the batch's base offset; its start is raised again after the append.
+        """
+        view, end = memoryview(data), self.end_offset
+        begin = begin_of(view, end) if end == self.log_start_offset else end
+        checked = check_fetched(view, begin, leader_epoch)
+        if checked and begin < end:
+            self.restart_at(begin, now_ms)
+        for position, header in checked:
             self.append(view[position : position + header.size], header, now_ms)
 
     def append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: MonotonicMs) -> None:
@@ -156,19 +169,16 @@ class Log:
         segment = self.segments[-1]
         position = segment.append(batch, header, self._index_interval)
         self._tail = Placed(position, header)
-        self.update_state(header, position, segment)
-        if segment.next_offset - self.recovery_point >= self._flush_messages:
-            self.flush(now_ms)
-
-    def update_state(self, header: BatchHeader, position: int, segment: Segment) -> None:
-        """Update the leader epochs and the producer state from a batch that was appended, or that is read again at recovery.
-
-        The epoch history only grows at its end: a batch that is read again belongs to an epoch that it has already.
-        """
         if header.leader_epoch > self.epochs.latest_epoch and self.epochs.assign(
             header.leader_epoch, header.base_offset
         ):
-            write_epochs(self.pool.files, self.directory, self.epochs.entries)
+            self.write_epochs()
+        self._update_producers(header, position, segment)
+        if segment.next_offset - self.recovery_point >= self._flush_messages:
+            self.flush(now_ms)
+
+    def _update_producers(self, header: BatchHeader, position: int, segment: Segment) -> None:
+        """Update the producer state from a batch that was appended, or that is read again at recovery."""
         if header.producer_id < 0:
             return
         if not header.is_control:
@@ -200,12 +210,25 @@ class Log:
     def roll(self, now_ms: MonotonicMs) -> None:
         """Close the active segment and start a new one."""
         end = self.end_offset
+        if self.active.ends_in_gap:  # recovery would take the gap between the two segments for damage
+            self.flush_now()
+            self._owner.offsets_lowered(self)
         self.snapshot_producers()
-        self.active.seal()
+        self._seal()
         for suffix in SUFFIXES[1:]:
             self.pool.close(str(self.directory / file_name(self.active.base_offset, suffix)))
         self.add_segment(end, now_ms)
-        self._on_sealed(self)
+        self._owner.segment_closed(self)
+
+    def _seal(self) -> None:
+        self.active.seal()
+        self.note_change(*self.active.files())
+        self._sync_if_trusted()
+
+    def _sync_if_trusted(self) -> None:
+        """Sync a change of the active segment if recovery will not check the segment, as it ends at the recovery point."""
+        if self.recovery_point == self.end_offset and self.active.make_durable():
+            self.note_change(self.directory)
 
     # -- durability ----------------------------------------------------------------------------------------------------------
 
@@ -217,35 +240,50 @@ class Log:
     def flush_now(self) -> None:
         """Sync without recording the time."""
         for segment in self.segments:
-            if segment.next_offset > self.recovery_point:
-                segment.make_durable()
-        if self._directory_synced_for != self.active.base_offset:
-            sync_path(self.pool.files, self.directory)
-            self._directory_synced_for = self.active.base_offset
+            if segment.next_offset > self.recovery_point and segment.make_durable():
+                self.note_change(self.directory)
+        self.sync_changes()
         self.recovery_point = self.end_offset
 
-    def unsynced_files(self) -> tuple[int, list[Path]]:
-        """The closed segments that are not durable yet: the recovery point after their sync, and their files and directory."""
-        files: list[Path] = []
-        for segment in self.segments[:-1]:
-            if segment.next_offset > self.recovery_point:
-                files += segment.files()
-        return self.active.base_offset, [*files, self.directory]
+    def unsynced(self, segments: Sequence[Segment], suffixes: tuple[str, ...] = SUFFIXES) -> Unsynced:
+        """The files to sync, in any thread, for the first of the log's segments to be durable; `synced` follows."""
 
-    def synced_up_to(self, offset: int) -> None:
-        """Record that the files below `offset` are durable."""
-        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+        def files() -> list[Path]:
+            return [path for one in segments if one.next_offset > self.recovery_point for path in one.files(suffixes)]
+
+        return self.unsynced_with(segments[-1].next_offset, files)
+
+    def _lower_offsets(self, offset: int) -> None:
+        """Lower the log's offsets before the records at and above `offset` are removed: what is appended there next is not durable."""
+        is_recorded = offset < max(self.recovery_point, self.log_start_offset)
+        self.rewind(min(self.recovery_point, offset))
+        self.high_watermark = min(self.high_watermark, offset)
+        self.cleaned_to = min(self.cleaned_to, offset)
+        # With a log start above the log end, every fetch would be out of range.
+        self.log_start_offset = min(self.log_start_offset, offset)
+        if is_recorded:
+            self._owner.offsets_lowered(self)
+
+    def expect_power_loss(self) -> None:
+        """Sync the log's small files and its directory's name with the next flush: an earlier process may not have done it."""
+        self.note_change(
+            self.directory / LEADER_EPOCHS, self.directory / PARTITION_METADATA, self.directory, self.directory.parent
+        )
 
     def snapshot_producers(self) -> None:
-        """Write a snapshot of the producer state at the log end, so that a start need not read the log for it."""
+        """Write a snapshot of the producer state at the log end, so that a start need not read the log for it.
+
+        It becomes durable with the log: compaction may remove the batches that it was made from.
+        """
         path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
         replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
+        self.note_change(path, self.directory)
 
     def close(self, now_ms: MonotonicMs) -> None:
         """Sync and close the log, so that the next start only reads its indexes."""
-        self.active.seal()
-        self.flush(now_ms)
+        self._seal()
         self.snapshot_producers()
+        self.flush(now_ms)
         for segment in self.segments:
             segment.close()
 
@@ -331,58 +369,53 @@ class Log:
         if end_offset >= self.end_offset:
             # A leader that appended nothing has recorded its epoch at the log end, where the next leader's epoch may begin.
             if self.epochs.truncate_from_end(self.end_offset):
-                write_epochs(self.pool.files, self.directory, self.epochs.entries)
+                self.write_epochs()
             return
-        while len(self.segments) > 1 and self.active.base_offset >= end_offset:
-            self._bases.pop()
-            self._remove_files(self.segments.pop())
-        if self.active.base_offset > end_offset:
+        if self.segments[0].base_offset > end_offset:
             self.restart_at(end_offset, now_ms)
             return
+        self._lower_offsets(end_offset)
+        self.remove_segments(max(bisect_left(self._bases, end_offset), 1))
         self.active.truncate(end_offset, self.config.index_interval_bytes)
         end_offset = self.end_offset  # lower, if a batch contained it
-        self._truncated(end_offset)
+        self.note_change(*self.active.files())
         self._tail = None
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.high_watermark = min(self.high_watermark, end_offset)
-        # With a log start above the log end, every fetch would be out of range.
-        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self._lower_offsets(end_offset)
+        self._sync_if_trusted()
         if self.epochs.truncate_from_end(end_offset):
-            write_epochs(self.pool.files, self.directory, self.epochs.entries)
+            self.write_epochs()
         self.drop_producer_snapshots(above=end_offset)
         self.rebuild_producers()
 
     def restart_at(self, offset: int, now_ms: MonotonicMs) -> None:
         """Delete everything and start empty at `offset`."""
-        for segment in self.segments:
-            self._remove_files(segment)
-        self.segments, self._bases, self._tail = [], [], None
+        self.rewind(offset)
+        self.log_start_offset = self.high_watermark = offset
+        self.cleaned_to = min(self.cleaned_to, offset)
+        self._owner.offsets_lowered(self)
+        self.remove_segments(0)
         self.add_segment(offset, now_ms)
-        self._truncated(offset)
-        self.log_start_offset = self.recovery_point = self.high_watermark = offset
         self.epochs = EpochHistory()
-        write_epochs(self.pool.files, self.directory, ())
+        self.write_epochs()
         self.producers = ProducerState()
         self.drop_producer_snapshots(above=-1)
-
-    def _truncated(self, end_offset: int) -> None:
-        """Records at and above `end_offset` may be others from now on: the cleaner has not read them."""
-        self.cleaned_to = min(self.cleaned_to, end_offset)
-        self.truncations += 1
 
     def rebuild_producers(self) -> None:
         """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it."""
         self.producers = ProducerState()
-        start = self.log_start_offset
+        start = self.segments[0].base_offset
         for path in reversed(self._producer_snapshots()):
             offset = int(path.stem)
-            producers = decode_producers(self.pool.files.read_file(path)) if offset <= self.end_offset else None
+            if not start <= offset <= self.end_offset:
+                continue
+            with failures_at(path):
+                producers = decode_producers(self.pool.files.read_file(path))
             if producers is not None:
                 self.producers.restore(producers)
                 start = offset  # also below the log start: markers there end transactions of the snapshot
                 break
         for segment, placed in self.placed_batches(start):
-            self.update_state(placed.header, placed.position, segment)
+            self._update_producers(placed.header, placed.position, segment)
 
     def count_markers(self) -> None:
         """Count the aborted transactions: without any, reads need not search the transaction indexes."""
@@ -393,9 +426,11 @@ class Log:
         for path in self._producer_snapshots():
             if int(path.stem) > above:
                 remove_if_present(self.pool.files, path)
+                self.note_change(self.directory)
 
     def _producer_snapshots(self) -> list[Path]:
-        return [path for path in self.pool.files.list(self.directory) if path.suffix == PRODUCERS_SUFFIX]
+        with failures_at(self.directory):
+            return [path for path in self.pool.files.list(self.directory) if path.suffix == PRODUCERS_SUFFIX]
 
     def raise_start(self, offset: int) -> None:
         """Delete records below `offset`; the next retention run removes their segments."""
@@ -403,10 +438,14 @@ class Log:
             return
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset):
-            write_epochs(self.pool.files, self.directory, self.epochs.entries)
+            self.write_epochs()
 
-    def delete_expired(self, now: Now) -> tuple[list[Path], str]:
-        """Mark the segments that retention deletes; returns the files to remove later, and the reason."""
+    def raise_start_by_retention(self, now: Now) -> str:
+        """Raise the log start offset past the segments that retention deletes; returns the reason if there are any.
+
+        The segments are deleted by `delete_below_start` when the log start offset is on disk. In this order a crash leaves no gap, and none
+        of the deleted records returns.
+        """
         config = self.config
         count, reason = expired(
             [segment.facts() for segment in self.segments],
@@ -416,47 +455,36 @@ class Log:
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
         )
-        if count == 0:
-            return [], ""
-        if count == len(self.segments):
-            self.roll(now.monotonic)
+        if count:
+            self.raise_start(self._bases[count] if count < len(self._bases) else self.end_offset)
+        return reason
+
+    def delete_below_start(self, now_ms: MonotonicMs) -> list[Path]:
+        """Mark the segments below the log start offset as deleted; returns the files to remove later."""
+        if self.active.size and self.end_offset <= self.log_start_offset:
+            self.roll(now_ms)
+        count = bisect_right(self._bases, self.log_start_offset) - 1
         marked: list[Path] = []
-        for segment in self.segments[:count]:
-            marked += segment.mark_deleted()
-            remove_if_present(self.pool.files, self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX))
-        self.adopt(self.segments[count:])
-        self.raise_start(self.segments[0].base_offset)
-        return marked, reason
+        with failures_at(self.directory):
+            for segment in self.segments[:count]:
+                marked += segment.mark_deleted()
+                path = self.directory / file_name(segment.base_offset, PRODUCERS_SUFFIX)
+                remove_if_present(self.pool.files, path)
+        if marked:
+            self.note_change(self.directory)
+            self.adopt(self.segments[count:])
+        return marked
 
-    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
-        """Replace the original segments by a cleaned one, at once for every reader.
+    def remove_segments(self, begin: int) -> None:
+        """Delete the segments from this one on."""
+        for segment in self.segments[begin:]:
+            self.remove_files(segment)
+        del self.segments[begin:], self._bases[begin:]
+        self._tail = None
 
-        The rename of its directory commits the replacement: if the node crashes before it, the next start removes the cleaned
-        segment; if it crashes later, the next start completes the replacement (`recovery.finish_replacement`).
-        """
-        begin = self.segments.index(old[0])
-        assert list(self.segments[begin : begin + len(old)]) == list(old)
-        end_offset = old[-1].next_offset
-        cleaned.close()
-        swap = self.directory / f"{SWAP_PREFIX}{end_offset}"
-        self.pool.files.rename(cleaned.directory, swap)
-        marked = [path for segment in old for path in segment.mark_deleted()]
-        move_swapped(self.pool.files, swap)
-        fresh = Segment(self.pool, self.directory, cleaned.base_offset, created_ms=cleaned.created_ms)
-        fresh.next_offset = end_offset
-        fresh.first_timestamp = old[0].first_timestamp
-        self.adopt([*self.segments[:begin], fresh, *self.segments[begin + len(old) :]])
-        self.count_markers()
-        for path in marked:
-            remove_if_present(self.pool.files, path)
-
-    def _remove_files(self, segment: Segment) -> None:
-        for path in segment.mark_deleted():
-            remove_if_present(self.pool.files, path)
-
-
-def move_swapped(files: FileSystem, swap: Path) -> None:
-    """Move a cleaned segment's files into the log directory, the log file last: until then the move is incomplete."""
-    for path in sorted(files.list(swap), key=lambda path: path.suffix == SUFFIXES[0]):
-        files.rename(path, swap.parent / path.name)
-    files.remove_directory(swap)
+    def remove_files(self, segment: Segment) -> None:
+        """Delete a segment's files."""
+        with failures_at(self.directory):
+            for path in segment.mark_deleted():
+                remove_if_present(self.pool.files, path)
+        self.note_change(self.directory)

@@ -1,7 +1,8 @@
 """A log directory: its lock, its identity, and its clean shutdown marker."""
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -10,7 +11,8 @@ from isthmus_model.internal_topics import METADATA_TOPIC
 from isthmus_model.properties import parse_properties
 from isthmus_model.uuid_text import parse_uuid, uuid_text
 
-from isthmus_broker.edge.storage.files import DiskFailure, replace_file, sync_path
+from isthmus_broker.edge.storage.checkpoints import TopicPartition, write_offsets
+from isthmus_broker.edge.storage.files import DiskFailure, failures_at, replace_file, sync_path
 from isthmus_broker.edge.storage.filesystem import FileSystem
 
 META_PROPERTIES: Final = "meta.properties"
@@ -93,6 +95,8 @@ class LogDir:
         self.last_broker_epoch = -1
         self.directory_id = UUID(int=0)
         self._lock = -1
+        self._writing = threading.Lock()
+        self._written: dict[str, int] = {}  # by name of a checkpoint: the version on disk
 
     def acquire(self) -> None:
         """Lock the directory; a second node on the same directory must not start."""
@@ -117,13 +121,22 @@ class LogDir:
             self.was_clean = True  # older versions of Kafka write an empty file
         except OSError as error:
             raise DiskFailure(marker, error) from error
-        self.files.remove(marker)
+        with failures_at(marker):
+            self.files.remove(marker)
         sync_path(self.files, self.path)
 
     def write_clean_marker(self, broker_epoch: int) -> None:
         """Record a clean shutdown under this broker epoch: everything is on disk."""
         data = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
         replace_file(self.files, self.path / CLEAN_SHUTDOWN, data)
+
+    def write_checkpoints(self, version: int, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+        """Write checkpoint files of offsets by name, in any thread; a version older than the one on disk is skipped."""
+        with self._writing:
+            for name, values in offsets.items():
+                if version > self._written.get(name, -1):
+                    write_offsets(self.files, self.path / name, values)
+                    self._written[name] = version
 
     def release(self) -> None:
         """Unlock the directory."""

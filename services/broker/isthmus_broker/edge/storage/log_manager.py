@@ -7,11 +7,13 @@ loop; everything else runs on the loop and needs no locks.
 import asyncio
 import logging
 import resource
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 from uuid import UUID, uuid4
 
 from isthmus_model.clocks import Clocks
@@ -23,9 +25,16 @@ from isthmus_broker.edge.storage.checkpoints import (
     RECOVERY_POINTS,
     TopicPartition,
     read_offsets,
-    write_offsets,
+    read_topic_id,
 )
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present, sync_path
+from isthmus_broker.edge.storage.files import (
+    DiskFailure,
+    FilePool,
+    failures_at,
+    remove_if_present,
+    sync_existing,
+    sync_path,
+)
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir, PartitionDirectory
@@ -38,6 +47,7 @@ class NoDirectoryLeft(OSError):
     """Every log directory has failed: the broker stops."""
 
 
+_CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 CHECKPOINT_INTERVAL_MS: Final = 60_000
 """The interval between checkpoints of offsets, the default of Kafka's log.flush.offset.checkpoint.interval.ms."""
 
@@ -68,7 +78,8 @@ class LogManager:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDir] = {}
-        self._forgetting: set[LogDir] = set()
+        self._forgetting: dict[LogDir, None] = {}  # directories whose checkpoints may have offsets of deleted logs
+        self._versions = count()  # of the checkpoints
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self._failures = failures
         self.clocks = clocks
@@ -83,7 +94,8 @@ class LogManager:
         for directory in self.directories:
             if directory.online:
                 try:
-                    self._load_directory(directory)
+                    with failures_at(directory.path):
+                        self._load_directory(directory)
                 except DiskFailure as failure:
                     self.fail(directory, failure)
         if not self._is_any_online():
@@ -93,26 +105,28 @@ class LogManager:
         return any(directory.online for directory in self.directories)
 
     def _load_directory(self, directory: LogDir) -> None:
-        recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
-        starts = read_offsets(directory.files, directory.path / LOG_STARTS)
-        watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS)
+        offsets = {name: read_offsets(directory.files, directory.path / name) for name in _CHECKPOINTS}
         for entry in directory.partitions():
             if entry.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
                 directory.files.remove_directory(entry.path)
                 if entry.suffix == FUTURE_SUFFIX:
                     self.unfinished_moves.append(((entry.topic, entry.partition), directory))
             elif not entry.suffix:
-                self._load_log(directory, entry, recovery_points, starts, watermarks)
+                self._load_log(directory, entry, offsets)
+        # A log that is created later must not use the offsets of one that is gone, and recovery needs to know which logs are new.
+        self._checkpoint_now(directory)
 
     def _load_log(
-        self,
-        directory: LogDir,
-        entry: PartitionDirectory,
-        recovery_points: dict[TopicPartition, int],
-        starts: dict[TopicPartition, int],
-        watermarks: dict[TopicPartition, int],
+        self, directory: LogDir, entry: PartitionDirectory, offsets: dict[str, dict[TopicPartition, int] | None]
     ) -> None:
         key = (entry.topic, entry.partition)
+        recovery_points = offsets[RECOVERY_POINTS]
+        recovery_point = None if recovery_points is None else recovery_points.get(key, 0)
+        if not directory.was_clean and recovery_point == 0 and read_topic_id(directory.files, entry.path) is None:
+            # The id is synced with the first records. Without it the log may be that of a deleted topic of the same name.
+            logger.warning("removing %s: no record of it was durable, and the power failed", entry.path)
+            directory.files.remove_directory(entry.path)
+            return
         log, recovered = open_log(
             self._pool,
             entry.path,
@@ -120,14 +134,21 @@ class LogManager:
             self._config_of(entry.topic),
             now_ms=self.clocks.monotonic(),
             clean=directory.was_clean,
-            recovery_point=recovery_points.get(key, 0),
-            log_start_offset=starts.get(key, 0),
-            on_sealed=self._sync_later,
+            recovery_point=recovery_point,
+            log_start_offset=(offsets[LOG_STARTS] or {}).get(key, 0),
+            owner=self,
         )
-        log.high_watermark = max(log.log_start_offset, min(watermarks.get(key, 0), log.end_offset))
+        watermark = (offsets[HIGH_WATERMARKS] or {}).get(key, 0)
+        log.high_watermark = max(log.log_start_offset, min(watermark, log.end_offset))
         if recovered.bytes_checked or recovered.bytes_truncated:
             logger.info("recovered %s-%d: %d bytes checked, %d truncated", *key, *recovered)
-        self._adopt(directory, key, log)
+        other = self.logs.get(key)
+        if other is None or other.end_offset < log.end_offset:
+            if other is not None:
+                self.delete(key)
+            self._adopt(directory, key, log)
+        else:
+            self._remove(log)
 
     def _adopt(self, directory: LogDir, key: TopicPartition, log: Log) -> None:
         self.logs[key] = log
@@ -141,7 +162,7 @@ class LogManager:
                 try:
                     for key in self.keys_in(directory):
                         self.logs[key].close(self.clocks.monotonic())
-                    _write_checkpoints(directory, self._offsets(directory))
+                    self._checkpoint_now(directory)
                     directory.write_clean_marker(broker_epoch)
                 except DiskFailure as failure:
                     logger.error("log directory %s failed while closing: %s", directory.path, failure)
@@ -152,6 +173,7 @@ class LogManager:
 
     def create(self, topic: str, partition: int, topic_id: UUID, directory_id: UUID | None = None) -> Log:
         """Create a log in the directory with that id, or else in the one with the fewest logs; raises DiskFailure."""
+        self._forget_now()
         directory = self._choose(directory_id)
         key = (topic, partition)
         try:
@@ -165,17 +187,23 @@ class LogManager:
     def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
         """Create a log at any path, which is not in use yet."""
         config = self._config_of(key[0])
-        return create_log(
-            self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), on_sealed=self._sync_later
-        )
+        return create_log(self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), owner=self)
 
     def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
-        """Replace a log by its complete copy in another directory."""
+        """Replace a log by its complete copy in another directory; raises DiskFailure.
+
+        The copy has its offsets on record and its final name before the log loses its own. A start that finds both keeps the longer one.
+        """
         old = self.logs[key]
         copy.close(self.clocks.monotonic())
-        self.delete(key)
         path = target.path / f"{key[0]}-{key[1]}"
-        target.files.rename(copy.directory, path)
+        with failures_at(path):
+            self._checkpoint_now(target, {key: copy})
+            target.files.rename(copy.directory, path)
+            sync_path(target.files, target.path)
+        source = self.home[key]
+        self.delete(key)
+        sync_path(source.files, source.path)
         log, _ = open_log(
             self._pool,
             path,
@@ -184,7 +212,7 @@ class LogManager:
             now_ms=self.clocks.monotonic(),
             clean=True,
             log_start_offset=old.log_start_offset,
-            on_sealed=self._sync_later,
+            owner=self,
         )
         log.high_watermark = old.high_watermark
         self._adopt(target, key, log)
@@ -204,14 +232,18 @@ class LogManager:
         return min(online, key=lambda directory: len(self.keys_in(directory)))
 
     def delete(self, key: TopicPartition) -> None:
-        """Delete a log; its files are removed after the topic's file.delete.delay.ms."""
+        """Delete a log; its files are removed after the topic's file.delete.delay.ms. Raises DiskFailure."""
         log = self.logs.pop(key)
         self._forget_offsets(self.home.pop(key))
+        self._remove(log)
+
+    def _remove(self, log: Log) -> None:
+        """Rename a log's directory, and remove it later."""
         for segment in log.segments:
             segment.close()
-        topic, partition = key
-        doomed = log.directory.with_name(f"{topic}-{partition}.{uuid4().hex}{DELETE_SUFFIX}")
-        self._pool.files.rename(log.directory, doomed)
+        doomed = log.directory.with_name(f"{log.topic}-{log.partition}.{uuid4().hex}{DELETE_SUFFIX}")
+        with failures_at(log.directory):
+            self._pool.files.rename(log.directory, doomed)
         self._remove_later([doomed], log.config.file_delete_delay_ms)
 
     def keys_in(self, directory: LogDir) -> list[TopicPartition]:
@@ -251,49 +283,90 @@ class LogManager:
         """Write recovery points, log starts and high watermarks of every directory, in the worker thread."""
         for directory in self.directories:
             if directory.online:
-                self._in_worker(_write_checkpoints, directory, self._offsets(directory))
+                self._checkpoint_later(directory)
 
     def checkpoint_watermarks(self) -> None:
         """Write only the high watermarks, from which a follower or a new leader continues, and which change more often than the rest."""
         for directory in self.directories:
             if directory.online:
                 watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
-                self._in_worker(_write_checkpoints, directory, {HIGH_WATERMARKS: watermarks})
+                self._in_worker(
+                    directory, directory.write_checkpoints, next(self._versions), {HIGH_WATERMARKS: watermarks}
+                )
+
+    async def record_offsets(self, log: Log) -> None:
+        """Write the checkpoints of the log's directory durably; raises DiskFailure."""
+        home = self.home.get((log.topic, log.partition))
+        if home is not None:
+            await asyncio.shield(self._checkpoint_later(home))
+
+    def _checkpoint_later(
+        self, directory: LogDir, then: Callable[[LogDir], None] = lambda _directory: None
+    ) -> asyncio.Future[None]:
+        offsets = self._offsets(directory)
+        return self._in_worker(directory, directory.write_checkpoints, next(self._versions), offsets, then=then)
+
+    def _checkpoint_now(self, directory: LogDir, arriving: Mapping[TopicPartition, Log] = MappingProxyType({})) -> None:
+        directory.write_checkpoints(next(self._versions), self._offsets(directory, arriving))
+        self._forgotten(directory)
+
+    def offsets_lowered(self, log: Log) -> None:
+        """Record the offsets of a log whose records are about to be removed."""
+        key = (log.topic, log.partition)
+        if self.logs.get(key) is log:
+            self._checkpoint_now(self.home[key])
 
     def write_checkpoint(self, directory: LogDir, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write another checkpoint file of a directory, in the worker thread."""
-        self._in_worker(_write_checkpoints, directory, {name: offsets})
+        self._in_worker(directory, directory.write_checkpoints, next(self._versions), {name: offsets})
 
     async def sync(self, paths: list[Path]) -> None:
         """Make files and directories durable, in the worker thread; raises DiskFailure."""
-        await asyncio.get_running_loop().run_in_executor(self._worker, _sync_files, self._pool.files, paths)
+        await asyncio.get_running_loop().run_in_executor(self._worker, sync_existing, self._pool.files, paths)
 
     def _forget_offsets(self, directory: LogDir) -> None:
         """Write checkpoints without the logs that were just deleted: a topic that is created again must not use their offsets."""
         if directory not in self._forgetting:
-            self._forgetting.add(directory)
-            asyncio.get_running_loop().call_soon(self._forget_now, directory)
+            self._forgetting[directory] = None
+            asyncio.get_running_loop().call_soon(self._forget_later, directory)
 
-    def _forget_now(self, directory: LogDir) -> None:
-        self._forgetting.discard(directory)
-        if directory.online:
-            self._in_worker(_write_checkpoints, directory, self._offsets(directory))
+    def _forget_later(self, directory: LogDir) -> None:
+        if directory in self._forgetting and directory.online:
+            self._checkpoint_later(directory, self._forgotten)
 
-    def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
-        """The checkpoint files of a directory, by name."""
-        logs = {key: self.logs[key] for key in self.keys_in(directory)}
-        starts = {
-            key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
-        }
+    def _forgotten(self, directory: LogDir) -> None:
+        self._forgetting.pop(directory, None)
+
+    def _forget_now(self) -> None:
+        """Forget deleted logs durably, with their offsets, before a log is created that may have their name."""
+        for directory in list(self._forgetting):
+            try:
+                if directory.online:
+                    self._checkpoint_now(directory)
+            except DiskFailure as failure:
+                self.fail(directory, failure)
+
+    def _offsets(
+        self, directory: LogDir, arriving: Mapping[TopicPartition, Log] = MappingProxyType({})
+    ) -> dict[str, dict[TopicPartition, int]]:
+        """The checkpoint files of a directory, by name; `arriving` are logs that are being moved to it."""
+        logs = {**{key: self.logs[key] for key in self.keys_in(directory)}, **arriving}
         return {
+            # The log starts first: without them, records before a log that was restarted would seem to be lost.
+            LOG_STARTS: {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > 0},
             RECOVERY_POINTS: {key: log.recovery_point for key, log in logs.items()},
-            LOG_STARTS: starts,
             HIGH_WATERMARKS: {key: log.high_watermark for key, log in logs.items()},
         }
 
-    def _in_worker(self, work: Callable[[LogDir, Any], None], directory: LogDir, argument: object) -> None:
-        """Run disk work in the worker thread; a failure takes the directory offline."""
-        done = asyncio.get_running_loop().run_in_executor(self._worker, work, directory, argument)
+    def _in_worker(
+        self,
+        directory: LogDir,
+        work: Callable[..., None],
+        *arguments: object,
+        then: Callable[[LogDir], None] = lambda _directory: None,
+    ) -> asyncio.Future[None]:
+        """Run disk work in the worker thread, and then `then` on the event loop; a failure takes the directory offline."""
+        done = asyncio.get_running_loop().run_in_executor(self._worker, work, *arguments)
 
         def finished(future: asyncio.Future[None]) -> None:
             error = future.exception()
@@ -301,19 +374,37 @@ class LogManager:
                 self.fail(directory, error)
             elif error is not None:
                 raise error
+            elif directory.online:
+                then(directory)
 
         done.add_done_callback(finished)
+        return done
 
     def delete_expired(self) -> None:
-        """Apply retention to all logs."""
+        """Apply retention to all logs: first their log start offsets are recorded, then the segments below those are deleted."""
+        directories: dict[LogDir, None] = {}
         for key, log in list(self.logs.items()):
             try:
-                marked, reason = log.delete_expired(self.clocks.now())
+                reason = log.raise_start_by_retention(self.clocks.now())
             except DiskFailure as failure:
                 self.fail_log(key, failure)
                 continue
+            if reason:
+                logger.info("deleting segments of %s-%d below offset %d: %s", *key, log.log_start_offset, reason)
+                directories[self.home[key]] = None
+        for directory in directories:
+            if directory.online:
+                self._checkpoint_later(directory, self._delete_below_start)
+
+    def _delete_below_start(self, directory: LogDir) -> None:
+        for key in self.keys_in(directory):
+            log = self.logs[key]
+            try:
+                marked = log.delete_below_start(self.clocks.monotonic())
+            except DiskFailure as failure:
+                self.fail_log(key, failure)
+                return
             if marked:
-                logger.info("deleted segments of %s-%d below offset %d: %s", *key, log.log_start_offset, reason)
                 self._remove_later(marked, log.config.file_delete_delay_ms)
 
     def flush_due(self) -> None:
@@ -331,16 +422,16 @@ class LogManager:
         for log in self.logs.values():
             log.producers.expire(self.clocks.wall(), expiration_ms)
 
-    def _sync_later(self, log: Log) -> None:
+    def segment_closed(self, log: Log) -> None:
+        """Sync the closed segments in the worker thread."""
         key = (log.topic, log.partition)
-        offset, files = log.unsynced_files()
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._worker, _sync_files, self._pool.files, files)
+        unsynced = log.unsynced(log.segments[:-1])
+        done = asyncio.get_running_loop().run_in_executor(self._worker, sync_existing, self._pool.files, unsynced.files)
 
         def finished(future: asyncio.Future[None]) -> None:
             error = future.exception()
             if error is None:
-                log.synced_up_to(offset)
+                log.synced(unsynced)
             elif isinstance(error, DiskFailure):
                 self.fail_log(key, error)
             else:
@@ -350,18 +441,7 @@ class LogManager:
 
     def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(delay_ms / 1000, lambda: self._worker.submit(_remove, self._pool.files, paths))
-
-
-def _write_checkpoints(directory: LogDir, files: dict[str, dict[TopicPartition, int]]) -> None:
-    for name, offsets in files.items():
-        write_offsets(directory.files, directory.path / name, offsets)
-
-
-def _sync_files(files: FileSystem, paths: list[Path]) -> None:
-    for path in paths:
-        with suppress(FileNotFoundError):  # deleted by retention meanwhile
-            sync_path(files, path)
+        loop.call_later(delay_ms / 1000, lambda: loop.run_in_executor(self._worker, _remove, self._pool.files, paths))
 
 
 def _remove(files: FileSystem, paths: list[Path]) -> None:

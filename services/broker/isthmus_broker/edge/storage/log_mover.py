@@ -100,10 +100,14 @@ class LogMover:
 
     def _copy_slice(self, source: Log, copy: Log) -> int:
         """Copy the next batches; returns their size, 0 if the copy is complete."""
+        now_ms = self._logs.clocks.monotonic()
         if copy.end_offset < source.log_start_offset:
-            copy.restart_at(source.log_start_offset, self._logs.clocks.monotonic())
+            copy.restart_at(source.log_start_offset, now_ms)
         piece = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
-        if piece.size == 0:
+        if piece.first is None or piece.size == 0:
             return 0
-        copy.append_as_given(piece.records(), self._logs.clocks.monotonic())
+        if piece.first.header.base_offset < copy.end_offset:  # DeleteRecords moved the log start inside a batch
+            copy.restart_at(piece.first.header.base_offset, now_ms)
+        copy.append_as_given(piece.records(), now_ms)
+        copy.raise_start(source.log_start_offset)
         return piece.size

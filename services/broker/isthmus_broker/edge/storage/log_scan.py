@@ -1,13 +1,12 @@
 """Reads a whole log in order while the cleaner and retention replace and delete its segments."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import BatchHeader
 
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.segment import Placed, Segment, SegmentDeleted
+from isthmus_broker.edge.storage.segment import Placed, Segment
 
 
 def scan(log: Log, from_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -19,12 +18,14 @@ def scan(log: Log, from_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
     offset = from_offset
     while (segment := _segment_at(log, offset)) is not None:
         next_offset = segment.next_offset  # the active segment may grow meanwhile
-        with suppress(SegmentDeleted):  # continue in the segment that replaced it
-            for position, header in whole_batches(segment, segment.offsets.position_for(offset)):
-                if header.last_offset >= offset:
-                    data = segment.read(position, header.size)
-                    offset = header.last_offset + 1
-                    yield header, data
+        for position, header in whole_batches(segment, segment.offsets.position_for(offset)):
+            if segment.is_deleted:
+                break  # continue in the segment that replaced it
+            if header.last_offset >= offset:
+                data = segment.read(position, header.size)
+                offset = header.last_offset + 1
+                yield header, data
+        else:
             offset = max(offset, next_offset)
 
 

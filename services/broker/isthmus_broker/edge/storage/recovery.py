@@ -1,29 +1,33 @@
 """Opens logs: after a clean shutdown from their indexes alone, after a crash with a check of all batches above the recovery point.
 
-The log is truncated at the first batch that is torn, has a wrong checksum or an offset that does not ascend: it was never acknowledged as
-durable, and the batches after it cannot be trusted.
+The log is truncated at the first batch that is torn, has a wrong checksum, or an offset or epoch below the one before: it was never
+durable, and the batches after it cannot be trusted. Of files that were not synced a power loss leaves any part, so what is derived from the
+batches (indexes, leader epochs, producer snapshots) is rebuilt above the recovery point.
 """
 
-from collections.abc import Callable
+import errno
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs
-from isthmus_wire.records import checksum_matches
+from isthmus_wire.errors import WireError
+from isthmus_wire.records import BatchHeader, checksum_matches
 
 from isthmus_broker.core.config.topic_config import TopicConfig
-from isthmus_broker.core.log.epochs import EpochHistory
+from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH, EpochHistory
 from isthmus_broker.edge.storage.checkpoints import (
     read_epochs,
     read_topic_id,
-    write_epochs,
     write_topic_id,
 )
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool, remove_if_present
+from isthmus_broker.edge.storage.durability import ALONE, LogOwner
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, failures_at, sync_path
 from isthmus_broker.edge.storage.filesystem import FileSystem
-from isthmus_broker.edge.storage.log import CLEANED_DIRECTORY, SWAP_PREFIX, Log, move_swapped
-from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Segment, file_name
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.replacement import CLEANED_DIRECTORY, SWAP_PREFIX, finish_replacement, segment_bases
+from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Placed, Segment
 
 
 class Recovered(NamedTuple):
@@ -42,18 +46,17 @@ def create_log(
     topic_id: UUID | None,
     *,
     now_ms: MonotonicMs,
-    on_sealed: Callable[[Log], None] | None = None,
+    owner: LogOwner[Log] = ALONE,
 ) -> Log:
-    """Create an empty log."""
-    try:
+    """Create an empty log; raises DiskFailure."""
+    with failures_at(directory):
         pool.files.make_directory(directory, exist_ok=False)
-    except OSError as error:
-        raise DiskFailure(directory, error) from error
-    if topic_id is not None:
-        write_topic_id(pool.files, directory, topic_id)
-    log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
+        if topic_id is not None:
+            write_topic_id(pool.files, directory, topic_id)
+    log = Log(pool, directory, topic, partition, config, now_ms=now_ms, owner=owner)
     log.topic_id = topic_id
     log.pool.descriptor(str(log.add_segment(0, now_ms).path))
+    log.expect_power_loss()
     return log
 
 
@@ -66,50 +69,89 @@ def open_log(
     *,
     now_ms: MonotonicMs,
     clean: bool,
-    recovery_point: int = 0,
+    recovery_point: int | None = 0,
     log_start_offset: int = 0,
-    on_sealed: Callable[[Log], None] | None = None,
+    owner: LogOwner[Log] = ALONE,
 ) -> tuple[Log, Recovered]:
-    """Open the log in `directory`; `clean` after a clean shutdown."""
-    try:
-        log = Log(pool, directory, topic, partition, config, now_ms=now_ms, on_sealed=on_sealed)
-        recovered = _load(log, now_ms=now_ms, clean=clean, recovery_point=recovery_point, start=log_start_offset)
-    except DiskFailure:
-        raise
-    except OSError as error:
-        raise DiskFailure(directory, error) from error
+    """Open the log in `directory`; `clean` after a clean shutdown. The recovery point is None if its checkpoint is missing.
+
+    Raises DiskFailure.
+    """
+    with failures_at(directory):
+        log = Log(pool, directory, topic, partition, config, now_ms=now_ms, owner=owner)
+        try:
+            recovered = _load(log, now_ms=now_ms, clean=clean, recovery_point=recovery_point, start=log_start_offset)
+        except WireError as error:
+            raise DiskFailure(directory, OSError(errno.EIO, str(error))) from error
     return log, recovered
 
 
-def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int, start: int) -> Recovered:
+def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int | None, start: int) -> Recovered:
     pool, directory = log.pool, log.directory
+    durable_end = recovery_point or 0
     log.topic_id = read_topic_id(pool.files, directory)
     remove_leftovers(pool.files, directory)
-    segments = [Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(pool.files, directory)]
-    recovered = Recovered(0, 0)
-    if segments:
-        log.adopt(segments)
-        recovered = _settle(log, clean=clean, recovery_point=recovery_point)
-    else:
-        pool.descriptor(str(log.add_segment(start, now_ms).path))
+    log.adopt([Segment(pool, directory, base, created_ms=now_ms) for base in segment_bases(pool.files, directory)])
+    if not clean and recovery_point is not None:
+        _remove_headless(log, max(start, durable_end))
+    _remove_below(log, start)
+    log.log_start_offset = start
+    recovered = _settle(log, clean=clean, recovery_point=durable_end)
+    if not log.segments or log.end_offset < start:
+        log.restart_at(start, now_ms)
+        pool.descriptor(str(log.active.path))
     log.log_start_offset = max(start, log.segments[0].base_offset)
-    log.recovery_point = log.end_offset if clean else min(recovery_point, log.end_offset)
+    log.recovery_point = log.end_offset if clean else min(durable_end, log.end_offset)
     log.high_watermark = log.log_start_offset
-    log.epochs = EpochHistory(read_epochs(pool.files, directory))
-    if log.epochs.truncate_from_end(log.end_offset):
-        write_epochs(pool.files, directory, log.epochs.entries)
+    if not clean:
+        log.expect_power_loss()
+        log.drop_producer_snapshots(above=log.recovery_point)
+    _restore_epochs(log, log.end_offset if clean else log.recovery_point)
     log.count_markers()
     log.rebuild_producers()
     return recovered
 
 
-def segment_bases(files: FileSystem, directory: Path) -> list[int]:
-    """Base offsets of the segments, ascending."""
-    return sorted(int(path.stem) for path in files.list(directory) if path.suffix == SUFFIXES[0])
+def _remove_headless(log: Log, durable_end: int) -> None:
+    """Remove all segments if the first ones are missing: nothing of the log was durable when the power failed."""
+    if log.segments and log.segments[0].base_offset > durable_end:
+        log.remove_segments(0)
+
+
+def _remove_below(log: Log, start: int) -> None:
+    """Remove the segments below the log start offset: a power loss may take back the deletion of some."""
+    below = [segment for segment, following in pairwise(log.segments) if following.base_offset <= start]
+    for segment in below:
+        log.remove_files(segment)
+    log.adopt(log.segments[len(below) :])
+
+
+def _restore_epochs(log: Log, trusted_end: int) -> None:
+    """Restore the leader epochs: below `trusted_end` from their checkpoint, which is durable there, above it from the batches.
+
+    They also come from the batches where the checkpoint does not cover the log: it is damaged, or the log start offset was lost that it
+    was written for.
+    """
+    stored = read_epochs(log.pool.files, log.directory)
+    covered_from = trusted_end if stored is None else stored[0][1] if stored else log.log_start_offset
+    log.epochs = EpochHistory()
+    for _, placed in log.placed_batches(log.log_start_offset):
+        if placed.header.base_offset >= covered_from:
+            break
+        log.epochs.assign_higher(placed.header.leader_epoch, placed.header.base_offset)
+    for epoch, start in stored or ():
+        if start < trusted_end:
+            log.epochs.assign_higher(epoch, start)
+    for _, placed in log.placed_batches(trusted_end):
+        log.epochs.assign_higher(placed.header.leader_epoch, placed.header.base_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)
+    log.epochs.truncate_from_end(log.end_offset)  # an empty log has none
+    if stored is None or list(log.epochs.entries) != stored:
+        log.write_epochs()
 
 
 def remove_leftovers(files: FileSystem, directory: Path) -> None:
-    """Finish deletions and replacements of the last run, and remove incomplete files."""
+    """Finish deletions and replacements of the last run, and remove incomplete files and indexes without a segment."""
     for path in files.list(directory):
         if path.name == CLEANED_DIRECTORY:
             files.remove_directory(path)
@@ -117,46 +159,33 @@ def remove_leftovers(files: FileSystem, directory: Path) -> None:
             files.remove(path)
         elif path.name.startswith(SWAP_PREFIX):
             finish_replacement(files, directory, path)
-
-
-def finish_replacement(files: FileSystem, directory: Path, swap: Path) -> None:
-    """Complete the replacement of segments by a cleaned one; the swap directory's name contains their end offset."""
-    cleaned = segment_bases(files, swap)
-    if not cleaned:  # the log file is moved last, so everything was moved
-        files.remove_directory(swap)
-        return
-    end_offset = int(swap.name.removeprefix(SWAP_PREFIX))
-    for base in segment_bases(files, directory):
-        if cleaned[0] <= base < end_offset:
-            for suffix in SUFFIXES:
-                remove_if_present(files, directory / file_name(base, suffix))
-    move_swapped(files, swap)
+    bases = set(segment_bases(files, directory))
+    for path in files.list(directory):
+        if path.suffix in SUFFIXES[1:] and int(path.stem) not in bases:
+            files.remove(path)
 
 
 def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
     """Determine the end of each segment; check every batch above the recovery point of an unclean log."""
-    segments = log.segments
+    segments = list(log.segments)
     checked = truncated = 0
+    epoch = UNDEFINED_EPOCH
     for number, segment in enumerate(segments):
-        is_last = number == len(segments) - 1
-        next_base = None if is_last else segments[number + 1].base_offset
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if clean or (next_base is not None and next_base <= recovery_point):
             _trust(log, segment, next_base)
             continue
-        valid_from, valid_size = check_segment(log, segment, recovery_point)
-        checked += valid_size - valid_from
+        valid_size, checked_bytes, epoch = check_segment(log, segment, recovery_point, epoch, next_base)
+        checked += checked_bytes
         torn = segment.size - valid_size
-        # Without compaction there are no gaps between segments: a gap means that a file lost its end.
-        hole = next_base is not None and next_base != segment.next_offset and not log.config.leaves_gaps
-        if torn or hole:
-            truncated += torn + sum(later.size for later in segments[number + 1 :])
-            log.pool.truncate(str(segment.path), valid_size)
-            segment.size = valid_size
-            for later in segments[number + 1 :]:
-                for path in later.mark_deleted():
-                    log.pool.files.remove(path)
-            log.adopt(segments[: number + 1])
-            log.drop_producer_snapshots(above=segment.next_offset)
+        if torn:
+            truncated += torn
+            segment.cut(valid_size)
+        # A segment begins where the one before it ended. Only the cleaner leaves gaps between segments, below the recovery point.
+        if next_base not in (None, segment.next_offset):
+            truncated += sum(later.size for later in segments[number + 1 :])
+            log.remove_segments(number + 1)
+            sync_path(log.pool.files, log.directory)
             break
     return Recovered(checked, truncated)
 
@@ -171,29 +200,50 @@ def _trust(log: Log, segment: Segment, next_base: int | None) -> None:
         segment.next_offset = next_base
 
 
-def check_segment(log: Log, segment: Segment, recovery_point: int) -> tuple[int, int]:
-    """Rebuild the indexes above the recovery point; returns the position where the check began, and the end of the last valid batch."""
+class Checked(NamedTuple):
+    """The result of checking a segment: the end of its last valid batch, the bytes checked, and the last leader epoch."""
+
+    valid_size: int
+    bytes_checked: int
+    epoch: int
+
+
+def check_segment(log: Log, segment: Segment, recovery_point: int, epoch: int, next_base: int | None) -> Checked:
+    """Index a segment again up to the first batch that is not valid; checksums are verified above the recovery point.
+
+    Neither the base offset nor the leader epoch is covered by the checksum. A lower epoch is that of a batch that was truncated before the
+    power failed. Offsets may jump in a log that is or once was compacted, here or at the leader; what follows must confirm it.
+    Raises DiskFailure if batches from the log start offset to the recovery point, which were durable, cannot be read.
+    """
     interval = log.config.index_interval_bytes
-    begin = segment.offsets.position_for(recovery_point) if recovery_point > segment.base_offset else 0
-    expected = segment.base_offset
-    if begin > 0:
-        expected = next(segment.headers(begin)).header.base_offset
-    segment.offsets.truncate(expected)
-    segment.times.truncate(expected)
-    segment.aborted.truncate(expected)
-    end = begin
-    segment.rescan(segment.size, interval)  # reset the state derived from the truncated indexes
-    for position, header in segment.headers(begin):
-        # The checksum does not cover the base offset, so compare it with the end of the previous batch.
-        gap = header.base_offset - expected
-        if gap < 0 or (gap > 0 and not log.config.leaves_gaps) or header.last_offset_delta < 0:
+    segment.clear_indexes(recovery_point)
+    expected, end, checked = segment.base_offset, 0, 0
+    for placed, following in pairwise(chain(segment.headers(), (None,))):
+        assert placed is not None
+        position, header = placed
+        if header.base_offset < expected or header.last_offset_delta < 0 or header.leader_epoch < epoch:
             break
-        if not checksum_matches(segment.read(position, header.size), header):
-            break
+        if next_base is not None and header.last_offset >= next_base:
+            break  # it was truncated before the next segment began
+        if header.last_offset >= recovery_point:
+            is_gap = header.base_offset > expected and not log.config.leaves_gaps
+            if is_gap and not _confirms(header, following, next_base):
+                break
+            if not checksum_matches(segment.read(position, header.size), header):
+                break
+            checked += header.size
         segment.index_batch(position, header, interval)
-        expected = header.last_offset + 1
-        end = position + header.size
+        expected, end, epoch = header.last_offset + 1, position + header.size, header.leader_epoch
+    if end < segment.size and max(expected, log.log_start_offset) < recovery_point:
+        why = f"damaged at offset {expected}, below the recovery point {recovery_point}"
+        raise DiskFailure(segment.path, OSError(errno.EIO, why))
     segment.offsets.write_tail()
     segment.times.write_tail()
-    segment.read_first_timestamp()
-    return begin, end
+    return Checked(end, checked, epoch)
+
+
+def _confirms(header: BatchHeader, following: Placed | None, next_base: int | None) -> bool:
+    """Whether the next batch, or else the next segment, continues from this one."""
+    if following is None:
+        return next_base == header.last_offset + 1
+    return following.header.base_offset > header.last_offset

@@ -1,5 +1,6 @@
 """One segment: a file of batches and its indexes."""
 
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from isthmus_wire.compression import Bytes
 from isthmus_wire.records import HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at
 
 from isthmus_broker.core.log.retention import SegmentFacts
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, failures_at
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
@@ -34,10 +35,6 @@ def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
-class SegmentDeleted(Exception):
-    """The segment was deleted during a read."""
-
-
 class Segment:
     """The batches at `base_offset` and above, up to the next segment."""
 
@@ -58,6 +55,10 @@ class Segment:
         self.first_timestamp: int | None = None
         self._since_index = 0
         self._is_preallocated = False
+        self._durable_names = 0
+        self.ends_in_gap = False
+        """Whether it was truncated to an offset that the last batch does not reach."""
+        self._kept: int | None = None  # after its deletion: the descriptor for those who still read the segment
         self.is_deleted = False
 
     def _index(self, suffix: str) -> tuple[Path, int, int]:
@@ -85,6 +86,7 @@ class Segment:
             self._since_index = 0
         self._since_index += header.size
         self.next_offset = header.last_offset + 1
+        self.ends_in_gap = False
 
     def preallocate(self, size: int) -> None:
         """Grow the file to its maximum size, as Kafka does with `preallocate`; `seal` truncates the unused rest."""
@@ -133,9 +135,10 @@ class Segment:
         return None
 
     def read(self, position: int, size: int) -> bytes:
-        """Read the file, never beyond the last append."""
-        if self.is_deleted:
-            raise SegmentDeleted(f"{self.path} was deleted")
+        """Read the file, never beyond the last append; a deleted segment stays readable for a response that is being sent."""
+        if self._kept is not None:
+            with failures_at(self.path):
+                return self._pool.files.read(self._kept, min(size, self.size - position), position)
         return self._pool.read_at(self._file, min(size, self.size - position), position)
 
     def batch_at_time(self, timestamp: int, from_offset: int) -> Placed | None:
@@ -160,6 +163,7 @@ class Segment:
             self.aborted.truncate(end_offset)
             self.rescan(self.offsets.position_for(end_offset), index_interval)
         if placed is None or placed.header.base_offset >= end_offset:
+            self.ends_in_gap = self.next_offset != end_offset
             self.next_offset = end_offset
 
     def rescan(self, position: int, index_interval: int) -> None:
@@ -169,6 +173,20 @@ class Segment:
         self._since_index = 0
         for placed in self.headers(position):
             self.index_batch(placed.position, placed.header, index_interval)
+
+    def clear_indexes(self, end_offset: int) -> None:
+        """Prepare to index every batch again; aborted transactions that end below `end_offset` are kept."""
+        self.offsets.clear()
+        self.times.clear()
+        self.aborted.truncate(end_offset)
+        self.first_timestamp = None
+        self.rescan(self.size, 0)
+
+    def cut(self, size: int) -> None:
+        """Remove what follows the last valid batch, durably: appends would otherwise be followed by it after a power loss."""
+        self._pool.truncate(self._file, size)
+        self.size = size
+        self.make_durable()
 
     def seal(self) -> None:
         """Complete the indexes after the last append."""
@@ -180,17 +198,18 @@ class Segment:
             self._pool.truncate(self._file, self.size)
             self._is_preallocated = False
 
-    def make_durable(self) -> None:
-        """Sync the file and its indexes."""
+    def make_durable(self) -> bool:
+        """Sync the file and its indexes; returns whether the directory must be synced too, as it has a new file."""
+        indexes = [self.offsets, self.times, *([self.aborted] if self.aborted.has_file else [])]
         self._pool.sync(self._file)
-        self.offsets.make_durable()
-        self.times.make_durable()
-        if len(self.aborted):
-            self.aborted.make_durable()
+        for index in indexes:
+            index.make_durable()
+        is_new, self._durable_names = len(indexes) != self._durable_names, len(indexes)
+        return is_new
 
-    def files(self) -> list[Path]:
+    def files(self, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
         """The existing files of the segment."""
-        paths = [self.directory / file_name(self.base_offset, suffix) for suffix in SUFFIXES]
+        paths = [self.directory / file_name(self.base_offset, suffix) for suffix in suffixes]
         return [path for path in paths if self._pool.files.exists(path)]
 
     def read_first_timestamp(self) -> None:
@@ -204,7 +223,13 @@ class Segment:
             self._pool.close(str(self.directory / file_name(self.base_offset, suffix)))
 
     def mark_deleted(self) -> list[Path]:
-        """Rename the files, so that readers and the next start ignore them; returns the files to remove later."""
+        """Rename the files, so that readers and the next start ignore them; returns the files to remove later.
+
+        The records stay readable while anything refers to this segment, such as a response that is being sent.
+        """
+        self._kept = self._pool.release(self._file)
+        if self._kept is not None:
+            weakref.finalize(self, self._pool.files.close, self._kept)
         self.close()
         self.is_deleted = True
         marked = []
