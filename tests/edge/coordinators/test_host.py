@@ -54,6 +54,7 @@ class Counters:
     totals: dict[str, int] = field(default_factory=dict)
     uncommitted: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     views: list[str] = field(default_factory=list)
+    high_watermark: int = 0
 
     def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
         if isinstance(request, Add):
@@ -73,7 +74,7 @@ class Counters:
             self.uncommitted.setdefault(producer.id, []).append(change)
 
     def committed(self, high_watermark: int) -> None:
-        pass
+        self.high_watermark = high_watermark
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         for change in self.uncommitted.pop(marker.producer.id, ()):
@@ -234,3 +235,20 @@ def test_a_write_that_is_not_replicated_in_time_is_refused(tmp_path: Path) -> No
         assert bench.log.end_offset == 1
 
     run(tmp_path, test)
+
+
+def test_what_the_last_leader_confirmed_is_committed_at_the_next_one_before_followers_fetch(tmp_path: Path) -> None:
+    """The high watermark of a new leader lags, and OffsetFetch, which is served from committed records, returned older offsets."""
+
+    async def test() -> None:
+        bench = Bench(tmp_path)
+        bench.lead()
+        assert await bench.send(Add("a", 1)) == "added"
+        bench.log.high_watermark, bench.isr = 0, (1, 2)
+        bench.lead()
+        while not bench.shards[-1].views:
+            await asyncio.sleep(0)
+        assert bench.log.high_watermark == 0
+        assert bench.shards[-1].high_watermark == bench.log.end_offset == 1
+
+    asyncio.run(test())

@@ -147,7 +147,9 @@ class CoordinatorHost(Generic[V]):
                 self.leadership_changed(partition)
             return
         shard.loading = None
-        runtime.committed(log.high_watermark, self._clocks.now())
+        # The log has all records that were ever committed, and the high watermark of a new leader lags: what was confirmed by the last
+        # leader must not seem to be gone until the followers fetch.
+        runtime.committed(log.end_offset, self._clocks.now())
         runtime.load_end(self._clocks.now())
         if loaded:
             logger.info("loaded %d records of %s-%d", loaded, partition.topic, partition.index)
