@@ -9,7 +9,7 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import MAX_RECORDS_PER_BATCH, Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord
 from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
-from isthmus_broker.edge.quorum.raft_driver import RaftDriver
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftStopped
 from isthmus_client.clock import wall_ms
 from isthmus_wire.records import header_at
 
@@ -96,5 +96,18 @@ def test_more_records_than_a_batch_can_have_are_appended_as_several() -> None:
         assert not task.done()
         raft.done.set_result(0)
         assert await task == "written"
+
+    asyncio.run(test())
+
+
+def test_a_change_is_not_decided_where_the_metadata_log_has_failed() -> None:
+    """The disk is full: who waits for the change is served by the next active controller, and does not end with an unknown error."""
+
+    async def test() -> None:
+        controller = leading()
+        writing, _ = await both(controller)
+        cast(Raft, controller.raft).done.set_exception(RaftStopped())
+        with pytest.raises(NotController, match="has failed"):
+            await writing
 
     asyncio.run(test())

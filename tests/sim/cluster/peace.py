@@ -62,10 +62,10 @@ def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offs
             log = services.logs.logs.get((topic, index))
             if log is None or log.end_offset <= offset:
                 missing.add(machine.node_id)
-    voting = _voting(partition)
+    counted = _voting(partition) | set(partition.isr)
     if missing & set(partition.isr):
         return f"missing-in-sync: {topic}-{index}@{offset} is not at {sorted(missing)}: {partition}"
-    if len(voting - missing) < min(MIN_IN_SYNC, len(voting)):
+    if len(counted - missing) < min(MIN_IN_SYNC, len(counted)):
         return f"under-replicated: {topic}-{index}@{offset} is not at {sorted(missing)}: {partition}"
     return None
 

@@ -19,7 +19,7 @@ from isthmus_broker.core.metadata.records import decode_record, encode_record
 from isthmus_broker.core.metadata.result import Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
 from isthmus_broker.core.raft.types import SnapshotId
-from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
+from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused, RaftStopped
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ class Controller:
             await asyncio.gather(*appended)
         except RaftRefused as refused:
             raise NotController(refused.error.name) from refused
+        except RaftStopped as stopped:
+            raise NotController("this node's metadata log is closed or has failed") from stopped
         return result.response
 
     def _append(self, raft: RaftDriver, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
