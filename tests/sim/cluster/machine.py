@@ -12,6 +12,7 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage
 from isthmus_broker.edge.assembly.format import format_directories
 from isthmus_broker.edge.assembly.node import Node
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
@@ -44,6 +45,7 @@ class Machine:
         self.starts = 0
         self.may_fail = False
         """Whether its disk was full or failed: the node may stop, or refuse to start."""
+        self._metadata = (-1, EMPTY_IMAGE)
         self._loop = loop
         self._stopping = asyncio.Event()
 
@@ -95,7 +97,15 @@ class Machine:
         self._loop.net.host_down(self.host)
         self._ended(silent=True)
 
+    @property
+    def metadata(self) -> tuple[int, ClusterImage]:
+        """The newest metadata that the node has applied, in this life or the last, and its offset."""
+        if self.node is not None:
+            self._metadata = self.node._publisher.offset, self.node._services.image
+        return self._metadata
+
     def _ended(self, *, silent: bool) -> None:
+        self._metadata = self.metadata
         process, self.process, self.node = self.process, None, None
         self.is_serving = False
         if process is not None:

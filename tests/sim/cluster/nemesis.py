@@ -113,25 +113,35 @@ class Nemesis:
 
     def _kill(self) -> None:
         machine = self._any()
-        if machine.is_running:
+
+        def kill() -> None:
             self.log(f"{machine.host} is killed")
             self._hold_down(machine)
-            if self._random.random() < 0.3:
-                machine.disk.act_at(self._random.randint(1, 40), machine.kill)
-            else:
-                machine.kill()
+            machine.kill()
+
+        if machine.is_running:
+            self._now_or_in_an_operation(machine, kill)
 
     def _cut_power(self) -> None:
         machine = self._any()
-        if not self._may_lose_power(machine):
-            return
-        self.log(f"{machine.host} loses power")
-        self._lossy.append(machine)
-        self._hold_down(machine)
+
+        def cut() -> None:
+            if self._may_lose_power(machine):
+                self.log(f"{machine.host} loses power")
+                self._lossy.append(machine)
+                self._hold_down(machine)
+                machine.cut_power()
+
+        self._now_or_in_an_operation(machine, cut)
+
+    def _now_or_in_an_operation(self, machine: Machine, fault: Callable[[], None]) -> None:
+        """Cause a fault now, or during one of the next operations of the machine's disk."""
         if machine.is_running and self._random.random() < 0.3:
-            machine.disk.act_at(self._random.randint(1, 40), machine.cut_power)
+            machine.disk.act_at(
+                self._random.randint(1, 40), lambda: None if self._is_over or self.is_anything_lost else fault()
+            )
         else:
-            machine.cut_power()
+            fault()
 
     def _may_lose_power(self, machine: Machine) -> bool:
         """Whether no acknowledged record can be lost. What is not synced exists only in the page caches of the replicas in sync, so all

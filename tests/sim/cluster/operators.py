@@ -13,7 +13,7 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_model.config_resources import ResourceType
 
 from tests.histories import Event, Trimmed
-from tests.sim.cluster.plan import Plan
+from tests.sim.cluster.plan import CONSTRAINTS, OBSERVED, Plan, random_constraints
 
 SCRATCH = "scratch"
 
@@ -43,7 +43,9 @@ class Operator:
 
     async def run(self) -> None:
         """Change something again and again."""
-        changes = (self._reassign, self._elect, self._alter, self._delete_records, self._create, self._delete)
+        changes = [self._reassign, self._elect, self._alter, self._delete_records, self._create, self._delete]
+        if any(place.topic == OBSERVED for place in self._places):
+            changes.append(self._constrain)
         while not self.is_finishing:
             await asyncio.sleep(2 * self._pause * self._random.random())
             try:
@@ -62,10 +64,16 @@ class Operator:
         await partitions.elect(self._client, None)
 
     async def _alter(self) -> None:
-        resource = configs.Resource(ResourceType.TOPIC, self._random.choice(self._places).topic)
         value = self._random.choice(("1500", "4000", "1048576"))
-        change = configs.Change("internal.segment.bytes", configs.Operation.SET, value)
-        await configs.alter(self._client, {resource: [change]})
+        await self._set(self._random.choice(self._places).topic, "internal.segment.bytes", value)
+
+    async def _constrain(self) -> None:
+        """Change the placement constraints; the controller moves replicas and observers."""
+        await self._set(OBSERVED, CONSTRAINTS, random_constraints(self._random))
+
+    async def _set(self, topic: str, name: str, value: str) -> None:
+        resource = configs.Resource(ResourceType.TOPIC, topic)
+        await configs.alter(self._client, {resource: [configs.Change(name, configs.Operation.SET, value)]})
 
     async def _delete_records(self) -> None:
         """Delete the oldest records of a partition that is not compacted."""

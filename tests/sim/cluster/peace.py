@@ -23,35 +23,26 @@ def services_of(machine: Machine) -> Services | None:
     return node._broker.services
 
 
-def newest_image(machines: Sequence[Machine]) -> ClusterImage | None:
-    """The newest metadata that a serving broker has applied."""
-    applied = [
-        (machine.node._publisher.offset, machine.node._services.image)
-        for machine in machines
-        if machine.is_serving and machine.node is not None
-    ]
-    return max(applied, key=lambda each: each[0])[1] if applied else None
+def newest_image(machines: Sequence[Machine]) -> ClusterImage:
+    """The newest committed metadata that any node has applied, also one that has died since."""
+    return max((machine.metadata for machine in machines), key=lambda applied: applied[0])[1]
 
 
 def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
     """Whether a broker is in sync again in all partitions that it replicates."""
     image = newest_image(machines)
-    return (
-        machine.is_serving
-        and image is not None
-        and all(
-            machine.node_id in partition.isr
-            for topic in image.topics.by_id.values()
-            for partition in topic.partitions.values()
-            if machine.node_id in _voting(partition)
-        )
+    return machine.is_serving and all(
+        machine.node_id in partition.isr
+        for topic in image.topics.by_id.values()
+        for partition in topic.partitions.values()
+        if machine.node_id in _voting(partition)
     )
 
 
 def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offset: int) -> str | None:
     """An acknowledged record must be in the log of each replica in sync, and of enough replicas. Those that are down may have it."""
     image = newest_image(machines)
-    named = None if image is None else image.topics.named(topic)
+    named = image.topics.named(topic)
     if named is None:
         return None
     partition = named.partitions[index]
@@ -73,8 +64,6 @@ def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offs
 def why_not_whole(machines: Sequence[Machine], plan: Plan) -> list[str]:
     """What is left to recover, and replicas that differ."""
     image = newest_image(machines)
-    if image is None:
-        return ["no broker serves"]
     brokers = {machine.node_id: services_of(machine) for machine in machines if machine.node_id in plan.brokers}
     problems = [f"broker {broker_id} does not serve" for broker_id, services in brokers.items() if services is None]
     compacted = {topic.name for topic in plan.topics if topic.is_compacted} | {"__consumer_offsets"}

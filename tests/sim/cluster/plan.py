@@ -15,6 +15,8 @@ from tests.sim.cluster.machine import BROKER_PORT, CONTROLLER_PORT
 SESSION_MS: Final = 1_200
 REGIONS: Final = 3
 MIN_IN_SYNC: Final = 2
+OBSERVED: Final = "observed"
+CONSTRAINTS: Final = "isthmus.placement.constraints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Plan:
         ]
         topics = topics[: random.choice((1, 2, 3, 3))]
         if size > REGIONS and random.random() < 0.7:
-            topics.append(TopicPlan("observed", 1, -1, _observed(random)))
+            topics.append(TopicPlan(OBSERVED, 1, -1, {CONSTRAINTS: random_constraints(random)}))
         return cls(
             brokers,
             controllers,
@@ -194,17 +196,18 @@ _RETAINED: Final = {
 }
 
 
-def _observed(random: Random) -> dict[str, str]:
-    """A replica in each of two regions, and an observer in the third."""
+def random_constraints(random: Random) -> str:
+    """A replica in each of two regions of five brokers, and one or two observers."""
+    observers = random.choice((["r0"], ["r1"], ["r0", "r2"]))
     constraints: dict[str, Any] = {
         "version": 2,
         "replicas": [{"count": 1, "constraints": {"region": region}} for region in ("r1", "r2")],
-        "observers": [{"count": 1, "constraints": {"region": "r0"}}],
+        "observers": [{"count": 1, "constraints": {"region": region}} for region in observers],
     }
     policy = random.choice(list(Promotion))
     if policy is not Promotion.NEVER:
         constraints["observerPromotionPolicy"] = policy.value
-    return {"isthmus.placement.constraints": json.dumps(constraints)}
+    return json.dumps(constraints)
 
 
 def _sometimes(random: Random, shortest: float, longest: float) -> float | None:
