@@ -133,8 +133,10 @@ def test_a_broker_that_cannot_report_a_failed_directory_in_time_ends(tmp_path: P
     try:
         cluster.start()
         create(broker)
+        one, two = broker.directory / "one", broker.directory / "two"
+        wait_until(lambda: len(partitions_in(one) | partitions_in(two)) == PARTITIONS, "the logs of every partition")
         cluster.nodes[1].signal(signal.SIGSTOP)
-        gone = partitions_in(broker.directory / "two")
+        gone = partitions_in(two)
         shutil.rmtree(broker.directory / "two")
         load = Load(broker.bootstrap)
         wait_until(lambda: fails(load, gone) and ended(broker), "the node to end")

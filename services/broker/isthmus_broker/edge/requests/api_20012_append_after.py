@@ -26,8 +26,8 @@ def handle(node: Services, request: Request) -> Coroutine[None, None, None] | No
 
 
 async def _open_and_append(node: Services, request: Request) -> None:
-    # Decoded again: the frame of a handler that takes longer is a copy.
-    timeout_ms, topics = decode_after_request(request.frame, request.header.size)
+    # Decoded again: the frame of a handler that takes longer is a copy; offsets are written into this one.
+    timeout_ms, topics = decode_after_request(memoryview(bytearray(request.frame)), request.header.size)
     opened: dict[int, Opened] = {}
     for topic in topics:
         for part in topic.partitions:
