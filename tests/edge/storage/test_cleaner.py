@@ -313,7 +313,7 @@ def test_a_throttled_cleaner_waits_for_what_it_reads_and_writes(
 
     async def run() -> None:
         manager, log = compacted(tmp_path)
-        for number in range(400):
+        for number in range(60):
             write(log, (f"key-{number % 7}", "x" * 500))
         log.high_watermark = log.end_offset
         monkeypatch.setattr(asyncio, "sleep", recorded)
