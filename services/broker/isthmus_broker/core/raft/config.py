@@ -1,11 +1,15 @@
 """Every bound and interval of the raft core, with the defaults of Kafka's `controller.quorum.*` where it has them."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterSet
 
 REPLICAS_OBSERVED_MAX = 1_000
 """Limit on the non-voters that a leader tracks. Further ones are served, but neither listed nor parked."""
+
+
+FETCH_WAIT_MAX_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class RaftConfig:
     """Timeout of a request to a peer, and of a voter change (REQUEST_TIMED_OUT)."""
     retry_backoff_ms: int = 20
     """Pause before a retry at a peer that failed or refused a request."""
-    fetch_wait_max_ms: int = 500
+    fetch_wait_max_ms: int = FETCH_WAIT_MAX_MS
     """Upper bound on how long a leader parks a fetch that has nothing to return."""
 
     fetch_bytes_max: int = 8 * 1024 * 1024

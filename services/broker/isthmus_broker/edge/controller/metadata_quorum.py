@@ -18,7 +18,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.result import ControllerContext
-from isthmus_broker.core.raft.config import RaftConfig
+from isthmus_broker.core.raft.config import FETCH_WAIT_MAX_MS, RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
 from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+QUORUM_TIMEOUT_MIN_MS: Final = 10
+"""Shorter timeouts of the quorum count as this."""
 _ANYBODY: Final = -1
 _REGISTRATION_PAUSE_SECONDS: Final = 1.0
 
@@ -247,8 +249,11 @@ def local_voter(config: NodeConfig, directory_id: UUID) -> Voter:
 
 
 def raft_config(config: NodeConfig, directory_id: UUID) -> RaftConfig:
-    """The quorum's settings."""
+    """The quorum's settings. A parked fetch returns before its sender gives up, however short the timeouts are."""
     settings = config.settings
+    fetch_timeout_ms = max(settings.controller_quorum_fetch_timeout_ms, QUORUM_TIMEOUT_MIN_MS)
+    request_timeout_ms = max(settings.controller_quorum_request_timeout_ms, QUORUM_TIMEOUT_MIN_MS)
+    retry_backoff_ms = max(settings.controller_quorum_retry_backoff_ms, 1)
     voters = VoterSet(
         tuple(
             Voter(
@@ -262,11 +267,12 @@ def raft_config(config: NodeConfig, directory_id: UUID) -> RaftConfig:
         local=local_voter(config, directory_id),
         static_voters=voters if voters.voters else None,
         bootstrap=bootstrap_ids(config),
-        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
-        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
-        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
-        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        election_timeout_ms=max(settings.controller_quorum_election_timeout_ms, QUORUM_TIMEOUT_MIN_MS),
+        fetch_timeout_ms=fetch_timeout_ms,
+        fetch_wait_max_ms=min(FETCH_WAIT_MAX_MS, fetch_timeout_ms // 2, request_timeout_ms // 2),
+        election_backoff_max_ms=max(settings.controller_quorum_election_backoff_max_ms, retry_backoff_ms),
+        request_timeout_ms=request_timeout_ms,
+        retry_backoff_ms=retry_backoff_ms,
         fetch_bytes_max=settings.controller_quorum_fetch_max_bytes,
         snapshot_chunk_bytes_max=settings.controller_quorum_fetch_snapshot_max_bytes,
         snapshot_after_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
