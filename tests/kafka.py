@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from isthmus_broker.core.config.node_config import EMBEDDED_DEFAULTS
+
 from tests.node import CLUSTER_ID as CLUSTER_ID
 from tests.node import free_ports
 from tests.process import Process
@@ -139,12 +141,7 @@ class KafkaNode(Process):
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "log.dirs": str(directory / "data"),
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
+            **EMBEDDED_DEFAULTS,
             **(settings or {}),
         }
 

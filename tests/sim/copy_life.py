@@ -133,7 +133,7 @@ class CopyLife(ABC, Generic[W]):
 
     @abstractmethod
     def start_worker(self) -> None:
-        """Start a worker beside those that there are."""
+        """Start another worker."""
 
     @abstractmethod
     def calm(self) -> None:

@@ -115,21 +115,21 @@ def test_health_distinguishes_a_serving_node_from_one_without_a_quorum(cluster: 
 
 
 def test_samples_of_lag_report_every_follower_with_its_region(cluster: Cluster) -> None:
-    seen: dict[int, dict[str, Any]] = {}
+    samples: dict[int, dict[str, Any]] = {}
     for value in samples_of(cluster.bootstrap, LAG_TOPIC):
         sample = json.loads(value)
         if sample["topic"] == "t" and sample["lag_records"] == 0:
-            seen[sample["target_broker"]] = sample
-        if len(seen) == 2:  # two followers; on a slow machine any broker may lead by now
+            samples[sample["target_broker"]] = sample
+        if len(samples) == 2:  # two followers; on a slow machine any broker may lead by now
             break
-    for broker, told in seen.items():
-        assert (told["kind"], told["source_end"], told["target_end"], told["lag_ms"]) == (
+    for broker, sample in samples.items():
+        assert (sample["kind"], sample["source_end"], sample["target_end"], sample["lag_ms"]) == (
             "follower",
             RECORDS,
             RECORDS,
             0,
         )
-        assert told["target_region"] == ("west" if broker == 1 else "east")
+        assert sample["target_region"] == ("west" if broker == 1 else "east")
 
 
 def test_samples_of_load_report_sizes_and_leaders(cluster: Cluster) -> None:

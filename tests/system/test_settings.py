@@ -1,4 +1,4 @@
-"""Settings on a running node: those that take effect, and the warning for those that do not."""
+"""Settings of a running node: those that take effect, and the warnings about those that do not."""
 
 from pathlib import Path
 

@@ -124,8 +124,8 @@ class DenyAll:
 
 
 def test_a_request_that_is_not_allowed_gets_the_error_of_its_api() -> None:
-    nobody, client = DenyAll(), Client()
-    served = dispatcher(authorizer=nobody)
+    authorizer, client = DenyAll(), Client()
+    served = dispatcher(authorizer=authorizer)
     body = encode_request(ApiKey.UNREGISTER_BROKER, 0, entity(UnregisterBrokerRequest, broker_id=1))
     served.serve(request(ApiKey.UNREGISTER_BROKER, 0, body, client))
     heartbeat = entity(HeartbeatRequest, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
@@ -136,7 +136,7 @@ def test_a_request_that_is_not_allowed_gets_the_error_of_its_api() -> None:
         for api, version, data in zip(apis, (0, 4), client.responses, strict=True)
     ]
     assert [response.error_code for response in responses] == [ErrorCode.cluster_authorization_failed] * 2
-    assert nobody.attempts == [(ANONYMOUS, "192.0.2.1", api) for api in apis]
+    assert authorizer.attempts == [(ANONYMOUS, "192.0.2.1", api) for api in apis]
 
 
 def test_where_an_api_has_no_error_for_a_whole_request_the_connection_closes() -> None:

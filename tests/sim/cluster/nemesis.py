@@ -37,7 +37,7 @@ class Nemesis:
         self._is_recovered = is_recovered
         self._is_over = False
         self._lossy: list[Machine] = []
-        """Machines that lost power, and with it records, and have not recovered."""
+        """Machines that lost records with their power, and have not recovered."""
 
     def start(self) -> None:
         rates = self._rates
@@ -157,7 +157,7 @@ class Nemesis:
 
     @property
     def is_anything_lost(self) -> bool:
-        """Whether a machine that lost its page cache has not recovered: further faults could lose records."""
+        """Whether a machine that lost its page cache is still recovering: another fault could lose records."""
         self._lossy = [machine for machine in self._lossy if not self._is_recovered(machine)]
         return bool(self._lossy) and not self._plan.syncs_each_append
 

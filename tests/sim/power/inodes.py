@@ -187,7 +187,7 @@ class Entries:
 
 
 def _depends(change: EntryChange, needed: set[int]) -> bool:
-    """Whether a change is to one of the directories; if so, adds those that it depends on."""
+    """Whether the change is in one of the directories; if so, adds the directories it depends on."""
     if not change.directories & needed:
         return False
     needed |= change.directories

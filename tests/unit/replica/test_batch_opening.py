@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 from crc32c import crc32c
-from isthmus_broker.core.log.append_check import OPENED_FACTOR, append_rules, check_batch
-from isthmus_broker.core.log.batch_opening import ACCEPTED, is_quick, must_open, open_batch
+from isthmus_broker.core.log.append_check import OPENED_FACTOR, append_rules, check_batch, is_quick
+from isthmus_broker.core.log.batch_opening import ACCEPTED, must_open, open_batch
 from isthmus_model.clocks import WallMs
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
@@ -64,6 +64,23 @@ def test_a_batch_that_decompresses_to_too_much_is_refused_and_costs_no_more_than
     assert opened.refusal is not None
     assert opened.refusal.error is ErrorCode.message_too_large
     assert peak < 4 * OPENED_FACTOR * MAX
+
+
+def test_a_refusal_for_its_timestamps_does_not_open_a_large_batch() -> None:
+    rules = append_rules(topic_config(max_message_bytes=MAX))
+    late = WallMs(NOW - rules.timestamp_after_max_ms - 1)
+    small, bomb = batch(b"a"), batch(bytes(OPENED_FACTOR * MAX * 20), compression=Compression.GZIP)
+    tracemalloc.start()
+    try:
+        refusals = [check_batch(one, header_at(one), rules, late) for one in (small, bomb)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [None if one is None else (one.error, len(one.record_errors)) for one in refusals] == [
+        (ErrorCode.invalid_timestamp, 1),
+        (ErrorCode.invalid_timestamp, 0),
+    ]
+    assert peak < OPENED_FACTOR * MAX
 
 
 def test_what_cannot_be_read_is_refused_as_kafka_does() -> None:

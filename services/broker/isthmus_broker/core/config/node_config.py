@@ -55,15 +55,10 @@ class NodeSettings:
     fetch_max_bytes: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
-    group_consumer_max_heartbeat_interval_ms: int
-    group_consumer_max_session_timeout_ms: int
     group_consumer_max_size: int
     group_consumer_migration_policy: str
-    group_consumer_min_heartbeat_interval_ms: int
-    group_consumer_min_session_timeout_ms: int
     group_consumer_regex_refresh_interval_ms: int
     group_consumer_session_timeout_ms: int
-    group_coordinator_rebalance_protocols: tuple[str, ...]
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -83,14 +78,12 @@ class NodeSettings:
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
-    message_max_bytes: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     node_id: int
     num_partitions: int
-    num_recovery_threads_per_data_dir: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
@@ -107,11 +100,6 @@ class NodeSettings:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
-    transaction_max_timeout_ms: int
-    transaction_state_log_min_isr: int
-    transaction_state_log_num_partitions: int
-    transaction_state_log_replication_factor: int
-    transaction_state_log_segment_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +134,7 @@ class NodeConfig:
 
     @property
     def given(self) -> frozenset[str]:
-        """The settings that were given, apart from those that a standalone node adds."""
+        """The names of the settings in the configuration, without those that a standalone node adds."""
         texts = self.layers.static
         return frozenset(name for name, text in texts.items() if EMBEDDED_DEFAULTS.get(name) != text)
 

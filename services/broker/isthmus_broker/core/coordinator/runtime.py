@@ -133,7 +133,7 @@ class _Uncommitted:
 
 @dataclass(slots=True)
 class _Appending:
-    """An operation's result whose records are being appended: the batch in flight, and those that follow it."""
+    """An operation's result while its records are appended, one batch after another; the first is in flight."""
 
     operation: _Operation
     result: Result

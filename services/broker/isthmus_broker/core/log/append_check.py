@@ -39,6 +39,8 @@ _OLDEST_OVERHEAD: Final = 14
 
 OPENED_FACTOR: Final = 32
 """The records of a batch that is opened may be this much larger than max.message.bytes."""
+QUICK_SIZE: Final = 16 * 1024
+"""Larger batches, and all compressed ones, take too long to be opened on the event loop."""
 _OUT_OF_RANGE: Final = "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
 
 
@@ -88,6 +90,11 @@ def _level(config: TopicConfig) -> int | None:
         "zstd": config.compression_zstd_level,
     }
     return levels.get(config.compression_type)
+
+
+def is_quick(header: BatchHeader) -> bool:
+    """Whether the batch may be opened on the event loop."""
+    return header.compression == Compression.NONE and header.size <= QUICK_SIZE
 
 
 def check_framing(records: Bytes | None, version: int) -> BatchHeader | Refusal:
@@ -181,7 +188,7 @@ def _batch_refusal(records: Bytes, header: BatchHeader, rules: AppendRules, now_
 
 
 def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, now_ms: WallMs) -> Refusal | None:
-    """Find the records with timestamps out of range. Only a refused batch is opened."""
+    """Find the records with timestamps out of range. Of a batch that is not quick to open, the refusal names none."""
     if rules.append_time or header.uses_append_time or header.max_timestamp < 0:
         return None
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
@@ -193,7 +200,7 @@ def _check_timestamps(records: Bytes, header: BatchHeader, rules: AppendRules, n
                 record.offset,
                 _OUT_OF_RANGE.format(record.timestamp, record.offset, earliest, latest),
             )
-            for record in iterate_records(records)
+            for record in (iterate_records(records) if is_quick(header) else ())
             if not earliest <= record.timestamp <= latest
         )
     except CorruptBatch:

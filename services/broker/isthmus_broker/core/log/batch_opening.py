@@ -1,20 +1,19 @@
 """Opening a client's batch where its topic demands it: a compacted topic wants keys, a topic may have a compression of its own.
 
 Opening costs time and memory in proportion to the records, not to the bytes on the wire. It is bounded: records of more than
-`OPENED_FACTOR` times max.message.bytes are refused. Only a small batch without compression is opened on the event loop (`is_quick`); any
-other is opened in a thread first (edge/replication/batch_opener.py), and its append takes the result.
+`OPENED_FACTOR` times max.message.bytes are refused. Only a batch that `append_check.is_quick` is opened on the event loop; any other is
+opened in a thread first (edge/replication/batch_opener.py), and its append takes the result.
 """
 
 from typing import Final, NamedTuple
 
-from isthmus_wire.compression import Bytes, Compression, TooLarge
+from isthmus_wire.compression import Bytes, TooLarge
 from isthmus_wire.errors import CorruptBatch, ErrorCode, UnknownCompression
 from isthmus_wire.records import BatchHeader, body_of, framed_records, keyless_records, recompressed
 
 from isthmus_broker.core.log.append_check import AppendRules
 from isthmus_broker.core.log.producer_state import Refusal
 
-QUICK_SIZE: Final = 16 * 1024
 _ERRORS_SHOWN: Final = 3
 
 
@@ -31,11 +30,6 @@ ACCEPTED: Final = Opened()
 def must_open(header: BatchHeader, rules: AppendRules) -> bool:
     """Whether the topic's settings depend on the records."""
     return rules.keys_required or rules.compression not in (None, header.compression)
-
-
-def is_quick(header: BatchHeader) -> bool:
-    """Whether the batch may be opened on the event loop."""
-    return header.compression == Compression.NONE and header.size <= QUICK_SIZE
 
 
 def open_batch(batch: Bytes, header: BatchHeader, rules: AppendRules, topic: str, index: int) -> Opened:

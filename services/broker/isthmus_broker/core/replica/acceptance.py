@@ -22,8 +22,8 @@ from isthmus_wire.records import (
     stamp_append_time,
 )
 
-from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing
-from isthmus_broker.core.log.batch_opening import ACCEPTED, Opened, is_quick, must_open, open_batch
+from isthmus_broker.core.log.append_check import AppendRules, check_batch, check_framing, is_quick
+from isthmus_broker.core.log.batch_opening import ACCEPTED, Opened, must_open, open_batch
 from isthmus_broker.core.log.mirrored_check import check_mirrored
 from isthmus_broker.core.log.placement import Batch, place
 from isthmus_broker.core.log.producer_state import RecentBatch, Refusal

@@ -159,7 +159,7 @@ class BrokerLifecycle:
             self._check_reports()
 
     def _check_reports(self) -> None:
-        """A broker that cannot report a failed directory in time stops: the cluster takes its replicas there for alive."""
+        """A broker that cannot report a failed directory in time stops: the cluster still counts the replicas in it as alive."""
         now = asyncio.get_running_loop().time()
         if self._offline() <= self._reported:
             self._unreported_since = None

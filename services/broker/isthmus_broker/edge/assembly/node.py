@@ -109,9 +109,11 @@ class Node:
         """Recover, join, and serve, or raise StartTimedOut."""
         seconds = self._config.settings.server_max_startup_time_ms / 1000
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 await self._start()
         except TimeoutError as error:
+            if not limit.expired():
+                raise
             raise StartTimedOut(f"not started within {seconds:.0f} s (server.max.startup.time.ms)") from error
 
     async def _start(self) -> None:

@@ -138,7 +138,7 @@ class CoordinatorHost(Generic[V]):
         except Exception:
             # A shard with part of its state must not serve: requests are refused with NOT_COORDINATOR, as in Kafka.
             logger.exception(
-                "coordinator of %s-%d failed to load; its groups have no coordinator until the partition's leader or ISR changes",
+                "coordinator of %s-%d failed to load; it serves nothing until the partition's leader or ISR changes",
                 partition.topic,
                 partition.index,
             )

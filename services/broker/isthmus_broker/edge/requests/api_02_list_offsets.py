@@ -21,7 +21,7 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
-from isthmus_broker.core.log.batch_opening import is_quick
+from isthmus_broker.core.log.append_check import is_quick
 from isthmus_broker.core.log.time_lookup import TimestampOffset, first_at
 from isthmus_broker.core.replica.consumer_reader import CONSUMERS, DEBUGGING, READ_COMMITTED
 from isthmus_broker.edge.replication.batch_opener import BatchOpener

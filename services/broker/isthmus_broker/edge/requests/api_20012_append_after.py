@@ -28,7 +28,7 @@ def handle(node: Services, request: Request) -> Coroutine[None, None, None] | No
 async def _open_and_append(node: Services, request: Request) -> None:
     # Decoded again: the frame of a handler that takes longer is a copy; offsets are written into this one.
     timeout_ms, topics = decode_after_request(memoryview(bytearray(request.frame)), request.header.size)
-    opened: dict[int, Opened] = {}
+    opened: dict[int, Opened] = {}  # by the identity of the part: a request may name a partition twice
     for topic in topics:
         for part in topic.partitions:
             partition = _compacted(node, topic.name, part)

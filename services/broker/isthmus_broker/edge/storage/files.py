@@ -135,7 +135,7 @@ def sync_path(files: FileSystem, path: Path) -> None:
 
 
 def sync_existing(files: FileSystem, paths: Iterable[Path]) -> None:
-    """Make files and directories durable, except those that were removed meanwhile."""
+    """Make files and directories durable, except those removed in the meantime."""
     for path in paths:
         with suppress(FileNotFoundError):
             sync_path(files, path)
