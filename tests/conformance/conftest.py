@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.node import Node, running_node
+from tests.node import NO_RETENTION_CHECK, Node, running_node
 
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A running node."""
     directory: Path = tmp_path_factory.mktemp("node")
-    with running_node(directory) as started:
+    with running_node(directory, NO_RETENTION_CHECK) as started:
         yield started

@@ -23,7 +23,7 @@ from isthmus_wire.extensions.mirrors import MirrorAction
 from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch
 
 from tests.conformance.clients.java import run as run_java
-from tests.node import COMBINED, Cluster, Node, running_node
+from tests.node import COMBINED, NO_RETENTION_CHECK, Cluster, Node, running_node
 from tests.process import ISTHMUS
 from tests.system.mirroring import connected, copy, log_of
 from tests.system.quorums import await_fenced, await_in_sync, query
@@ -37,6 +37,7 @@ SETTINGS = {
     "broker.session.timeout.ms": "3000",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
+    **NO_RETENTION_CHECK,
 }
 
 
