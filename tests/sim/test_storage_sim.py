@@ -42,11 +42,14 @@ def test_no_life_breaks_an_invariant(first: int) -> None:
     assert sweep(range(first, first + CHUNK), STORAGE) is None
 
 
-def opened(files: SimFiles) -> LogManager:
+def opened(files: SimFiles, loop: SimLoop) -> LogManager:
     manager = LogManager(
         [LogDir(files, path) for path in (HERE, THERE)], FilePool(files), lambda _topic: config(), NoFailures(), CLOCKS
     )
-    manager.load()
+    with loop.running():
+        load = loop.create_task(manager.load(1))
+    loop.settle()
+    load.result()
     return manager
 
 
@@ -57,8 +60,8 @@ def moved(seed: int, dies_at: int, *, power: bool) -> bool:
     for number, path in enumerate((HERE, THERE)):
         write_meta(files, path, MetaProperties("cluster", 1, UUID(int=number + 1)))
     files.sync_path(Path("/"))
+    manager = opened(files, loop)
     with loop.running():
-        manager = opened(files)
         log = manager.create(*KEY, UUID(int=9))
         for _ in range(3):
             append(log, [b"x", b"y", b"z"])
@@ -81,10 +84,8 @@ def moved(seed: int, dies_at: int, *, power: bool) -> bool:
     has_ended = not files.is_dead
     loop.abandon()
     disk.cut_power() if power else disk.kill()
-    again = SimLoop()  # type: ignore[abstract]
-    with again.running():
-        found = opened(disk.start()).logs[KEY]
-    assert content_of(found) == before
+    again = opened(disk.start(), SimLoop())  # type: ignore[abstract]
+    assert content_of(again.logs[KEY]) == before
     return has_ended
 
 

@@ -44,7 +44,7 @@ async def _write(path: Path, topic: str, partition_bytes: int, segment_bytes: in
     directory.acquire()
     directory.remove_clean_marker()
     logs = LogManager([directory], FilePool(SYSTEM), lambda _topic: config, NoFailures(), CLOCKS)
-    logs.load()
+    await logs.load(1)
     batch = _batch()
     for (name, _), log in logs.logs.items():
         while name == topic and log.size < partition_bytes:

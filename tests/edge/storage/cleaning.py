@@ -126,8 +126,6 @@ class World:
         """When each tombstone was in the log at the begin of a round first, by offset."""
         self.files = MortalFiles()
         self.files.make_directory(HOME, exist_ok=True)
-        self.open()
-        self.manager.create(*KEY, UUID(int=9))
 
     @property
     def log(self) -> Log:
@@ -138,14 +136,14 @@ class World:
         """The producers with an open transaction."""
         return [p.producer_id for p in self.log.producers.active() if p.transaction_start is not None]
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Start a process."""
         clocks = Clocks(lambda: WallMs(self.now), lambda: MonotonicMs(self.now))
         self.manager = LogManager(
             [LogDir(self.files, HOME)], FilePool(self.files), lambda _topic: self.settings, NoFailures(), clocks
         )
         self.manager._worker = InlineExecutor()
-        self.manager.load()
+        await self.manager.load(1)
         self.cleaner = Cleaner(self.manager, room_for(self.keys_max))
         self.cleaner.load()
 
@@ -153,6 +151,8 @@ class World:
 
     async def live(self, steps: int) -> None:
         """Take random steps; raises Violation."""
+        await self.open()
+        self.manager.create(*KEY, UUID(int=9))
         with patch.object(cleaner_module, "SLICE_BATCHES", 1):
             for _ in range(steps):
                 await self._step()
@@ -173,7 +173,7 @@ class World:
             case p if p < 0.79:
                 self.truncate()
             case p if p < 0.81:
-                self.restart()
+                await self.restart()
             case _:
                 await self.clean()
 
@@ -230,7 +230,7 @@ class World:
         offsets = {record.offset for batch in self.batches for record in batch.records}
         self.exposed = {offset: at for offset, at in self.exposed.items() if offset in offsets}
 
-    def restart(self) -> None:
+    async def restart(self) -> None:
         """Kill the process; the next one reads the producers' state from the batches alone.
 
         After a truncation the batches need not have it, because a producer's last batch may be among those that were lost.
@@ -247,7 +247,7 @@ class World:
             if path.suffix == PRODUCERS_SUFFIX:
                 self.files.remove(path)
         start, end = before.log_start_offset, before.end_offset
-        self.open()
+        await self.open()
         log = self.log
         log.raise_start(start)
         log.high_watermark = log.end_offset
@@ -271,7 +271,7 @@ class World:
         try:
             await round_
         except Killed:
-            self.restart()
+            await self.restart()
         self.files.renames_left = None
 
     def _expose(self) -> None:

@@ -346,7 +346,7 @@ def test_how_far_a_log_is_clean_survives_a_restart_and_not_a_new_topic(tmp_path:
         manager.close(0)
         settings = log.config
         again = LogManager([LogDir(SYSTEM, tmp_path)], FilePool(SYSTEM), lambda _topic: settings, NoFailures(), CLOCKS)
-        again.load()
+        await again.load(1)
         cleaner = Cleaner(again)
         cleaner.load()
         assert again.logs["t", 0].cleaned_to == cleaned_to

@@ -16,12 +16,12 @@ from tests.edge.storage.logs import NoFailures, append, config
 KEY = ("t", 0)
 
 
-def opened(directory: Path) -> LogManager:
+async def opened(directory: Path) -> LogManager:
     settings: TopicConfig = config()
     manager = LogManager(
         [LogDir(SYSTEM, directory)], FilePool(SYSTEM, 100), lambda _topic: settings, NoFailures(), CLOCKS
     )
-    manager.load()
+    await manager.load(1)
     return manager
 
 
@@ -38,7 +38,7 @@ def test_a_log_created_again_does_not_use_the_offsets_of_the_deleted_one(tmp_pat
     names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 
     async def test() -> None:
-        logs = opened(tmp_path)
+        logs = await opened(tmp_path)
         log = logs.create(*KEY, UUID(int=1), None)
         append(log, [b"old"] * 10)
         log.flush_now()
@@ -52,5 +52,5 @@ def test_a_log_created_again_does_not_use_the_offsets_of_the_deleted_one(tmp_pat
         append(logs.create(*KEY, UUID(int=2), None), [b"new"] * 20)
 
     asyncio.run(test())
-    crashed = opened(tmp_path).logs[KEY]
+    crashed = asyncio.run(opened(tmp_path)).logs[KEY]
     assert (crashed.topic_id, crashed.end_offset, crashed.high_watermark) == (UUID(int=2), 20, 0)

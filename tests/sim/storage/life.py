@@ -146,7 +146,11 @@ class StorageLife:
             self.logs = LogManager(directories, FilePool(files, 6), self.configs.__getitem__, self, self.clocks())
             self.mover = LogMover(self.logs, lambda: 2.0**63, lambda _key, _log: None)
             self.cleaner = Cleaner(self.logs)
-            self.logs.load()
+            load = self.loop.create_task(self.logs.load(2))
+        self.loop.settle()
+        self._check_errors()
+        with self.loop.running():
+            load.result()
             self.cleaner.load()
             self.mover.resume()
             self._check_start()

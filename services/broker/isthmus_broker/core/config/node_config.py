@@ -84,6 +84,7 @@ class NodeSettings:
     metadata_log_segment_ms: int
     node_id: int
     num_partitions: int
+    num_recovery_threads_per_data_dir: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int

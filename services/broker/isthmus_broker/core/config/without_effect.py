@@ -75,7 +75,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "log.cleaner.io.buffer.load.factor": "the cleaner's memory is bounded by log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.size": "the cleaner reads one batch at a time",
     "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written with the recovery points",
-    "num.recovery.threads.per.data.dir": _ONE_THREAD,
     "metadata.max.idle.interval.ms": "the metadata log grows only by changes",
     "metadata.max.retention.bytes": "a metadata snapshot is deleted when the next is complete",
     "metadata.max.retention.ms": "a metadata snapshot is deleted when the next is complete",

@@ -116,10 +116,12 @@ class Broker:
         await self._lifecycle.register(ports)
         await publisher.wait_for(self._lifecycle.epoch)
         publisher.take_config()
-        services.replicas.know(services.image, services.config)
-        services.logs.load()
+        opened_with = services.image
+        services.replicas.know(opened_with, services.config)
+        await services.logs.load(services.config.settings.num_recovery_threads_per_data_dir)
         self._publisher = publisher
-        self.apply_changes(changes_between(EMPTY_IMAGE, services.image))
+        self.apply_changes(changes_between(EMPTY_IMAGE, opened_with))
+        self.apply_changes(changes_between(opened_with, services.image))  # what changed meanwhile
         for topic, index in services.replicas.strays():
             logger.warning("%s-%d belongs to no topic: its log is kept, but not used", topic, index)
 

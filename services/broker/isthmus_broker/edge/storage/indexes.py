@@ -32,6 +32,10 @@ class _Index:
         """Whether it has written to its file, which may be empty by now."""
         self._tail = bytearray()
 
+    def use_pool(self, pool: FilePool) -> None:
+        """Open the file through this pool from now on."""
+        self._pool = pool
+
     def __len__(self) -> int:
         return self.count
 

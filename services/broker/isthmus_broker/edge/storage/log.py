@@ -83,6 +83,12 @@ class Log(Durability):
         self._offset_entries_max = config.segment_index_bytes // OffsetIndex.ENTRY_SIZE
         self._time_entries_max = config.segment_index_bytes // TimeIndex.ENTRY_SIZE - 1
 
+    def use_pool(self, pool: FilePool) -> None:
+        """Open files through this pool from now on."""
+        self.pool = pool
+        for segment in self.segments:
+            segment.use_pool(pool)
+
     # -- state ---------------------------------------------------------------------------------------------------------------
 
     @property

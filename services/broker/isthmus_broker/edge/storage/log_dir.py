@@ -92,6 +92,8 @@ class LogDir:
         self.path = path
         self.online = True
         self.was_clean = False
+        self.is_loaded = False
+        """Whether its logs are open."""
         self.last_broker_epoch = -1
         self.directory_id = UUID(int=0)
         self._lock = -1

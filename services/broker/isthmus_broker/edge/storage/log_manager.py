@@ -1,7 +1,7 @@
 """All logs of a node in all its log directories: creation, opening, deletion, flushing, retention, checkpoints.
 
-When a directory fails, only its own logs go offline. A worker thread syncs closed segments and removes files, which would block the event
-loop; everything else runs on the loop and needs no locks.
+When a directory fails, only its own logs go offline. At start, threads of each directory open its logs, see `loading`. Later, a worker
+thread syncs closed segments and removes files, which would block the event loop; everything else runs on the loop and needs no locks.
 """
 
 import asyncio
@@ -24,8 +24,6 @@ from isthmus_broker.edge.storage.checkpoints import (
     LOG_STARTS,
     RECOVERY_POINTS,
     TopicPartition,
-    read_offsets,
-    read_topic_id,
 )
 from isthmus_broker.edge.storage.files import (
     DiskFailure,
@@ -36,8 +34,9 @@ from isthmus_broker.edge.storage.files import (
     sync_path,
 )
 from isthmus_broker.edge.storage.filesystem import FileSystem
+from isthmus_broker.edge.storage.loading import DirectoryLoad
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir, PartitionDirectory
+from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, LogDir
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,6 @@ class NoDirectoryLeft(OSError):
     """Every log directory has failed: the broker stops."""
 
 
-_CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 CHECKPOINT_INTERVAL_MS: Final = 60_000
 """The interval between checkpoints of offsets, the default of Kafka's log.flush.offset.checkpoint.interval.ms."""
 
@@ -89,76 +87,62 @@ class LogManager:
 
     # -- start and stop ------------------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Open every log of every directory; a directory that fails goes offline. Raises NoDirectoryLeft."""
-        for directory in self.directories:
+    async def load(self, threads: int) -> None:
+        """Open every log, with this many threads for each directory; a directory that fails goes offline. Raises NoDirectoryLeft."""
+        online = [directory for directory in self.directories if directory.online]
+        loaded = await asyncio.gather(*(self._load_directory(directory, threads) for directory in online))
+        for directory, logs in zip(online, loaded, strict=True):
+            try:
+                for log in logs:
+                    self._add_loaded(directory, log)
+            except DiskFailure as failure:
+                self.fail(directory, failure)
+        for directory in online:
             if directory.online:
-                try:
-                    with failures_at(directory.path):
-                        self._load_directory(directory)
-                except DiskFailure as failure:
-                    self.fail(directory, failure)
+                directory.is_loaded = True
+                # A log that is created later must not use the offsets of one that is gone, and recovery needs to know which logs are new.
+                with suppress(DiskFailure):
+                    await self._checkpoint_later(directory)
         if not self._is_any_online():
             raise NoDirectoryLeft("every log directory has failed; the log lines above name the errors")
 
+    async def _load_directory(self, directory: LogDir, threads: int) -> list[Log]:
+        load = DirectoryLoad(directory, self._config_of, self, self.clocks)
+        try:
+            logs = await load.run(threads)
+        except DiskFailure as failure:
+            self.fail(directory, failure)
+            return []
+        self.unfinished_moves += [(key, directory) for key in load.unfinished_moves]
+        return logs
+
+    def _add_loaded(self, directory: LogDir, log: Log) -> None:
+        """Add a log; of two of the same partition, after a move that was interrupted, the longer one is kept."""
+        log.use_pool(self._pool)
+        key = (log.topic, log.partition)
+        other = self.logs.get(key)
+        if other is not None and other.end_offset >= log.end_offset:
+            self._remove(log)
+            return
+        if other is not None:
+            self.delete(key)
+        self._adopt(directory, key, log)
+
     def _is_any_online(self) -> bool:
         return any(directory.online for directory in self.directories)
-
-    def _load_directory(self, directory: LogDir) -> None:
-        offsets = {name: read_offsets(directory.files, directory.path / name) for name in _CHECKPOINTS}
-        for entry in directory.partitions():
-            if entry.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
-                directory.files.remove_directory(entry.path)
-                if entry.suffix == FUTURE_SUFFIX:
-                    self.unfinished_moves.append(((entry.topic, entry.partition), directory))
-            elif not entry.suffix:
-                self._load_log(directory, entry, offsets)
-        # A log that is created later must not use the offsets of one that is gone, and recovery needs to know which logs are new.
-        self._checkpoint_now(directory)
-
-    def _load_log(
-        self, directory: LogDir, entry: PartitionDirectory, offsets: dict[str, dict[TopicPartition, int] | None]
-    ) -> None:
-        key = (entry.topic, entry.partition)
-        recovery_points = offsets[RECOVERY_POINTS]
-        recovery_point = None if recovery_points is None else recovery_points.get(key, 0)
-        if not directory.was_clean and recovery_point == 0 and read_topic_id(directory.files, entry.path) is None:
-            # The id is synced with the first records. Without it the log may be that of a deleted topic of the same name.
-            logger.warning("removing %s: no record of it was durable, and the power failed", entry.path)
-            directory.files.remove_directory(entry.path)
-            return
-        log, recovered = open_log(
-            self._pool,
-            entry.path,
-            *key,
-            self._config_of(entry.topic),
-            now_ms=self.clocks.monotonic(),
-            clean=directory.was_clean,
-            recovery_point=recovery_point,
-            log_start_offset=(offsets[LOG_STARTS] or {}).get(key, 0),
-            owner=self,
-        )
-        watermark = (offsets[HIGH_WATERMARKS] or {}).get(key, 0)
-        log.high_watermark = max(log.log_start_offset, min(watermark, log.end_offset))
-        if recovered.bytes_checked or recovered.bytes_truncated:
-            logger.info("recovered %s-%d: %d bytes checked, %d truncated", *key, *recovered)
-        other = self.logs.get(key)
-        if other is None or other.end_offset < log.end_offset:
-            if other is not None:
-                self.delete(key)
-            self._adopt(directory, key, log)
-        else:
-            self._remove(log)
 
     def _adopt(self, directory: LogDir, key: TopicPartition, log: Log) -> None:
         self.logs[key] = log
         self.home[key] = directory
 
     def close(self, broker_epoch: int) -> None:
-        """Sync and close everything, and record the clean shutdown, so that the next start needs no recovery."""
+        """Sync and close everything, and record the clean shutdown, so that the next start needs no recovery.
+
+        A directory whose logs were not loaded stays as it is: its checkpoints name logs that this process does not know.
+        """
         self._worker.shutdown(wait=True)
         for directory in self.directories:
-            if directory.online:
+            if directory.online and directory.is_loaded:
                 try:
                     for key in self.keys_in(directory):
                         self.logs[key].close(self.clocks.monotonic())

@@ -6,6 +6,7 @@ batches (indexes, leader epochs, producer snapshots) is rebuilt above the recove
 """
 
 import errno
+from collections.abc import Callable
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,9 @@ from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.replacement import CLEANED_DIRECTORY, SWAP_PREFIX, finish_replacement, segment_bases
 from isthmus_broker.edge.storage.segment import DELETED_SUFFIX, SUFFIXES, Placed, Segment
+
+OnSegment = Callable[[int, int, int], None]
+"""Called with a segment's base offset, its number from 1, and the number of segments of the log."""
 
 
 class Recovered(NamedTuple):
@@ -72,21 +76,31 @@ def open_log(
     recovery_point: int | None = 0,
     log_start_offset: int = 0,
     owner: LogOwner[Log] = ALONE,
+    on_segment: OnSegment = lambda _base_offset, _number, _segments: None,
 ) -> tuple[Log, Recovered]:
     """Open the log in `directory`; `clean` after a clean shutdown. The recovery point is None if its checkpoint is missing.
 
-    Raises DiskFailure.
+    Raises DiskFailure. `on_segment` is called before each segment that is checked.
     """
     with failures_at(directory):
         log = Log(pool, directory, topic, partition, config, now_ms=now_ms, owner=owner)
         try:
-            recovered = _load(log, now_ms=now_ms, clean=clean, recovery_point=recovery_point, start=log_start_offset)
+            recovered = _load(
+                log,
+                now_ms=now_ms,
+                clean=clean,
+                recovery_point=recovery_point,
+                start=log_start_offset,
+                on_segment=on_segment,
+            )
         except WireError as error:
             raise DiskFailure(directory, OSError(errno.EIO, str(error))) from error
     return log, recovered
 
 
-def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int | None, start: int) -> Recovered:
+def _load(
+    log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int | None, start: int, on_segment: OnSegment
+) -> Recovered:
     pool, directory = log.pool, log.directory
     durable_end = recovery_point or 0
     log.topic_id = read_topic_id(pool.files, directory)
@@ -96,7 +110,7 @@ def _load(log: Log, *, now_ms: MonotonicMs, clean: bool, recovery_point: int | N
         _remove_headless(log, max(start, durable_end))
     _remove_below(log, start)
     log.log_start_offset = start
-    recovered = _settle(log, clean=clean, recovery_point=durable_end)
+    recovered = _settle(log, clean=clean, recovery_point=durable_end, on_segment=on_segment)
     if not log.segments or log.end_offset < start:
         log.restart_at(start, now_ms)
         pool.descriptor(str(log.active.path))
@@ -165,7 +179,7 @@ def remove_leftovers(files: FileSystem, directory: Path) -> None:
             files.remove(path)
 
 
-def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
+def _settle(log: Log, *, clean: bool, recovery_point: int, on_segment: OnSegment) -> Recovered:
     """Determine the end of each segment; check every batch above the recovery point of an unclean log."""
     segments = list(log.segments)
     checked = truncated = 0
@@ -175,6 +189,7 @@ def _settle(log: Log, *, clean: bool, recovery_point: int) -> Recovered:
         if clean or (next_base is not None and next_base <= recovery_point):
             _trust(log, segment, next_base)
             continue
+        on_segment(segment.base_offset, number + 1, len(segments))
         valid_size, checked_bytes, epoch = check_segment(log, segment, recovery_point, epoch, next_base)
         checked += checked_bytes
         torn = segment.size - valid_size

@@ -65,6 +65,12 @@ class Segment:
         path = self.directory / file_name(self.base_offset, suffix)
         return path, self.base_offset, _size_of(self._pool.files, path)
 
+    def use_pool(self, pool: FilePool) -> None:
+        """Open files through this pool from now on."""
+        self._pool = pool
+        for index in (self.offsets, self.times, self.aborted):
+            index.use_pool(pool)
+
     def append(self, batch: Bytes, header: BatchHeader, index_interval: int) -> int:
         """Append one batch, whose offsets are set; returns its position."""
         position = self.size

@@ -1,0 +1,133 @@
+"""Opens the logs of a directory at start, in worker threads: the event loop serves the quorum while logs are recovered.
+
+A log is opened through a pool of descriptors of its own, which no other thread uses; the log manager then gives it the node's pool.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import Final
+
+from isthmus_model.clocks import Clocks
+
+from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.edge.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    read_offsets,
+    read_topic_id,
+)
+from isthmus_broker.edge.storage.durability import LogOwner
+from isthmus_broker.edge.storage.files import FilePool, failures_at
+from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir, PartitionDirectory
+from isthmus_broker.edge.storage.recovery import open_log
+
+logger = logging.getLogger(__name__)
+
+OPEN_FILES_MAX: Final = 64
+"""Descriptors kept open while one log is recovered."""
+
+
+class LoadStopped(Exception):
+    """The node stops, or another log of the directory could not be opened."""
+
+
+class DirectoryLoad:
+    """The load of one directory: `run` opens its logs."""
+
+    def __init__(
+        self, directory: LogDir, config_of: Callable[[str], TopicConfig], owner: LogOwner[Log], clocks: Clocks
+    ) -> None:
+        self.unfinished_moves: list[TopicPartition] = []
+        """Partitions whose move to this directory was interrupted."""
+        self._directory = directory
+        self._config_of = config_of
+        self._owner = owner
+        self._clocks = clocks
+        self._is_stopped = False
+        self._log_count = 0
+        self._opened = count(1)
+        self._recovery_points: dict[TopicPartition, int] | None = None
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._watermarks: dict[TopicPartition, int] = {}
+
+    async def run(self, threads: int) -> list[Log]:
+        """Open every log, with this many threads; raises DiskFailure if one cannot be opened."""
+        executor = ThreadPoolExecutor(threads, thread_name_prefix="recovery")
+        run = partial(asyncio.get_running_loop().run_in_executor, executor)
+        try:
+            entries = await run(self._prepare)
+            opened = await asyncio.gather(*(run(self._open, entry) for entry in entries))
+            return [log for log in opened if log is not None]
+        finally:
+            self._is_stopped = True
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def _prepare(self) -> list[PartitionDirectory]:
+        """Read the checkpoints and remove what was deleted or is incomplete; returns the directories of logs."""
+        directory = self._directory
+        with failures_at(directory.path):
+            self._recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
+            self._log_starts = read_offsets(directory.files, directory.path / LOG_STARTS) or {}
+            self._watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS) or {}
+            entries = list(directory.partitions())
+            for entry in entries:
+                if entry.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
+                    directory.files.remove_directory(entry.path)
+                    if entry.suffix == FUTURE_SUFFIX:
+                        self.unfinished_moves.append((entry.topic, entry.partition))
+        logs = [entry for entry in entries if not entry.suffix]
+        self._log_count = len(logs)
+        if logs and directory.was_clean:
+            logger.info("loading %d logs in %s without recovery: clean shutdown", len(logs), directory.path)
+        elif logs:
+            logger.info("recovering %d logs in %s: no clean shutdown", len(logs), directory.path)
+        return logs
+
+    def _open(self, entry: PartitionDirectory) -> Log | None:
+        """Open a log; None if it was removed."""
+        directory, key = self._directory, (entry.topic, entry.partition)
+        recovery_point = None if self._recovery_points is None else self._recovery_points.get(key, 0)
+        with failures_at(entry.path):
+            if not directory.was_clean and recovery_point == 0 and read_topic_id(directory.files, entry.path) is None:
+                # The id is synced with the first records. Without it the log may be that of a deleted topic of the same name.
+                logger.warning("removing %s: no record of it was durable, and the power failed", entry.path)
+                directory.files.remove_directory(entry.path)
+                return None
+        pool = FilePool(directory.files, OPEN_FILES_MAX)
+        try:
+            log, recovered = open_log(
+                pool,
+                entry.path,
+                *key,
+                self._config_of(entry.topic),
+                now_ms=self._clocks.monotonic(),
+                clean=directory.was_clean,
+                recovery_point=recovery_point,
+                log_start_offset=self._log_starts.get(key, 0),
+                owner=self._owner,
+                on_segment=partial(self._recovering, key),
+            )
+        finally:
+            pool.close_all()
+        log.high_watermark = max(log.log_start_offset, min(self._watermarks.get(key, 0), log.end_offset))
+        number = next(self._opened)
+        if recovered.bytes_checked or recovered.bytes_truncated:
+            logger.info(
+                "recovered %s-%d: %d bytes checked, %d truncated (%d of %d logs in %s)",
+                *key, *recovered, number, self._log_count, directory.path,
+            )  # fmt: skip
+        return log
+
+    def _recovering(self, key: TopicPartition, base_offset: int, number: int, segments: int) -> None:
+        """Report progress before a segment is recovered; raises LoadStopped."""
+        if self._is_stopped:
+            raise LoadStopped
+        if segments > 1:
+            logger.info("recovering segment %d of %s-%d (%d of %d)", base_offset, *key, number, segments)
