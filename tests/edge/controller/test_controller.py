@@ -6,12 +6,11 @@ from typing import Any, cast
 
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
-from isthmus_broker.core.metadata.result import MAX_RECORDS_PER_BATCH, Result
+from isthmus_broker.core.metadata.result import Result
 from isthmus_broker.core.metadata.schema import FeatureLevelRecord
 from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftStopped
 from isthmus_client.clock import wall_ms
-from isthmus_wire.records import header_at
 
 RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
 
@@ -80,22 +79,26 @@ def test_there_is_no_response_from_records_that_were_lost() -> None:
     asyncio.run(test())
 
 
-def test_more_records_than_a_batch_can_have_are_appended_as_several() -> None:
+def test_other_requests_are_served_between_the_steps_of_a_decision() -> None:
+    levels: list[int] = []
+
+    def step(image: ClusterImage) -> Result[int]:
+        levels.append(image.feature("f"))
+        count = len(levels)
+        return Result((FeatureLevelRecord(name="f", feature_level=count),), count, is_complete=count == 3)
+
     async def test() -> None:
         controller = leading()
         raft = cast(Raft, controller.raft)
-        records = [
-            FeatureLevelRecord(name=f"f{number}", feature_level=1) for number in range(2 * MAX_RECORDS_PER_BATCH)
-        ]
-        task = asyncio.get_running_loop().create_task(
-            controller.run(lambda _image: Result((*records, *RECORDS), "written", is_atomic=False))
-        )
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(controller.run(step))
         await asyncio.sleep(0)
-        assert [header_at(batch).record_count for batch in raft.batches] == [10_000, 10_000, 1]
-        assert controller.history.latest.feature("metadata.version") == 1
-        assert not task.done()
+        other = loop.create_task(controller.run(write))
+        await asyncio.sleep(0)
+        assert (len(raft.batches), levels) == (2, [0])
         raft.done.set_result(0)
-        assert await task == "written"
+        assert (await task, await other) == (3, "written")
+        assert (len(raft.batches), levels) == (4, [0, 1, 2])
 
     asyncio.run(test())
 

@@ -108,7 +108,8 @@ class ActiveController(Endpoint):
             return
         self.log_end += len(result.records)
         self.history.append(result.records, self.log_end - 1)
-        self.pending.append(Pending(result.records, self.log_end - 1, reply, result.response))
+        respond = reply if result.is_complete else lambda _: self.run(operation, reply)
+        self.pending.append(Pending(result.records, self.log_end - 1, respond, result.response))
         world = self.world
         self._busy_until = max(self._busy_until, world.now + 1 + world.random.randrange(self.quorum.rates.commit_max))
         world.after(self._busy_until - world.now, self._commit)

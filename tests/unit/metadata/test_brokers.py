@@ -51,6 +51,10 @@ def features(**levels: tuple[int, int]) -> tuple[Feature, ...]:
 
 
 def heartbeat(cluster: Cluster, broker_id: int, now_ms: int = 0, **given: Any) -> Any:
+    return cluster.response_for_broker(heartbeat_of(cluster, broker_id, **given), now_ms)
+
+
+def heartbeat_of(cluster: Cluster, broker_id: int, **given: Any) -> BrokerHeartbeatRequest:
     fields: dict[str, Any] = {
         "broker_id": broker_id,
         "broker_epoch": cluster.image.brokers[broker_id].broker_epoch,
@@ -59,7 +63,18 @@ def heartbeat(cluster: Cluster, broker_id: int, now_ms: int = 0, **given: Any) -
         "want_shut_down": False,
         **given,
     }
-    return cluster.response_for_broker(entity(BrokerHeartbeatRequest, **fields), now_ms)
+    return entity(BrokerHeartbeatRequest, **fields)
+
+
+def steps_of(cluster: Cluster, request: Any, now_ms: int = 0) -> tuple[list[int], Any]:
+    """The number of records of each step of a decision, and its response."""
+    sizes, is_complete, response = [], False, None
+    while not is_complete:
+        result = cluster.decide(request, now_ms)
+        cluster.append(result.records)
+        sizes.append(len(result.records))
+        is_complete, response = result.is_complete, result.response
+    return sizes, response
 
 
 def test_a_broker_registers_catches_up_and_serves() -> None:
@@ -197,7 +212,7 @@ def test_a_dead_broker_is_fenced_without_waiting_for_its_session() -> None:
 @pytest.mark.parametrize("dead", [False, True])
 def test_a_broker_with_many_partitions_is_fenced_in_steps(monkeypatch: pytest.MonkeyPatch, dead: bool) -> None:
     """A fencing was one batch: beyond some 150,000 partitions raft refused it as too large, and the broker was never fenced."""
-    monkeypatch.setattr(brokers, "FENCING_STEP", 10)
+    monkeypatch.setattr(brokers, "PARTITIONS_PER_STEP", 10)
     cluster = Cluster((1, 2))
     for number in range(12):
         cluster.put_topic(f"alone{number}", (1,))
@@ -215,6 +230,76 @@ def test_a_broker_with_many_partitions_is_fenced_in_steps(monkeypatch: pytest.Mo
     assert sizes == [10, 10, 10, 8]
     assert {cluster.partition(f"t{number}").leader for number in range(25)} == {2}
     assert {cluster.partition(f"alone{number}").leader for number in range(12)} == {-1}
+
+
+def many(cluster: Cluster, replicas: tuple[int, ...], **given: Any) -> set[str]:
+    """Add 25 partitions; returns their topics."""
+    return {cluster.put_topic(f"t{number}", replicas, **given).name for number in range(25)}
+
+
+def leaders(cluster: Cluster, topics: set[str]) -> set[int]:
+    return {cluster.partition(topic).leader for topic in topics}
+
+
+@pytest.fixture
+def _ten_partitions_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "PARTITIONS_PER_STEP", 10)
+
+
+@pytest.mark.usefixtures("_ten_partitions_per_step")
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_with_many_partitions_registers_again_in_steps(clean: bool) -> None:
+    """All its partitions were decided at once: 150,000 held up the controller for 4 s."""
+    cluster = Cluster((1, 2))
+    topics = many(cluster, (1, 2))
+    heartbeat(cluster, 2, now_ms=SESSION_MS)
+    epoch = cluster.image.brokers[1].broker_epoch
+    again = registration(1, previous_broker_epoch=epoch if clean else -1)
+    sizes, response = steps_of(cluster, again, SESSION_MS)
+    assert sizes == [10, 10, 6]
+    assert leaders(cluster, topics) == {2}
+    assert response.broker_epoch == cluster.image.brokers[1].broker_epoch == cluster.history.latest_offset
+
+
+@pytest.mark.usefixtures("_ten_partitions_per_step")
+def test_a_broker_takes_over_many_partitions_in_steps() -> None:
+    cluster = Cluster(())
+    topics = many(cluster, (1,), leader=-1, isr=(), eligible_leader_replicas=(1,), last_known_elr=(1,))
+    cluster.response_for_broker(registration(1))
+    sizes, response = steps_of(cluster, heartbeat_of(cluster, 1))
+    assert sizes == [11, 10, 5]
+    assert leaders(cluster, topics) == {1}
+    assert not response.is_fenced
+    assert steps_of(cluster, heartbeat_of(cluster, 1))[0] == [0]
+
+
+@pytest.mark.usefixtures("_ten_partitions_per_step")
+def test_a_failed_directory_with_many_replicas_is_handled_in_steps() -> None:
+    cluster = Cluster((2,))
+    first, second = UUID(int=501), UUID(int=502)
+    cluster.response_for_broker(registration(1, log_dirs=(first, second)))
+    heartbeat(cluster, 1)
+    topics = many(cluster, (1, 2), directories=(first, directory(2)))
+    sizes, _ = steps_of(cluster, heartbeat_of(cluster, 1, offline_log_dirs=(first,), cordoned_log_dirs=(second,)))
+    assert sizes == [10, 10, 7]
+    assert leaders(cluster, topics) == {2}
+    assert (cluster.image.brokers[1].log_dirs, cordoned(cluster)) == ((second,), (second,))
+
+
+@pytest.mark.usefixtures("_ten_partitions_per_step")
+@pytest.mark.parametrize(("replicas", "sizes"), [((1, 2), [11, 10, 5, 1]), ((2, 1), [10, 10, 6])])
+def test_a_controlled_shutdown_takes_a_step_with_every_heartbeat(replicas: tuple[int, ...], sizes: list[int]) -> None:
+    """A stopping broker gives up on a response that takes 2 s."""
+    cluster = Cluster((1, 2))
+    topics = many(cluster, replicas)
+    steps = []
+    while not cluster.image.brokers[1].fenced:
+        heartbeat(cluster, 2)
+        (size,), response = steps_of(cluster, heartbeat_of(cluster, 1, want_shut_down=True))
+        steps.append(size)
+        assert response.should_shut_down == response.is_fenced == cluster.image.brokers[1].fenced
+    assert steps == sizes
+    assert {cluster.partition(topic).isr for topic in topics} == {(2,)}
 
 
 def test_sessions_that_ran_out_are_not_watched_any_more() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from isthmus_broker.core.metadata.auto_placement import balance_leaders, satisfy_constraints
-from isthmus_broker.core.metadata.brokers import fence_broker
+from isthmus_broker.core.metadata.brokers import fence_dead_broker
 from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
@@ -157,7 +157,9 @@ def test_partitions_added_later_follow_the_constraints() -> None:
 
 def fence(cluster: Cluster, *broker_ids: int) -> None:
     for broker_id in broker_ids:
-        cluster.append(fence_broker(cluster.image, cluster.context, broker_id))
+        epoch = cluster.image.brokers[broker_id].broker_epoch
+        fencing = fence_dead_broker(cluster.image, cluster.context, cluster.sessions, broker_id, epoch)
+        cluster.append(fencing.records)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from isthmus_broker.core.metadata.brokers import fence_broker
+from isthmus_broker.core.metadata.brokers import fence_dead_broker
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, is_active, snapshot
 from isthmus_broker.core.metadata.records import decode_record, encode_record
@@ -75,7 +75,9 @@ def act(cluster: Cluster, data: st.DataObject) -> None:
         )
         cluster.response_to(operations((TOPIC, name, [(key, operation, value)])))
     elif action == 4 and not cluster.image.brokers[broker].fenced:
-        cluster.append(fence_broker(cluster.image, cluster.context, broker))
+        epoch = cluster.image.brokers[broker].broker_epoch
+        fencing = fence_dead_broker(cluster.image, cluster.context, cluster.sessions, broker, epoch)
+        cluster.append(fencing.records)
     elif action == 5:
         heartbeat(cluster, broker)
     elif action == 6 and "a" in cluster.image.topics.ids:

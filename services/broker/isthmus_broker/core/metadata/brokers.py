@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
@@ -45,14 +45,15 @@ from isthmus_broker.core.metadata.schema import (
     BrokerRegistrationChangeRecord,
     FeatureRange,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
 from isthmus_broker.core.metadata.sessions import NOT_STOPPING, Session, Sessions
 
-FENCING_STEP: Final = 5_000
-"""Partitions that one step of a fencing changes: the controller serves other requests in between, and a step fits into one batch."""
+PARTITIONS_PER_STEP: Final = 5_000
+"""Partitions that one step of a decision changes: the controller serves other requests in between, and a step fits into one batch."""
 
 
 def register_broker(
@@ -72,7 +73,9 @@ def register_broker(
         epoch = existing.broker_epoch
     elif existing is not None:
         clean = request.previous_broker_epoch == existing.broker_epoch
-        records += _after_restart(image, context, broker_id, clean=clean)
+        records, is_last = _step(_after_restart(image, context, broker_id, clean=clean))
+        if not is_last:
+            return Result(tuple(records), _registered(-1), is_complete=False)
         sessions.forget(broker_id)
     if not is_same_process:
         # The epoch is the offset of this very record, after those before it.
@@ -98,10 +101,11 @@ def register_broker(
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and is_same_process else False,
         log_dirs=request.log_dirs,
     )
-    response = entity(
-        BrokerRegistrationResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, broker_epoch=epoch
-    )
-    return Result((*records, registration), response, is_atomic=False)
+    return Result((*records, registration), _registered(epoch))
+
+
+def _registered(epoch: int) -> BrokerRegistrationResponse:
+    return entity(BrokerRegistrationResponse, throttle_time=NO_THROTTLE, error_code=ErrorCode.none, broker_epoch=epoch)
 
 
 def _check_registration(
@@ -165,15 +169,21 @@ def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> 
             raise ControllerError(ErrorCode.unsupported_version, why)
 
 
+def _step(updates: Iterator[PartitionChangeRecord]) -> tuple[list[MetadataRecord], bool]:
+    """The changes of the next step, and whether it is the last."""
+    step: list[MetadataRecord] = list(islice(updates, PARTITIONS_PER_STEP))
+    return step, len(step) < PARTITIONS_PER_STEP
+
+
 def _after_restart(
     image: ClusterImage, context: ControllerContext, broker_id: int, *, clean: bool
-) -> list[MetadataRecord]:
+) -> Iterator[PartitionChangeRecord]:
     """Handle a new process of a known broker: after an unclean shutdown its replicas may have lost records and leave the ISR."""
     in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
     if clean or not elr_enabled(image):
-        return list(leader_and_isr_updates(image, context, in_sync, leaving=broker_id))
+        return leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
     eligible = partitions_where(image, lambda partition: broker_id in (partition.eligible_leader_replicas or ()))
-    return list(leader_and_isr_updates(image, context, [*in_sync, *eligible], uncleanly_stopped=broker_id))
+    return leader_and_isr_updates(image, context, [*in_sync, *eligible], uncleanly_stopped=broker_id)
 
 
 class _Next(Enum):
@@ -188,7 +198,10 @@ def broker_heartbeat(
     request: BrokerHeartbeatRequest,
     context: DecisionContext,
 ) -> Result[BrokerHeartbeatResponse]:
-    """Process a heartbeat: a broker is alive, and requests to be unfenced, fenced, or shut down."""
+    """Process a heartbeat: a broker is alive, and requests to be unfenced, fenced, or shut down.
+
+    A controlled shutdown takes a step with every heartbeat, because a stopping broker waits only briefly for a response.
+    """
     broker_id = int(request.broker_id)
     broker = check_broker_epoch(image, broker_id, request.broker_epoch)
     sessions = context.sessions
@@ -196,26 +209,28 @@ def broker_heartbeat(
     # A broker's epoch is the offset of its registration: a broker that has applied that offset knows that it is registered.
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     after = _next_state(image, request, broker, session, sessions)
-    records = _records_for(image, context, broker, after)
+    records, is_last = _records_for(image, context, broker, session, after)
     if after is _Next.STOPPING:
         # The next records move this broker's leaderships; it may stop when every broker has applied them.
         if records:
             session.stopping_at_offset = context.next_offset + len(records) - 1
     else:
         session.stopping_at_offset = NOT_STOPPING
-    records += _directory_records(image, context, broker, request)
-    if after is _Next.STOP_NOW:
-        sessions.forget(broker_id)  # it stops: its next process need not wait for this session's timeout
-    fenced = after in (_Next.FENCED, _Next.STOP_NOW)
+    if is_last:
+        of_directories, is_last = _directory_records(image, context, broker, request)
+        records += of_directories
+    stops = after is _Next.STOP_NOW and is_last
+    if stops:
+        sessions.forget(broker_id)  # its next process need not wait for this session's timeout
     response = entity(
         BrokerHeartbeatResponse,
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         is_caught_up=caught_up,
-        is_fenced=fenced,
-        should_shut_down=after is _Next.STOP_NOW,
+        is_fenced=stops or after is _Next.FENCED,
+        should_shut_down=stops,
     )
-    return Result(tuple(records), response, is_atomic=False)
+    return Result(tuple(records), response, is_complete=is_last or request.want_shut_down)
 
 
 def _next_state(
@@ -246,19 +261,26 @@ def _leads(image: ClusterImage, broker_id: int) -> bool:
     )
 
 
-def _records_for(image: ClusterImage, context: ControllerContext, broker: Broker, after: _Next) -> list[MetadataRecord]:
-    broker_id = broker.broker_id
+def _records_for(
+    image: ClusterImage, context: ControllerContext, broker: Broker, session: Session, after: _Next
+) -> tuple[list[MetadataRecord], bool]:
+    """The records of the next step towards a state, and whether it is the last step."""
     match after:
         case _Next.FENCED | _Next.STOP_NOW:
-            return [] if broker.fenced else fence_broker(image, context, broker_id)
+            return ([], True) if broker.fenced else _fence(image, context, broker)
         case _Next.UNFENCED:
-            return _unfence(image, context, broker) if broker.fenced else []
+            return _unfence(image, context, broker, session)
         case _Next.STOPPING:
-            records: list[MetadataRecord] = []
+            updates, is_last = _step(_leaving(image, context, broker.broker_id))
             if not broker.in_controlled_shutdown:
-                records.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
-            in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
-            return [*records, *leader_and_isr_updates(image, context, in_sync, leaving=broker_id)]
+                updates.insert(0, _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
+            return updates, is_last
+
+
+def _leaving(image: ClusterImage, context: ControllerContext, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """Move a broker's leaderships, and remove it from every ISR."""
+    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
+    return leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
 
 
 def _change(broker: Broker, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> BrokerRegistrationChangeRecord:
@@ -270,43 +292,52 @@ def _change(broker: Broker, *, fenced: int = 0, in_controlled_shutdown: int = 0)
     )
 
 
-def fence_broker(image: ClusterImage, context: ControllerContext, broker_id: int) -> list[MetadataRecord]:
-    """Fence a broker: it loses its leaderships and leaves every ISR."""
-    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
-    updates = leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
-    return [*updates, _change(image.brokers[broker_id], fenced=FENCE)]
+def _fence(image: ClusterImage, context: ControllerContext, broker: Broker) -> tuple[list[MetadataRecord], bool]:
+    """Fence a broker, after it has lost its leaderships and left every ISR."""
+    updates, is_last = _step(_leaving(image, context, broker.broker_id))
+    if is_last:
+        updates.append(_change(broker, fenced=FENCE))
+    return updates, is_last
 
 
-def _unfence(image: ClusterImage, context: ControllerContext, broker: Broker) -> list[MetadataRecord]:
+def _unfence(
+    image: ClusterImage, context: ControllerContext, broker: Broker, session: Session
+) -> tuple[list[MetadataRecord], bool]:
     """Unfence a broker: it may become leader, and at once takes over partitions without a leader."""
+    if not broker.fenced and not session.is_electing:
+        return [], True
     leaderless = partitions_where(image, lambda partition: partition.leader < 0)
-    updates = leader_and_isr_updates(image, context, leaderless, coming=broker.broker_id)
-    return [_change(broker, fenced=UNFENCE), *updates]
+    updates, is_last = _step(leader_and_isr_updates(image, context, leaderless, coming=broker.broker_id))
+    session.is_electing = not is_last
+    if broker.fenced:
+        updates.insert(0, _change(broker, fenced=UNFENCE))
+    return updates, is_last
 
 
 def _directory_records(
     image: ClusterImage, context: ControllerContext, broker: Broker, request: BrokerHeartbeatRequest
-) -> list[MetadataRecord]:
+) -> tuple[list[MetadataRecord], bool]:
     """Replicas in failed directories leave the ISR; cordoned directories get no new replicas."""
-    records: list[MetadataRecord] = []
+    broker_id = broker.broker_id
     failed = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
-    for directory in failed:
-        hit = _partitions_in(image, broker.broker_id, directory)
-        records += leader_and_isr_updates(image, context, hit, leaving=broker.broker_id)
+    affected = list(chain.from_iterable(_partitions_in(image, broker_id, directory) for directory in failed))
+    records, is_last = _step(leader_and_isr_updates(image, context, affected, leaving=broker_id))
+    if not is_last:
+        return records, False
     if failed:
         left = tuple(directory for directory in broker.log_dirs if directory not in failed)
         records.append(
-            BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=left)
+            BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch, log_dirs=left)
         )
     cordoned = request.cordoned_log_dirs
     current = broker.cordoned_log_dirs
     if cordoned is not None and (current is None or set(current) != set(cordoned)):
         records.append(
             BrokerRegistrationChangeRecord(
-                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
+                broker_id=broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=cordoned
             )
         )
-    return records
+    return records, True
 
 
 def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) -> list[tuple[Topic, Partition]]:
@@ -319,30 +350,24 @@ def _partitions_in(image: ClusterImage, broker_id: int, directory: UUID | None) 
 def fence_stale_brokers(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, now_ms: MonotonicMs
 ) -> Result[None]:
-    """Fence the first broker whose session has timed out, or take the next step; called again until there is none."""
+    """Fence the first broker whose session has timed out; called again until there is none."""
     for broker_id in sessions.expired(image, now_ms)[:1]:
         sessions.forget(broker_id)
-        return Result(_next_fencing_step(image, context, broker_id), None)
+        records, is_last = _fence(image, context, image.brokers[broker_id])
+        return Result(tuple(records), None, is_complete=is_last)
     return Result((), None)
 
 
 def fence_dead_broker(
     image: ClusterImage, context: ControllerContext, sessions: Sessions, broker_id: int, epoch: int
 ) -> Result[None]:
-    """Fence a broker whose process is known to be dead, without waiting for its session timeout; called again until no records are left."""
+    """Fence a broker whose process is known to be dead, without waiting for its session timeout."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != epoch:
         return Result((), None)
     sessions.forget(broker_id)
-    return Result(() if broker.fenced else _next_fencing_step(image, context, broker_id), None)
-
-
-def _next_fencing_step(image: ClusterImage, context: ControllerContext, broker_id: int) -> tuple[MetadataRecord, ...]:
-    """The next partitions that a broker to be fenced must leave, or the rest of them and the fencing itself."""
-    in_sync = partitions_where(image, lambda partition: broker_id in partition.isr)
-    updates = leader_and_isr_updates(image, context, in_sync, leaving=broker_id)
-    step = tuple(islice(updates, FENCING_STEP))
-    return step if len(step) == FENCING_STEP else (*step, _change(image.brokers[broker_id], fenced=FENCE))
+    records, is_last = ([], True) if broker.fenced else _fence(image, context, broker)
+    return Result(tuple(records), None, is_complete=is_last)
 
 
 def unregister_broker(

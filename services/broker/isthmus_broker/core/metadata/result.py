@@ -17,9 +17,6 @@ R_co = TypeVar("R_co", covariant=True)
 # Bounds of one request; beyond them the whole request is refused with POLICY_VIOLATION.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 MAX_RECORDS_PER_REQUEST: Final = 10_000
-MAX_RECORDS_PER_BATCH: Final = 10_000
-"""Records of a batch of the metadata log; the batch must stay below raft's `append_bytes_max`."""
-
 TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 
 
@@ -41,24 +38,15 @@ class ControllerContext:
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[R_co]):
-    """Records to append, and the response to send when they are committed.
+    """Records to append as one batch, and the response to send when they are committed.
 
-    They are appended as one batch, atomically, or in batches of MAX_RECORDS_PER_BATCH: a fencing, for example, changes every partition of
-    its broker.
+    A decision that changes many partitions takes several steps, so that other requests are served in between, and each batch stays below
+    raft's `append_bytes_max`: one that is not complete is made again on the image that has these records, and its response is not sent.
     """
 
     records: tuple[MetadataRecord, ...]
     response: R_co
-    is_atomic: bool = True
-
-    def batches(self) -> list[tuple[MetadataRecord, ...]]:
-        """The records of each batch."""
-        if self.is_atomic:
-            return [self.records]
-        return [
-            self.records[begin : begin + MAX_RECORDS_PER_BATCH]
-            for begin in range(0, len(self.records), MAX_RECORDS_PER_BATCH)
-        ]
+    is_complete: bool = True
 
 
 class ControllerError(Exception):

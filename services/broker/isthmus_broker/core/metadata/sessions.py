@@ -25,6 +25,8 @@ class Session:
     metadata_offset: int = -1
     stopping_at_offset: int = NOT_STOPPING
     """The log end offset when the broker began its controlled shutdown: other brokers must apply its moved leaderships before it stops."""
+    is_electing: bool = False
+    """Whether the broker was unfenced, and partitions without a leader are left that it may lead."""
 
 
 class Sessions:

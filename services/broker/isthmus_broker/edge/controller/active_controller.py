@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ from isthmus_model.clocks import Clocks
 
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
-from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
@@ -160,16 +160,7 @@ class ActiveController:
         sessions = self._sessions
         if sessions is None:
             return
-        remaining = True
-
-        def step(image: ClusterImage) -> Result[None]:
-            nonlocal remaining
-            result = fence_dead_broker(image, self._context(), sessions, broker_id, epoch)
-            remaining = bool(result.records)
-            return result
-
-        try:
-            while remaining:
-                await self._controller.run(step)
-        except NotController:
-            return
+        with suppress(NotController):
+            await self._controller.run(
+                lambda image: fence_dead_broker(image, self._context(), sessions, broker_id, epoch)
+            )

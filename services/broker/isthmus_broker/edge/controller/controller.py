@@ -55,22 +55,26 @@ class Controller:
         """Responses without records that depend on uncommitted ones, and the offset at which these are committed."""
 
     async def run(self, operation: Operation[R]) -> R:
-        """Decide, append, wait for the commit, and return the response; raises NotController."""
+        """Decide, append, wait for the commit, and return the response, of the last step of several; raises NotController."""
+        while not (result := await self._run_step(operation)).is_complete:
+            pass
+        return result.response
+
+    async def _run_step(self, operation: Operation[R]) -> Result[R]:
         raft = self.raft
         if raft is None or not self.leads or not raft.core.is_leader:
             raise NotController
         result = operation(self.history.latest)
         if not result.records:
             await self._settled()
-            return result.response
-        appended = [self._append(raft, records) for records in result.batches()]
+            return result
         try:
-            await asyncio.gather(*appended)
+            await self._append(raft, result.records)
         except RaftRefused as refused:
             raise NotController(refused.error.name) from refused
         except RaftStopped as stopped:
             raise NotController("this node's metadata log is closed or has failed") from stopped
-        return result.response
+        return result
 
     def _append(self, raft: RaftDriver, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
         """Append one batch, and apply it to the newest image; the future is done when the batch is committed."""
