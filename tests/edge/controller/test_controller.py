@@ -7,10 +7,13 @@ from typing import Any, cast
 import pytest
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import Result
-from isthmus_broker.core.metadata.schema import FeatureLevelRecord
-from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of
+from isthmus_broker.core.metadata.schema import FeatureLevelRecord, NoOpRecord
+from isthmus_broker.edge.controller.controller import Controller, NotController, batch_of, records_of
+from isthmus_broker.edge.controller.maintenance import ControllerMaintenance
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftStopped
 from isthmus_client.clock import wall_ms
+
+from tests.unit.metadata.cluster import Cluster
 
 RECORDS = (FeatureLevelRecord(name="metadata.version", feature_level=1),)
 
@@ -112,5 +115,25 @@ def test_a_change_is_not_decided_where_the_metadata_log_has_failed() -> None:
         cast(Raft, controller.raft).done.set_exception(RaftStopped())
         with pytest.raises(NotController, match="has failed"):
             await writing
+
+    asyncio.run(test())
+
+
+def test_an_idle_controller_appends_no_op_records_that_change_nothing() -> None:
+    """Without them, old metadata cannot be distinguished from metadata that did not change."""
+
+    async def test() -> None:
+        controller = leading()
+        raft = cast(Raft, controller.raft)
+        raft.done.set_result(0)
+        image, context = controller.history.latest, Cluster(metadata_max_idle_interval_ms="1").context
+        maintenance = ControllerMaintenance(controller, lambda: context)
+        maintenance.start()
+        async with asyncio.timeout(60):
+            while len(raft.batches) < 3:  # noqa: ASYNC110 - no callback at an append
+                await asyncio.sleep(0.001)
+        maintenance.stop()
+        assert {type(record) for record in records_of(raft.batches)} == {NoOpRecord}
+        assert controller.history.latest is image
 
     asyncio.run(test())

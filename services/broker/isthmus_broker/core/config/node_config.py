@@ -59,6 +59,7 @@ class NodeSettings:
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
     group_consumer_session_timeout_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -71,6 +72,7 @@ class NodeSettings:
     log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
     max_connection_creation_rate: int
@@ -82,6 +84,7 @@ class NodeSettings:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
+    metadata_max_idle_interval_ms: int
     node_id: int
     num_partitions: int
     num_recovery_threads_per_data_dir: int

@@ -18,6 +18,7 @@ from isthmus_broker.core.metadata.schema import (
     BeginTransactionRecord,
     EndTransactionRecord,
     MetadataRecord,
+    NoOpRecord,
 )
 
 NOTHING_YET = -1
@@ -42,6 +43,8 @@ class _State:
                     assert open_records is not None, "a metadata transaction ends that never began"
                     ready += open_records
                     open_records = None
+                case NoOpRecord():
+                    pass  # the image stays the same object: subscribers need not compare anything
                 case AbortTransactionRecord():
                     assert open_records is not None, "a metadata transaction is aborted that never began"
                     open_records = None

@@ -30,11 +30,16 @@ class Maintenance:
                     first_ms=settings.log_initial_task_delay_ms)  # fmt: skip
         self._every("checkpoint", lambda: settings.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint)
         self._every(
+            "starts",
+            lambda: settings.log_flush_start_offset_checkpoint_interval_ms,
+            self._logs.checkpoint_starts,
+        )
+        self._every(
             "flush", lambda: min(settings.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS), self._logs.flush_due
         )
         if settings.log_cleaner_enable:
             self._cleaner.load()
-            self._every("cleaner", lambda: self._config().settings.log_cleaner_backoff_ms, self._cleaner.start_round)
+            self._every("cleaner", self._cleaner_backoff_ms, self._cleaner.start_round)
         self._every("isr", lambda: self._config().settings.replica_lag_time_max_ms // 2, self._replicas.check_isr)
         self._every("watermarks", self._watermark_interval_ms, self._logs.checkpoint_watermarks)
         self._every("producers", lambda: settings.producer_id_expiration_check_interval_ms, self._expire_producers)
@@ -49,6 +54,9 @@ class Maintenance:
         settings = self._config().settings
         return CleanerLimits(settings.log_cleaner_dedupe_buffer_size, settings.log_cleaner_io_max_bytes_per_second)
 
+    def _cleaner_backoff_ms(self) -> int:
+        return max(self._config().settings.log_cleaner_backoff_ms, 1)
+
     def _watermark_interval_ms(self) -> int:
         interval = self._config().values["replica.high.watermark.checkpoint.interval.ms"]
         assert isinstance(interval, int)
@@ -60,10 +68,13 @@ class Maintenance:
     def _every(
         self, name: str, interval_ms: Callable[[], int], job: Callable[[], None], first_ms: int | None = None
     ) -> None:
+        """Run a job again and again; with an interval of 0 once, as Kafka's scheduler does."""
         loop = asyncio.get_running_loop()
 
         def run() -> None:
-            self._timers[name] = loop.call_later(interval_ms() / 1000, run)
+            interval = interval_ms()
+            if interval:
+                self._timers[name] = loop.call_later(interval / 1000, run)
             job()
 
         self._timers[name] = loop.call_later((interval_ms() if first_ms is None else first_ms) / 1000, run)

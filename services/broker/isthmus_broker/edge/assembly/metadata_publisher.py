@@ -41,7 +41,8 @@ class MetadataPublisher:
             services.features_epoch = published.offset
         if any(resource.type == ResourceType.BROKER for resource in published.changes.configs):
             self.take_config()
-        self._apply_changes(published.changes)
+        if published.changes.after is not published.changes.before:
+            self._apply_changes(published.changes)
         self._advanced.set()
 
     async def wait_for(self, offset: int) -> None:

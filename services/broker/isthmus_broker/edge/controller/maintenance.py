@@ -1,4 +1,4 @@
-"""Periodic tasks of the active controller: preferred leader elections, and moves of replicas to satisfy placement constraints."""
+"""Periodic tasks of the active controller: preferred leader elections, moves of replicas to satisfy constraints, no-op records."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import Any, Final
 from isthmus_broker.core.metadata.auto_placement import ELECTIONS_MAX, balance_leaders, satisfy_constraints
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
+from isthmus_broker.core.metadata.schema import NoOpRecord
 from isthmus_broker.edge.controller.controller import Controller, NotController
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,9 @@ class ControllerMaintenance:
     def start(self) -> None:
         """Begin."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._satisfy_constraints()), loop.create_task(self._balance())]
+        self._tasks = [
+            loop.create_task(work()) for work in (self._satisfy_constraints, self._balance, self._write_no_ops)
+        ]
 
     def stop(self) -> None:
         """Stop the tasks."""
@@ -60,6 +63,13 @@ class ControllerMaintenance:
                 moved = await self._do(balance_leaders)
                 if moved:
                     logger.info("%d partitions were given back to their preferred leaders", moved)
+
+    async def _write_no_ops(self) -> None:
+        """Append a record without effect at each interval, as Kafka does: the age of a node's metadata is known while nothing changes."""
+        interval_ms = self._context().node.settings.metadata_max_idle_interval_ms
+        while interval_ms:
+            await asyncio.sleep(interval_ms / 1000)
+            await self._do(lambda _image, _context: Result((NoOpRecord(),), None))
 
     async def _do(self, duty: Duty) -> int:
         """The number of records written."""

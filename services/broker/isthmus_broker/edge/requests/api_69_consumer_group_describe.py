@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe: consumer groups, their members, assignments and targets."""
 
-from isthmus_broker.edge.requests.group_requests import refuse, serve_by_group_shards
+from isthmus_broker.edge.requests.group_requests import refuse, serve_consumer_protocol
 
 __all__ = ["handle", "refuse"]
 
-handle = serve_by_group_shards
+handle = serve_consumer_protocol

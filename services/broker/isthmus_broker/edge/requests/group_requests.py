@@ -7,7 +7,8 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group import responses
 from isthmus_broker.core.group.request_parts import merge_responses, split_request
-from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.core.metadata.image import GROUP_VERSION
+from isthmus_broker.edge.requests.services import NodeServices, Services
 from isthmus_broker.edge.transport.connection import Request
 
 
@@ -15,6 +16,22 @@ def serve_by_group_shards(node: Services, request: Request) -> None:
     """Serve a request about one or several groups by the shards of these groups."""
     body = request.decode()
     _submit(node, request, body, split_request(body, request.header.api_version, node.groups.topic_partitions()))
+
+
+def serve_consumer_protocol(node: Services, request: Request) -> None:
+    """Serve a request of the consumer group protocol, if the settings and the cluster's features enable it."""
+    if is_consumer_protocol_enabled(node):
+        serve_by_group_shards(node, request)
+    else:
+        refuse(request, ErrorCode.unsupported_version)
+
+
+def is_consumer_protocol_enabled(node: NodeServices) -> bool:
+    """Whether group.coordinator.rebalance.protocols has it, and group.version is 1."""
+    return (
+        "consumer" in node.config.settings.group_coordinator_rebalance_protocols
+        and node.image.feature(GROUP_VERSION) >= 1
+    )
 
 
 def serve_by_every_shard(node: Services, request: Request) -> None:

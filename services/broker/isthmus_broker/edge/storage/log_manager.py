@@ -271,12 +271,16 @@ class LogManager:
 
     def checkpoint_watermarks(self) -> None:
         """Write only the high watermarks, from which a follower or a new leader continues, and which change more often than the rest."""
+        self._checkpoint_only(HIGH_WATERMARKS)
+
+    def checkpoint_starts(self) -> None:
+        """Write only the log start offsets, which DeleteRecords raises."""
+        self._checkpoint_only(LOG_STARTS)
+
+    def _checkpoint_only(self, name: str) -> None:
         for directory in self.directories:
             if directory.online:
-                watermarks = {key: self.logs[key].high_watermark for key in self.keys_in(directory)}
-                self._in_worker(
-                    directory, directory.write_checkpoints, next(self._versions), {HIGH_WATERMARKS: watermarks}
-                )
+                self.write_checkpoint(directory, name, self._offsets(directory)[name])
 
     async def record_offsets(self, log: Log) -> None:
         """Write the checkpoints of the log's directory durably; raises DiskFailure."""
