@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from isthmus_broker.core.log.compaction import KEY_OVERHEAD, CleaningRound, CleaningRules, NewestOffsets, Transactions
 from isthmus_broker.core.log.producer_state import Producer, RecentBatch
+from isthmus_broker.edge.observe.metrics import cleaner_metrics
 from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem, SystemFiles
@@ -274,6 +275,16 @@ def test_a_log_with_damage_is_uncleanable_and_loses_nothing(
             "t-0 is uncleanable, and will not be compacted until this node restarts"
         ]
         assert not (log.directory / "cleaned").exists()
+        uncleanable = cleaner.uncleanable()
+        assert uncleanable == {tmp_path: (1, log.size - log.active.size)}
+        assert [
+            (sample.name, sample.labels, sample.value)
+            for family in cleaner_metrics(uncleanable)
+            for sample in family.samples
+        ] == [
+            (f"kafka_log_logcleanermanager_uncleanable_{name}", {"logDirectory": str(tmp_path)}, value)
+            for name, value in (("partitions_count", 1), ("bytes", log.size - log.active.size))
+        ]
         manager.close(0)
 
     asyncio.run(test())

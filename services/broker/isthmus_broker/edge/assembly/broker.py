@@ -33,6 +33,7 @@ from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.cleaner import Uncleanable
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
@@ -133,6 +134,10 @@ class Broker:
         """Start the background work, once clients are served."""
         self.services.mover.resume()
         self._maintenance.start()
+
+    def uncleanable(self) -> Mapping[Path, Uncleanable]:
+        """The logs that cannot be cleaned, by directory."""
+        return self._maintenance.uncleanable()
 
     async def leave(self) -> None:
         """Move leadership to other brokers (controlled shutdown)."""

@@ -1,12 +1,13 @@
 """Periodic work of a broker: retention, compaction, flushes, checkpoints, ISR checks, expiry of producer ids."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.edge.replication.manager import ReplicaManager
-from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits
+from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits, Uncleanable
 from isthmus_broker.edge.storage.log_manager import LogManager
 
 FLUSH_CHECK_MS: Final = 1_000
@@ -49,6 +50,10 @@ class Maintenance:
         for timer in self._timers.values():
             timer.cancel()
         self._cleaner.stop()
+
+    def uncleanable(self) -> Mapping[Path, Uncleanable]:
+        """The logs that cannot be cleaned, by directory."""
+        return self._cleaner.uncleanable()
 
     def _cleaner_limits(self) -> CleanerLimits:
         settings = self._config().settings

@@ -211,6 +211,7 @@ class Node:
             served=lambda: sum((dispatcher.served for dispatcher in self._dispatchers.values()), Counter()),
             image=lambda: self._services.image,
             replicas=None if broker is None else broker.services.replicas,
+            uncleanable=dict if broker is None else broker.uncleanable,
         )
 
     def _not_ready(self) -> str:

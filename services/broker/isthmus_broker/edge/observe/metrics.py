@@ -3,7 +3,8 @@
 They are read at a scrape: requests count nothing beyond what partitions and dispatchers count anyway.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from isthmus_wire.apis import ApiKey
@@ -12,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.storage.cleaner import Uncleanable
 
 NO_LEADER: Final = -1
 _TOPIC: Final = ("topic",)
@@ -34,6 +36,7 @@ class NodeMetrics(Collector):
             yield from _topics(partitions)
             yield from _logs(partitions)
             yield from _replication(partitions)
+            yield from cleaner_metrics(self._node.uncleanable())
 
     def describe(self) -> Iterator[Metric]:
         """Describe nothing in advance: it would read the node before it has started."""
@@ -139,6 +142,21 @@ def _logs(partitions: Sequence[Partition]) -> Iterator[Metric]:
             labels, log = (partition.topic, str(partition.index)), partition.log
             for family, value in zip(families, (log.size, log.log_start_offset, log.end_offset), strict=True):
                 family.add_metric(labels, value)
+    return iter(families)
+
+
+def cleaner_metrics(uncleanable: Mapping[Path, Uncleanable]) -> Iterator[Metric]:
+    """The compacted logs of each directory that are not compacted any more."""
+    families = [
+        GaugeMetricFamily(f"kafka_log_logcleanermanager_uncleanable_{name}", help_text, labels=("logDirectory",))
+        for name, help_text in (
+            ("partitions_count", "Compacted logs that cannot be cleaned until the node restarts."),
+            ("bytes", "Bytes of these logs that were not cleaned."),
+        )
+    ]
+    for directory, count in sorted(uncleanable.items()):
+        for family, value in zip(families, count, strict=True):
+            family.add_metric((str(directory),), value)
     return iter(families)
 
 

@@ -1,12 +1,14 @@
 """The parts of a node that its metrics read."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.replication.manager import ReplicaManager
+from isthmus_broker.edge.storage.cleaner import Uncleanable
 from isthmus_broker.edge.transport.listener import Listener
 
 
@@ -19,3 +21,4 @@ class NodeView(NamedTuple):
     served: Callable[[], Counter[int]]
     image: Callable[[], ClusterImage]
     replicas: ReplicaManager | None
+    uncleanable: Callable[[], Mapping[Path, Uncleanable]]

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from isthmus_model.clocks import WallMs
@@ -41,6 +42,13 @@ class CleanerLimits(NamedTuple):
     """The memory for the keys of one round; a dirty part with more keys takes several rounds."""
     bytes_per_second: float = inf
     """Bytes read and written."""
+
+
+class Uncleanable(NamedTuple):
+    """The logs of a directory that cannot be cleaned."""
+
+    partitions: int = 0
+    dirty_bytes: int = 0
 
 
 class _Changed(Exception):
@@ -102,6 +110,17 @@ class Cleaner:
             if self._logs.logs.get(key) is log:  # otherwise it was deleted or moved meanwhile
                 self._logs.fail_log(key, error if isinstance(error, DiskFailure) else DiskFailure(log.directory, error))
 
+    def uncleanable(self) -> dict[Path, Uncleanable]:
+        """The logs that cannot be cleaned, by directory."""
+        now = self._logs.clocks.wall()
+        counts = {directory: Uncleanable() for directory in self._logs.directories}
+        for key, log in self._logs.logs.items():
+            if log in self._uncleanable:
+                _, dirty = cleanable_segments(log, now)
+                logs, size = counts[self._logs.home[key]]
+                counts[self._logs.home[key]] = Uncleanable(logs + 1, size + sum(segment.size for segment in dirty))
+        return {directory.path: count for directory, count in counts.items()}
+
     def _dirty_logs(self) -> list[tuple[float, TopicPartition]]:
         """Logs that need cleaning, with their dirty ratios."""
         self._uncleanable.intersection_update(self._logs.logs.values())
@@ -110,10 +129,7 @@ class Cleaner:
         for key, log in self._logs.logs.items():
             if not log.config.compacts or log in self._uncleanable:
                 continue
-            start = max(log.cleaned_to, log.log_start_offset)
-            end = cleanable_end(log, now)
-            cleanable = [segment for segment in log.segments if segment.base_offset < end]
-            dirty = [segment for segment in cleanable if segment.next_offset > start]
+            cleanable, dirty = cleanable_segments(log, now)
             ratio = sum(segment.size for segment in dirty) / max(sum(segment.size for segment in cleanable), 1)
             oldest = next((segment.first_timestamp for segment in dirty if segment.first_timestamp is not None), now)
             if ratio > 0 and (
@@ -238,6 +254,14 @@ class _LogCleaning:
         is_open = self._logs.logs.get((log.topic, log.partition)) is log
         if not is_open or log.truncations != self._truncations or not set(segments) <= set(log.segments):
             raise _Changed
+
+
+def cleanable_segments(log: Log, now: WallMs) -> tuple[list[Segment], list[Segment]]:
+    """The segments that may be cleaned, and those of them that were not cleaned yet."""
+    start = max(log.cleaned_to, log.log_start_offset)
+    end = cleanable_end(log, now)
+    cleanable = [segment for segment in log.segments if segment.base_offset < end]
+    return cleanable, [segment for segment in cleanable if segment.next_offset > start]
 
 
 def cleanable_end(log: Log, now: WallMs) -> int:
