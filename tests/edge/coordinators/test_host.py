@@ -1,7 +1,7 @@
 """A second coordinator, as small as possible: counters in a topic of their own, changed at once or by transactions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,9 @@ class Counters:
 
     def committed(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
+
+    def replaying(self, records: Sequence[Record], last_offset: int) -> None:
+        pass
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         for change in self.uncommitted.pop(marker.producer.id, ()):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest.mock import patch
@@ -56,6 +56,9 @@ class Values:
             self.values.pop(record.key.text, None)
 
     def committed(self, high_watermark: int) -> None:
+        pass
+
+    def replaying(self, records: Sequence[Record], last_offset: int) -> None:
         pass
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:

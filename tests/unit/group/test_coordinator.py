@@ -1,5 +1,6 @@
 """The runtime under a toy state machine: when responses are sent, and the state after a failed append. And the timers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
@@ -66,6 +67,9 @@ class Toy:
 
     def committed(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
+
+    def replaying(self, records: Sequence[Record], last_offset: int) -> None:
+        pass
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         self.words.append(f"{'committed' if marker.committed else 'aborted'} {marker.producer.id}")

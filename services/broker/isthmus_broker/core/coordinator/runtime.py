@@ -48,6 +48,10 @@ class Shard(Protocol[V]):
         """Process a request."""
         ...
 
+    def replaying(self, records: Sequence[Record], last_offset: int) -> None:
+        """A batch of the log that ends at `last_offset` is about to be replayed, or to take effect otherwise."""
+        ...
+
     def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
         """Change the state by a record of the log: the only way it changes, live and on load alike.
 
@@ -224,6 +228,7 @@ class Runtime(Generic[V]):
         assert last_offset > self._last_written, "offsets only grow"
         self._last_written = last_offset
         result, batch = appending.result, appending.batches.popleft()
+        shard.replaying(batch, last_offset)
         if result.apply is not None:
             result.apply()
         elif result.marker is not None:
@@ -287,6 +292,7 @@ class Runtime(Generic[V]):
         if record is None:
             self._outbox.note("unknown record", str(offset), "skipped while loading")
         else:
+            shard.replaying((record,), offset)
             shard.replay(record, offset, producer, now)
 
     def load_marker(self, offset: int, marker: Marker, now: Now) -> None:

@@ -1,6 +1,7 @@
 """A consumer group (KIP-848): its members, target assignment and epochs. Its replicated state changes only by replaying records."""
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Final
 from uuid import UUID
 
@@ -59,6 +60,12 @@ class ConsumerGroup:
         # that was not appended.
         self._refresh_due_ms = 0
         self._refresh_epoch = 0
+
+    def snapshot(self) -> "ConsumerGroup":
+        """The group as it is now, for queries that must not reflect later records."""
+        unchanged = copy(self)
+        unchanged.members, unchanged.target = dict(self.members), dict(self.target)
+        return unchanged
 
     # Queries.
 

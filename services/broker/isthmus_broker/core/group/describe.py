@@ -19,6 +19,7 @@ from kio.static.primitive import i8, i32
 
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicMember, ClassicState
+from isthmus_broker.core.group.committed import CommittedGroups
 from isthmus_broker.core.group.consumer_group import NO_PARTITIONS, ConsumerGroup
 from isthmus_broker.core.group.consumer_protocol import CONSUMER_PROTOCOL
 from isthmus_broker.core.group.errors import UnknownGroup
@@ -37,26 +38,28 @@ _Described = TypeVar("_Described", DescribedGroup, consumer_wire.DescribedGroup)
 
 
 class Describe:
-    """Administrative queries of groups."""
+    """Administrative queries of groups, which reflect committed records only, and the deletion of groups."""
 
-    def __init__(self, registry: Registry, offsets: Offsets) -> None:
+    def __init__(self, registry: Registry, committed: CommittedGroups, offsets: Offsets) -> None:
         self._registry = registry
+        self._committed = committed
         self._offsets = offsets
 
     def list_groups(self, request: ListGroupsRequest) -> Result:
         """The groups in any of these states and of any of these types; an empty filter matches all."""
         states = {state.strip().lower() for state in request.states_filter}
         types = {each.lower() for each in request.types_filter}
-        listed = [self._listed(group_id) for group_id in sorted(self._registry.groups)]
+        listed = [self._listed(group_id) for group_id in self._committed.ids()]
         groups = tuple(
             each
             for each in listed
             if (not states or each.group_state.lower() in states) and (not types or each.group_type in types)
         )
-        return Result(response=ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=groups))
+        response = ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=groups)
+        return Result(response=response, is_committed=True)
 
     def _listed(self, group_id: str) -> ListedGroup:
-        group = self._registry.groups[group_id]
+        group = self._committed.group(group_id)
         is_classic = isinstance(group, ClassicGroup)
         return ListedGroup(
             group_id=GroupId(group_id),
@@ -72,11 +75,11 @@ class Describe:
         groups = tuple(self._describe(group_id, context.api_version) for group_id in request.groups)
         if request.include_authorized_operations:
             groups = tuple(map(_with_operations, groups))
-        return Result(response=DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=groups))
+        return Result(response=DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=groups), is_committed=True)
 
     def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
         try:
-            group = self._registry.classic_group(group_id)
+            group = self._committed.classic_group(group_id)
         except UnknownGroup as not_found:
             if api_version < NOT_FOUND_ERROR_VERSION:
                 return classic_described(group_id, state=ClassicState.DEAD.value)
@@ -97,13 +100,14 @@ class Describe:
         groups = tuple(self._describe_consumer(group_id) for group_id in request.group_ids)
         if request.include_authorized_operations:
             groups = tuple(map(_with_operations, groups))
-        return Result(response=consumer_wire.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups))
+        response = consumer_wire.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
+        return Result(response=response, is_committed=True)
 
     def _describe_consumer(self, group_id: str) -> consumer_wire.DescribedGroup:
         if not group_id:
             return consumer_described("", ErrorCode.invalid_group_id)
         try:
-            group = self._registry.consumer_group(group_id)
+            group = self._committed.consumer_group(group_id)
         except UnknownGroup as not_found:
             return consumer_described(group_id, not_found.error, not_found.message)
         return consumer_wire.DescribedGroup(

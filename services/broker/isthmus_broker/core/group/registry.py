@@ -1,5 +1,6 @@
 """State shared by the parts of one group shard: the groups, the timers, the outbox, the configuration and the view of the metadata."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,8 +19,39 @@ NewId = Callable[[], UUID]
 UNKNOWN_MEMBER_ID: Final = ""
 
 
+class GroupLookup(ABC):
+    """Groups by name."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def find(self, group_id: str) -> Group | None:
+        """The group of that name, if there is one."""
+
+    def group(self, group_id: str) -> Group:
+        """Any group of that name."""
+        group = self.find(group_id)
+        if group is None:
+            raise UnknownGroup(f"Group {group_id} not found.")
+        return group
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The group, which must be a consumer group."""
+        group = self.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise UnknownGroup(f"Group {group_id} is not a consumer group.")
+        return group
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """The group, which must be a classic group."""
+        group = self.group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise UnknownGroup(f"Group {group_id} is not a classic group.")
+        return group
+
+
 @dataclass(slots=True)
-class Registry:
+class Registry(GroupLookup):
     """Everything that more than one part of the shard reads or writes."""
 
     timers: Timers
@@ -39,26 +71,9 @@ class Registry:
         """The broker's values."""
         return self.configs.broker
 
-    def group(self, group_id: str) -> Group:
-        """Any group of that name."""
-        group = self.groups.get(group_id)
-        if group is None:
-            raise UnknownGroup(f"Group {group_id} not found.")
-        return group
-
-    def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """The group, which must be a consumer group."""
-        group = self.group(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise UnknownGroup(f"Group {group_id} is not a consumer group.")
-        return group
-
-    def classic_group(self, group_id: str) -> ClassicGroup:
-        """The group, which must be a classic group."""
-        group = self.group(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise UnknownGroup(f"Group {group_id} is not a classic group.")
-        return group
+    def find(self, group_id: str) -> Group | None:
+        """The group of that name with everything in the log, committed or not."""
+        return self.groups.get(group_id)
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
         """The group for a timer, which may have outlived it."""

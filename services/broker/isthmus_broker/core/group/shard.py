@@ -1,6 +1,6 @@
 """One shard of the group coordinator: all groups of one partition of __consumer_offsets. Routes each request to its handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from isthmus_broker.core.group.classic import Classic, left
 from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.classic_in_consumer import ClassicInConsumer
 from isthmus_broker.core.group.classic_join import ClassicJoin, Join
+from isthmus_broker.core.group.committed import CommittedGroups
 from isthmus_broker.core.group.config import OFFSETS_REMOVAL_RETRY_MS, GroupConfigs
 from isthmus_broker.core.group.consumer import Consumer
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
@@ -67,7 +68,8 @@ class GroupShard:
         self._consumer = Consumer(registry, steps, sessions, migration)
         self._classic_in_consumer = ClassicInConsumer(registry, steps, sessions, migration)
         self._expiry = Expiry(registry, self.offsets)
-        self._describe = Describe(registry, self.offsets)
+        self._committed = CommittedGroups(registry)
+        self._describe = Describe(registry, self._committed, self.offsets)
         self._replay = Replay(registry, self.offsets, rebalance)
         self._uncommitted: dict[int, list[Record]] = {}  # by producer id
         self._deleted_topics: dict[UUID, TopicView] = {}  # whose offsets are not removed yet
@@ -106,9 +108,14 @@ class GroupShard:
         else:
             self._replay.apply(record, offset, now)
 
+    def replaying(self, records: Sequence[Record], last_offset: int) -> None:
+        """Keep the groups that an uncommitted batch will change."""
+        self._committed.replaying(records, last_offset)
+
     def committed(self, high_watermark: int) -> None:
-        """Offsets below the high watermark are committed."""
+        """Records below the high watermark are committed."""
         self.offsets.committed(high_watermark)
+        self._committed.committed(high_watermark)
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
         """Apply the records of a committed transaction; discard those of an aborted one."""
