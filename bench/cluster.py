@@ -4,20 +4,21 @@ The systems run one after the other in every round, never at once: six brokers w
 """
 
 import argparse
+import signal
 import statistics
-import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
+from isthmus_topology.planner import FAILOVER_SETTINGS
 
 from bench import java_load, native_load, report
 from bench.__main__ import order, say, scratch
 from bench.brokers import ISTHMUS
 from bench.clusters import ThreeNodes
 from bench.scenarios import GIGABYTE, LATENCY_RATE, Figure, percentiles
+from tests.stream import Stream
 
 _ROUNDS: Final = 3
 _MEGABYTES: Final = 300
@@ -25,11 +26,15 @@ _LATENCY_SECONDS: Final = 10
 _FAILOVERS: Final = {ISTHMUS: 30}
 _FAILOVERS_OF_PEER: Final = 5
 """Of the peer fewer are timed: each takes it ten seconds and a slow start."""
-_GIVE_UP_SECONDS: Final = 60.0
+_PAUSES: Final = 10
+_TIMEOUT_MS: Final = 2_000
 
 THROUGHPUT: Final = "3 nodes, RF 3, acks=all: 1 KiB, 16 partitions"
 LATENCY: Final = f"3 nodes, RF 3, acks=all: {LATENCY_RATE} records/s of 1 KiB"
 FAILOVER: Final = "3 nodes: SIGKILL of a leader to the next acknowledged record"
+PAUSE: Final = (
+    f"3 nodes with the settings of `isthmus up`: SIGSTOP of a leader, producer with a timeout of {_TIMEOUT_MS} ms"
+)
 MEMORY: Final = "3 nodes: memory"
 _FIGURES: Final = {
     THROUGHPUT: {
@@ -44,6 +49,7 @@ _FIGURES: Final = {
         "librdkafka p99.9": Figure("ms"),
     },
     FAILOVER: {"p50": Figure("s"), "p99": Figure("s", target=0.2), "worst": Figure("s")},
+    PAUSE: {"p50": Figure("s"), "worst": Figure("s")},
     MEMORY: {"resident, idle": Figure("MB"), "resident, after load": Figure("MB")},
 }
 
@@ -62,6 +68,10 @@ def main() -> None:
                 if number == arguments.rounds - 1:  # once: they need many rounds of their own
                     failovers = arguments.failovers or _FAILOVERS.get(system, _FAILOVERS_OF_PEER)
                 _measure(system, directory / f"{number}-{system}", number, rows, failovers)
+                if failovers:
+                    figures = _pauses(system, directory / f"paused-{system}")
+                    say(number, PAUSE, system, figures)
+                    rows.add(PAUSE, _FIGURES[PAUSE], system, figures)
     print(report.write(rows.complete(), facts, "cluster").read_text())
 
 
@@ -113,11 +123,9 @@ def _failover(cluster: ThreeNodes, rounds: int) -> dict[str, float]:
         for _ in range(rounds):
             cluster.await_in_sync(topic)
             leader = cluster.leader(topic)
-            with _Stream(cluster.bootstrap, topic) as stream:
-                stream.await_next(time.perf_counter())
-                killed = time.perf_counter()
-                cluster.brokers[leader].kill()
-                seconds.append(stream.await_next(killed) - killed)
+            with Stream(cluster.bootstrap, topic) as stream:
+                stream.seconds_until_next()
+                seconds.append(stream.seconds_until_next(cluster.brokers[leader].kill))
             cluster.brokers[leader].start()
             cluster.brokers[leader].await_serving()
             cluster.await_brokers()
@@ -127,49 +135,26 @@ def _failover(cluster: ThreeNodes, rounds: int) -> dict[str, float]:
     return {"p50": statistics.median(seconds), "p99": p99, "worst": seconds[-1]}
 
 
-class _Stream:
-    """A producer of librdkafka, with its own defaults, that sends a record every few milliseconds until it is stopped."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._topic = topic
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
-        )
-        self._ended = threading.Event()
-        self._acknowledged = threading.Condition()
-        self._newest = 0.0  # when the newest acknowledged record was sent
-        self._told_at = 0.0
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "_Stream":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._producer.flush(_GIVE_UP_SECONDS)
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            self._producer.produce(self._topic, b"x" * 100, on_delivery=self._delivered(time.perf_counter()))
-            self._producer.poll(0.005)
-
-    def _delivered(self, sent: float) -> Callable[[object, object], None]:
-        def delivered(error: object, _message: object) -> None:
-            if error is None:
-                with self._acknowledged:
-                    self._newest, self._told_at = max(self._newest, sent), time.perf_counter()
-                    self._acknowledged.notify_all()
-
-        return delivered
-
-    def await_next(self, after: float) -> float:
-        """When the first record sent after that time was acknowledged."""
-        with self._acknowledged:
-            if not self._acknowledged.wait_for(lambda: self._newest > after, _GIVE_UP_SECONDS):
-                raise RuntimeError("nothing was acknowledged")
-            return self._told_at
+def _pauses(system: str, directory: Path) -> dict[str, float]:
+    """A leader that stops responding is replaced; afterwards it continues, and must be in sync again before the next round."""
+    seconds = []
+    timeouts = {"socket.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS}
+    cluster = ThreeNodes(system, directory, settings=FAILOVER_SETTINGS)
+    try:
+        cluster.start()
+        with cluster.topic("paused", 1) as topic:
+            for _ in range(_PAUSES):
+                cluster.await_in_sync(topic)
+                leader = cluster.brokers[cluster.leader(topic)]
+                with Stream(cluster.bootstrap, topic, **timeouts) as stream:
+                    stream.seconds_until_next()
+                    seconds.append(stream.seconds_until_next(partial(leader.signal, signal.SIGSTOP)))
+                    leader.signal(signal.SIGCONT)
+                cluster.await_brokers()
+            cluster.await_in_sync(topic)
+    finally:
+        cluster.stop()
+    return {"p50": statistics.median(seconds), "worst": max(seconds)}
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
@@ -26,8 +27,15 @@ _KAFKA_HEAP: Final = "-Xmx1G -Xms256M"
 class ThreeNodes:
     """Node ids 1 to 3; any of them may be killed and started again."""
 
-    def __init__(self, name: str, directory: Path, roles: str = "broker,controller") -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        roles: str = "broker,controller",
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.name = name
+        self._settings = settings
         self._roles = roles
         ports = free_ports(2 * len(NODES))
         self._ports = dict(zip(NODES, zip(ports[::2], ports[1::2], strict=True), strict=True))
@@ -49,6 +57,7 @@ class ThreeNodes:
             "default.replication.factor": "3",
             "min.insync.replicas": "2",
             "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
         }
         served = port if listeners else controller
         properties = directory / "server.properties"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Self, TypeVar
 
 from isthmus_model.endpoints import Endpoint
@@ -21,7 +22,13 @@ from isthmus_wire.errors import ErrorCode
 
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
-from isthmus_client.limits import METADATA_AGE_SECONDS, OPERATION_SECONDS, REQUEST_SECONDS, UNKNOWN_TOPIC_SECONDS
+from isthmus_client.limits import (
+    METADATA_AGE_SECONDS,
+    METADATA_SECONDS,
+    OPERATION_SECONDS,
+    REQUEST_SECONDS,
+    UNKNOWN_TOPIC_SECONDS,
+)
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
 from isthmus_client.pool import SHORT_REQUESTS, Pool
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
@@ -49,6 +56,7 @@ class Client:
         self._bootstrap = tuple(bootstrap)
         self.view = ClusterView(security=self._bootstrap[0].security)
         self._operation_seconds = operation_seconds
+        self._response_seconds = response_seconds
         self._random = randomness or random.Random()
         self._backoff = Backoff()
         self._pool = Pool(client_id, self._backoff, self._random, response_seconds, transports)
@@ -84,22 +92,25 @@ class Client:
         return await self._pool.get(broker.endpoint, lane)
 
     async def any_connection(self, api: ApiKey | None = None) -> Connection:
-        """A connection to any reachable broker, if possible one that supports this API; raises ConnectionFailed if none is reachable."""
+        """A connection to any reachable broker, if possible one that supports this API; raises ConnectionFailed if none is reachable.
+
+        They are tried in random order.
+        """
         brokers = [broker.endpoint for broker in self.view.brokers.values()]
         self._random.shuffle(brokers)
-        failures: dict[Endpoint, str] = {}
+        failures: list[str] = []
         reached: Connection | None = None
-        for endpoint in dict.fromkeys((*brokers, *self._bootstrap)):
-            try:
-                reached = await self._pool.get(endpoint)
-            except ConnectionFailed as error:
-                failures[endpoint] = str(error)
-                continue
-            if api is None or reached.versions.supports(api):
-                return reached
+        async with aclosing(self._pool.reach(dict.fromkeys((*brokers, *self._bootstrap)))) as outcomes:
+            async for outcome in outcomes:
+                if isinstance(outcome, ConnectionFailed):
+                    failures.append(str(outcome))
+                    continue
+                reached = outcome
+                if api is None or reached.versions.supports(api):
+                    return reached
         if reached is not None:
             return reached
-        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures.values()))
+        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
 
     def close_lane(self, lane: str) -> None:
         """Close the connections of one lane to all brokers."""
@@ -126,7 +137,8 @@ class Client:
             )
             connection = await self.any_connection()
             # From version 4 on, a request can forbid the creation of topics.
-            response = await connection.request(ApiKey.METADATA, request, at_least=4)
+            seconds = min(METADATA_SECONDS, self._response_seconds)
+            response = await connection.request(ApiKey.METADATA, request, at_least=4, seconds=seconds)
             self.view = self.view.merged(response, all_topics=topics is None)
             self._generation += 1
             self._updated_at = asyncio.get_running_loop().time()

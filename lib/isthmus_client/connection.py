@@ -109,6 +109,7 @@ class Connection:
         self._waiting: dict[int, _Waiting] = {}
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._failure: Exception | None = None
+        self.timed_out_at: float | None = None  # by the loop's clock
 
     @classmethod
     async def open(
@@ -238,6 +239,7 @@ class Connection:
             waiting.response.set_result(frame)
 
     def _timed_out(self, api: ApiKey, seconds: float) -> None:
+        self.timed_out_at = asyncio.get_running_loop().time()
         self.fail(RequestTimedOut(f"broker {self.name} did not respond to {api.name} within {seconds:.0f} s"))
 
     def fail(self, error: Exception) -> None:

@@ -22,6 +22,16 @@ _PORT_MAX: Final = 65_535
 _CONTROLLER: Final = "CONTROLLER"
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _SAMPLES_MS: Final = 2_000
+FAILOVER_SETTINGS: Final = {
+    "broker.heartbeat.interval.ms": "250",
+    "broker.session.timeout.ms": "1500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "500",
+    "controller.quorum.request.timeout.ms": "1000",
+    "replica.lag.time.max.ms": "3000",
+}
+"""For nodes on one network: an unresponsive node is replaced before a client times out after two seconds; see docs/failures.md."""
 
 
 def make_plan(topology: Topology, directory: Path) -> Plan:
@@ -144,6 +154,7 @@ class _Draft:
             "default.replication.factor": str(min(3, brokers)),
             "offsets.topic.replication.factor": str(min(3, brokers)),
             "replica.selector.class": _SELECTOR,
+            **FAILOVER_SETTINGS,
         }
         if self.is_broker:
             settings["advertised.listeners"] = ",".join(

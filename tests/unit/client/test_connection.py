@@ -1,6 +1,9 @@
 """One connection against a scripted broker."""
 
 import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import pytest
@@ -157,6 +160,44 @@ def test_an_unreachable_broker_is_not_retried_before_its_backoff() -> None:
         async with asyncio.timeout(60):
             with pytest.raises(ConnectionFailed, match="Connection refused"):
                 await pool.get(address)
+
+    asyncio.run(life())
+
+
+@contextmanager
+def unresponsive() -> Iterator[Endpoint]:
+    """The address of a frozen broker: the system accepts connections, and nothing responds."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield Endpoint(*listening.getsockname()[:2])
+
+
+def test_another_broker_is_tried_beside_one_that_does_not_respond() -> None:
+    async def life() -> None:
+        with unresponsive() as frozen:
+            async with serving(FakeBroker(respond)) as broker:
+                pool = Pool("test", response_seconds=3600)
+                async with aclosing(pool.reach([frozen, broker.address])) as outcomes:
+                    first = await anext(outcomes)
+                assert isinstance(first, Connection)
+                assert first.endpoint == broker.address
+                pool.close()
+
+    asyncio.run(life())
+
+
+def test_a_broker_that_has_just_timed_out_is_the_last_choice() -> None:
+    async def life() -> None:
+        async with serving(FakeBroker(respond)) as first, serving(FakeBroker(respond)) as second:
+            pool = Pool("test")
+            for broker in (first, second):
+                await pool.get(broker.address)
+            produces = await pool.get(first.address, "produce")
+            with pytest.raises(RequestTimedOut):
+                await produces.request(ApiKey.LIST_GROUPS, REQUEST, seconds=0.0)
+            async with aclosing(pool.reach([first.address, second.address])) as outcomes:
+                reached = [outcome async for outcome in outcomes]
+            assert [one.endpoint for one in reached if isinstance(one, Connection)] == [second.address, first.address]
+            pool.close()
 
     asyncio.run(life())
 

@@ -317,6 +317,24 @@ def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
     assert sessions.expired(cluster.image, MonotonicMs(50_000 + SESSION_MS)) == [1, 2]
 
 
+def test_the_session_of_the_previous_controllers_broker_begins_with_its_last_message() -> None:
+    cluster = Cluster((1, 2))
+    sessions = Sessions(cluster.image, SESSION_MS, MonotonicMs(50_000))
+    sessions.backdate(1, MonotonicMs(48_000))
+    sessions.backdate(3, MonotonicMs(48_000))  # a controller that is not a broker
+    assert sessions.expired(cluster.image, MonotonicMs(48_000 + SESSION_MS - 1)) == []
+    assert sessions.expired(cluster.image, MonotonicMs(48_000 + SESSION_MS)) == [1]
+    assert sessions.deadline() == 48_000 + SESSION_MS
+
+
+@pytest.mark.parametrize(("contact_ms", "expires_ms"), [(1, SESSION_MS // 3), (60_000, SESSION_MS)])
+def test_a_broker_has_time_for_its_first_heartbeat_to_a_new_controller(contact_ms: int, expires_ms: int) -> None:
+    cluster = Cluster((1, 2))
+    sessions = Sessions(cluster.image, SESSION_MS, MonotonicMs(50_000))
+    sessions.backdate(1, MonotonicMs(contact_ms))
+    assert sessions.deadline() == 50_000 + expires_ms
+
+
 def test_a_broker_that_leads_stops_when_others_have_taken_over() -> None:
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1, 2))

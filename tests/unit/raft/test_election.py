@@ -291,6 +291,29 @@ def test_candidates_do_not_wait_for_the_vote_of_a_dead_voter() -> None:
     assert bench.core.epoch == 1
 
 
+def test_followers_of_a_frozen_leader_do_not_wait_for_its_vote() -> None:
+    """Both time out at once, and each rejects the other."""
+    bench = Bench(THREE)
+    fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
+    bench.receive(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    _, to_three = requests(bench.wait(2_000), VoteRequest)
+    _, to_three = requests(bench.receive(to_three, granted(1, 2)), VoteRequest)
+    assert bench.role() is Candidate
+    bench.receive(to_three, rejected(2))
+    bench.wait(20)
+    assert bench.role() is Prospective
+
+
+def test_a_leader_knows_when_it_last_received_a_message_from_its_predecessor() -> None:
+    bench = Bench(THREE)
+    fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
+    bench.wait(300)
+    bench.receive(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert bench.core.predecessor_contact is None
+    bench.lead()
+    assert bench.core.predecessor_contact == (2, 300)
+
+
 def test_a_pre_vote_that_is_lost_beside_a_dead_voter_is_repeated_soon_and_then_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

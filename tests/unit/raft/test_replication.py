@@ -253,9 +253,35 @@ def test_a_voter_that_cannot_fetch_starts_an_election_and_an_observer_queries_ot
     assert bench.role() is Prospective
 
     observer, _ = follower(formatted(2, 3))
-    observer.wait(2_000)
+    assert only(requests(observer.wait(2_000), FetchRequest)).peer == 3
     assert observer.role() is Follower
     assert only(requests(observer.wait(20), FetchRequest)).peer == 2
+
+
+def test_an_observer_finds_the_next_leader_while_a_request_to_the_lost_one_is_in_flight() -> None:
+    observer, sent = follower(formatted(2, 3))
+    observer.wait(1_000)
+    observer.receive(sent, of_leader())
+    to_three = only(requests(observer.wait(2_000), FetchRequest))
+    assert to_three.peer == 3
+    refusal = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=6, leader_id=3)
+    assert only(requests(observer.receive(to_three, refusal), FetchRequest)).peer == 3
+    assert observer.core.quorum_state == QuorumState(6, 3)
+
+
+def test_an_observer_follows_its_lost_leader_again_when_it_responds() -> None:
+    observer, _ = follower(formatted(2, 3))
+    observer.wait(2_000)
+    to_two = only(requests(observer.wait(20), FetchRequest))
+    assert only(requests(observer.receive(to_two, of_leader()), FetchRequest)).peer == 2
+    assert requests(observer.wait(1_999), FetchRequest) == []
+
+
+def test_a_node_that_does_not_respond_delays_the_search_for_a_leader_only_shortly() -> None:
+    bench = Bench(formatted(2, 3))
+    assert only(requests(bench.first, FetchRequest)).peer == 2
+    assert requests(bench.wait(499), FetchRequest) == []
+    assert only(requests(bench.wait(1), FetchRequest)).peer == 3
 
 
 def test_a_failed_request_is_repeated_after_a_pause() -> None:

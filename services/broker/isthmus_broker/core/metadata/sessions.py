@@ -1,7 +1,7 @@
 """The last heartbeat of each broker, as recorded by the active controller.
 
 The one state of the controller that is not in the metadata log: a new active controller starts without it and gives every broker a whole
-session timeout.
+session timeout, except for its predecessor's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from isthmus_model.clocks import MonotonicMs
 from isthmus_broker.core.metadata.image import ClusterImage
 
 NOT_STOPPING: Final = -1
+FIRST_HEARTBEAT_SHARE: Final = 3
+"""The broker of the previous active controller has at least one third of its session timeout for its first heartbeat to the new one."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,13 @@ class Sessions:
         session.contact_ms = now_ms
         session.metadata_offset = metadata_offset
         return session
+
+    def backdate(self, broker_id: int, contact_ms: MonotonicMs) -> None:
+        """Start a broker's session at the last message of the controller in the same process, which was the active one before."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            earliest = session.contact_ms - self._timeout_ms + self._timeout_ms // FIRST_HEARTBEAT_SHARE
+            session.contact_ms = MonotonicMs(min(session.contact_ms, max(contact_ms, earliest)))
 
     def forget(self, broker_id: int) -> None:
         self._sessions.pop(broker_id, None)

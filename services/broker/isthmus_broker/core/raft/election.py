@@ -1,5 +1,6 @@
 """Elections: pre-votes, votes, every change of role and epoch, BeginQuorumEpoch and EndQuorumEpoch."""
 
+from collections.abc import Collection
 from typing import Final
 
 from isthmus_model.clocks import MonotonicMs
@@ -69,19 +70,25 @@ def become_prospective(state: RaftState, now_ms: MonotonicMs) -> None:
     before = state.role
     losses = before.losses if isinstance(before, Unattached | Follower | Candidate) else 0
     losses += isinstance(before, Candidate)
-    role = Prospective(_own_ballot(state), now_ms + state.random_election_timeout(), losses)
+    gone: Collection[int] = before.ballot.gone if isinstance(before, Candidate) else ()
+    if isinstance(before, Follower):
+        gone = (before.leader_id,)  # no response for a fetch timeout: the election does not wait for its vote
+    role = Prospective(_own_ballot(state, gone), now_ms + state.random_election_timeout(), losses)
     _become(state, role, state.quorum, now_ms)
 
 
 def become_candidate(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Prospective)
-    role = Candidate(_own_ballot(state), now_ms + state.random_election_timeout(), state.role.losses)
+    role = Candidate(
+        _own_ballot(state, state.role.ballot.gone), now_ms + state.random_election_timeout(), state.role.losses
+    )
     _become(state, role, QuorumState(state.epoch + 1, None, state.config.key), now_ms)
 
 
 def become_leader(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Candidate)
-    role = Leader(now_ms, state.log.end, state.role.ballot.granting())
+    role = Leader(now_ms, state.log.end, state.role.ballot.granting(), state.leader_contact)
+    state.leader_contact = None
     _become(state, role, QuorumState(state.epoch, state.node_id), now_ms)
     leading.start_epoch(state)
 
@@ -131,8 +138,9 @@ def _resigned(state: RaftState, successors: tuple[ReplicaKey, ...], now_ms: Mono
     return Resigned(now_ms + state.random_election_timeout(), successors, set(state.other_voters()))
 
 
-def _own_ballot(state: RaftState) -> Ballot:
-    ballot = Ballot(state.voters.current.node_ids())
+def _own_ballot(state: RaftState, gone: Collection[int]) -> Ballot:
+    voters = state.voters.current.node_ids()
+    ballot = Ballot(voters, gone={*voters} & {*gone})
     ballot.record(state.node_id, True)
     return ballot
 
@@ -289,6 +297,7 @@ def handle_begin_epoch(state: RaftState, token: int, request: BeginQuorumEpochRe
     error = _voter_request_error(state, request.epoch, request.voter)
     if error == ErrorCode.none:
         observe(state, request.epoch, request.leader_id, now_ms)
+        state.leader_contact = request.leader_id, now_ms
     response = BeginQuorumEpochResponse(error=error, epoch=state.epoch, leader_id=state.leader_id)
     state.outbox.send(SendResponse(token, response))
 
@@ -298,6 +307,7 @@ def handle_end_epoch(state: RaftState, token: int, request: EndQuorumEpochReques
     error = _voter_request_error(state, request.epoch, state.config.key)
     if error == ErrorCode.none:
         observe(state, request.epoch, request.leader_id, now_ms)
+        state.leader_contact = request.leader_id, now_ms
         role = state.role
         if isinstance(role, Follower) and role.leader_id == request.leader_id:
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + _succession_delay(state, request))

@@ -24,9 +24,10 @@ def poll(state: RaftState, now_ms: MonotonicMs) -> None:
         elif state.may_elect:
             election.become_prospective(state, now_ms)
         else:
-            # An observer cannot start an election; it queries other nodes until one names another leader.
+            # An observer cannot start an election: it queries other nodes until one names another leader, or this one responds again.
             role.has_fetched = False
-            _find_leader(state, now_ms)
+            _fetch(state, role, now_ms)
+            _find_leader(state, now_ms, unresponsive=role.leader_id)
 
 
 def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
@@ -38,17 +39,19 @@ def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
         fetch_snapshot(state, role.leader_id, role.download, now_ms)
 
 
-def _find_leader(state: RaftState, now_ms: MonotonicMs) -> None:
-    """Fetch from any node. It responds with the leader it knows of, or with entries if it is the leader.
+def _find_leader(state: RaftState, now_ms: MonotonicMs, unresponsive: int | None = None) -> None:
+    """Fetch from any node but the `unresponsive` one. It responds with the leader it knows of, or with entries if it is the leader.
 
-    The last known leader is among the candidates: it may be none of the voters this node knows of.
+    One node is queried at a time. A leader responds within `fetch_wait_max_ms`, so a node that takes longer is not waited for.
     """
-    leader = () if state.leader_id is None else (state.leader_id,)
-    peers = sorted({*state.other_voters(), *state.config.bootstrap, *leader} - {state.node_id})
-    if not peers or any(not state.requests.is_free(peer, now_ms) for peer in peers):
+    peers = sorted({*state.other_voters(), *state.config.bootstrap} - {state.node_id, unresponsive})
+    waiting = [peer for peer in peers if not state.requests.is_free(peer, now_ms)]
+    if any(not state.requests.is_slow(peer, now_ms, state.config.fetch_wait_max_ms) for peer in waiting):
         return
-    peer = peers[state.random.randrange(len(peers))]
-    state.send_request(peer, _fetch_request(state), now_ms, durable=True)
+    free = [peer for peer in peers if peer not in waiting]
+    if free:
+        peer = free[state.random.randrange(len(free))]
+        state.send_request(peer, _fetch_request(state), now_ms, durable=True)
 
 
 def _fetch_request(state: RaftState) -> FetchRequest:
@@ -65,7 +68,9 @@ def _fetch_request(state: RaftState) -> FetchRequest:
 
 def deadline(state: RaftState, now_ms: MonotonicMs) -> int | None:
     role = state.role
-    return role.fetch_deadline_ms if isinstance(role, Follower) and now_ms < role.fetch_deadline_ms else None
+    if isinstance(role, Follower) and now_ms < role.fetch_deadline_ms:
+        return role.fetch_deadline_ms
+    return state.requests.slow_deadline(now_ms, state.config.fetch_wait_max_ms)
 
 
 def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, now_ms: MonotonicMs) -> None:
@@ -78,6 +83,7 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
         state.requests.back_off(peer, now_ms)
         return
     role.record_response(now_ms, state.config.fetch_timeout_ms)
+    state.leader_contact = peer, now_ms
     if response.diverging is not None:
         is_useful = _truncate(state, response.diverging)
     elif response.snapshot is not None:

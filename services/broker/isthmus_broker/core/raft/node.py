@@ -130,6 +130,12 @@ class Raft:
         return self._state.leader is not None
 
     @property
+    def predecessor_contact(self) -> tuple[int, MonotonicMs] | None:
+        """As leader: the leader that this node followed before, and when it received its last message."""
+        leader = self._state.leader
+        return None if leader is None else leader.predecessor_contact
+
+    @property
     def role(self) -> type[Role]:
         return type(self._state.role)
 

@@ -23,7 +23,7 @@ class Ballot:
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
-    """Voters whose process is dead: they cannot vote now, but may when they are back."""
+    """Voters that are dead or unresponsive: they are not expected to vote, but may."""
 
     def record(self, voter: int, granted: bool) -> None:
         """Count a vote. Only a voter's first vote counts."""

@@ -47,6 +47,19 @@ class Requests:
             if state.request_id is not None and state.due_ms <= now_ms:
                 self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
 
+    def is_slow(self, peer: int, now_ms: MonotonicMs, after_ms: int) -> bool:
+        """Whether a request has been in flight for that long."""
+        state = self._peers.get(peer)
+        return state is not None and state.request_id is not None and self._sent_ms(state) + after_ms <= now_ms
+
+    def slow_deadline(self, now_ms: MonotonicMs, after_ms: int) -> int | None:
+        """When the next request will have been in flight for that long."""
+        due = [self._sent_ms(state) + after_ms for state in self._peers.values() if state.request_id is not None]
+        return min((each for each in due if each > now_ms), default=None)
+
+    def _sent_ms(self, state: _Peer) -> int:
+        return state.due_ms - self._timeout_ms
+
     def reset(self) -> None:
         """Forget all requests in flight after a change of role."""
         self._peers.clear()

@@ -112,6 +112,8 @@ class Leader:
     epoch_start: int
     """Offset of the LeaderChange entry. Earlier entries count as committed only once it is committed."""
     granting: tuple[int, ...]
+    predecessor_contact: tuple[int, MonotonicMs] | None = None
+    """The leader that this node followed before, and when it received its last message."""
     progress: dict[ReplicaKey, FetchState] = field(default_factory=dict)
     parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
     appends: deque[PendingAppend] = field(default_factory=deque)

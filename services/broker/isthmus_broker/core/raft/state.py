@@ -48,6 +48,8 @@ class RaftState:
         self.requests = Requests(config.request_timeout_ms, config.retry_backoff_ms)
         self.quorum: QuorumState = recovered.quorum
         self.role: Role = Unattached(now_ms)
+        self.leader_contact: tuple[int, MonotonicMs] | None = None
+        """The leader from which this node received the last message of a leader since it was leader itself, and when."""
         self.announced: tuple[int, int | None] | None = None
         """The epoch and leader last reported to the state machine."""
         self.high_watermark = self.log.start

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from isthmus_model.clocks import Clocks
 
@@ -20,6 +20,9 @@ from isthmus_broker.edge.controller.maintenance import ControllerMaintenance
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 
 logger = logging.getLogger(__name__)
+
+STALL_MS: Final = 100
+"""A check for expired sessions that is so late shows that this process was stalled, and has not read what arrived meanwhile."""
 
 
 class QuorumOperation(NamedTuple):
@@ -115,9 +118,12 @@ class ActiveController:
             )
         except NotController:
             return
-        # Every broker gets a fresh session, except the previous life of this very process.
+        # Every broker gets a fresh session, except for the previous life of this very process and the broker of the previous controller.
         sessions = Sessions(history.latest, context.node.settings.broker_session_timeout_ms, self._clocks.monotonic())
         sessions.forget(context.node.node_id)
+        assert controller.raft is not None
+        if (contact := controller.raft.core.predecessor_contact) is not None:
+            sessions.backdate(*contact)
         self._sessions = sessions
         self.liveness.probe_all(except_for=context.node.node_id)
         self._watch_sessions()
@@ -131,9 +137,20 @@ class ActiveController:
         deadline = None if self._sessions is None or self._expiry is not None else self._sessions.deadline()
         if deadline is not None:
             delay = max(deadline - self._clocks.monotonic(), 0) / 1000
-            self._expiry = asyncio.get_running_loop().call_later(delay, self._sessions_may_end)
+            self._expiry = asyncio.get_running_loop().call_later(delay, self._sessions_may_end, deadline)
 
-    def _sessions_may_end(self) -> None:
+    def _sessions_may_end(self, deadline: int) -> None:
+        late_ms = self._clocks.monotonic() - deadline
+        if late_ms >= STALL_MS:
+            logger.warning(
+                "this controller was stalled for %d ms: serving waiting heartbeats before it fences", late_ms
+            )
+            delay = min(late_ms, self._context().node.settings.broker_session_timeout_ms) / 1000
+            self._expiry = asyncio.get_running_loop().call_later(delay, self._end_sessions)
+        else:
+            self._end_sessions()
+
+    def _end_sessions(self) -> None:
         self._expiry = None
         self._task = asyncio.get_running_loop().create_task(self._fence_stale())
 

@@ -1,0 +1,125 @@
+"""Nodes that stop responding and regions that are cut off, with the settings of `isthmus up`.
+
+The producers time out after two seconds.
+On a machine with nothing else to do a paused leader costs 2.1 s, and a cut 2.1 or 4.1 s: one or two timeouts of the producer. The bounds
+leave room for one timeout more.
+"""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from isthmus_client.admin.topics import NewTopic
+
+from tests.stream import Stream
+from tests.system.quorums import quorum
+from tests.system.stretched import Led, Stretched, running
+
+TIMEOUTS: Final[dict[str, Any]] = {"socket.timeout.ms": 2000, "request.timeout.ms": 2000}
+PAUSED_SECONDS: Final = 5.0
+CUT_SECONDS: Final = 8.0
+STALL_SECONDS: Final = 3.0
+"""Twice the session timeout."""
+ALL: Final = frozenset({1, 2, 3})
+ONE_REGION: Final = """
+regions = ["lan"]
+[[clusters]]
+name = "c"
+config = { "min.insync.replicas" = 2 }
+nodes = [{ region = "lan", brokers = 3, voters = 3 }]
+"""
+ONE_CONTROLLER: Final = """
+regions = ["lan"]
+[[clusters]]
+name = "c"
+nodes = [{ region = "lan", brokers = 2, controllers = 1 }]
+"""
+THREE_REGIONS: Final = """
+regions = ["west", "east", "south"]
+links = [
+  { between = ["west", "east"], latency_ms = 8 },
+  { between = ["west", "south"], latency_ms = 38 },
+  { between = ["east", "south"], latency_ms = 45 },
+]
+[[clusters]]
+name = "c"
+config = { "min.insync.replicas" = 2 }
+nodes = [
+  { region = "west", brokers = 2, voters = 1 },
+  { region = "east", brokers = 2, voters = 1 },
+  { region = "south", brokers = 1, voters = 1 },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def lan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stretched]:
+    with running(tmp_path_factory.mktemp("lan"), ONE_REGION) as made:
+        yield made
+
+
+@contextmanager
+def producing(cluster: Stretched, region: str, topic: str) -> Iterator[Stream]:
+    with Stream(cluster.bootstrap(region), topic, **TIMEOUTS) as stream:
+        stream.seconds_until_next()
+        yield stream
+
+
+@pytest.mark.parametrize("is_controller", [False, True], ids=["broker", "controller"])
+def test_a_paused_leader_is_replaced(lan: Stretched, is_controller: bool) -> None:
+    """Also when it is the active controller: the others elect a new one first."""
+    controller = quorum(lan.bootstrap("lan")).leader_id
+    leader = controller if is_controller else min(ALL - {controller})
+    topic = f"paused-{leader}"
+    lan.make("lan", NewTopic(topic, assignments={0: (leader, *sorted(ALL - {leader}))}))
+    lan.await_led("lan", {topic: Led(leader, ALL)})
+    with producing(lan, "lan", topic) as stream:
+        seconds = stream.seconds_until_next(partial(lan.signal, signal.SIGSTOP, lan.names[leader]))
+        lan.signal(signal.SIGCONT, lan.names[leader])
+    assert seconds < PAUSED_SECONDS
+    lan.await_led("lan", {topic: [Led(other, ALL) for other in ALL - {leader}]})
+
+
+def test_a_paused_follower_does_not_block_acknowledgements(lan: Stretched) -> None:
+    lan.make("lan", NewTopic("follower", assignments={0: (1, 2, 3)}))
+    lan.await_led("lan", {"follower": Led(1, ALL)})
+    with producing(lan, "lan", "follower") as stream:
+        seconds = stream.seconds_until_next(partial(lan.signal, signal.SIGSTOP, lan.names[2]))
+        lan.signal(signal.SIGCONT, lan.names[2])
+    assert seconds < PAUSED_SECONDS
+    lan.await_brokers("lan", fenced=())
+
+
+def test_a_region_that_is_cut_off_is_replaced(tmp_path: Path) -> None:
+    with running(tmp_path, THREE_REGIONS) as cluster:
+        assignment = (cluster.ids["west-1"], cluster.ids["west-2"], cluster.ids["east-1"], cluster.ids["south-1"])
+        cluster.make("east", NewTopic("t", assignments={0: assignment}))
+        cluster.await_led("east", {"t": Led(assignment[0], frozenset(assignment))})
+
+        def cut() -> None:
+            for other in ("east", "south"):
+                cluster.cut("west", other)
+
+        with producing(cluster, "east", "t") as stream:
+            assert stream.seconds_until_next(cut) < CUT_SECONDS
+        cluster.await_brokers("east", fenced={cluster.ids["west-1"], cluster.ids["west-2"]})
+        for node in ("east-1", "east-2", "south-1"):
+            name = f"fencing broker {cluster.ids[node]}"
+            assert not any(name in cluster.log(other) for other in cluster.ids), f"{node} was fenced"
+
+
+def test_a_controller_that_was_stalled_fences_no_broker(tmp_path: Path) -> None:
+    """Heartbeats that arrive while it does not run wait in its sockets, and the timers of all sessions run out."""
+    with running(tmp_path, ONE_CONTROLLER) as cluster:
+        controller = next(node.name for node in cluster.site.plan.nodes if not node.is_broker)
+        cluster.signal(signal.SIGSTOP, controller)
+        time.sleep(STALL_SECONDS)
+        cluster.signal(signal.SIGCONT, controller)
+        cluster.make("lan", NewTopic("after", 1, 2))
+        assert "this controller was stalled for" in cluster.log(controller)
+        assert "fencing broker" not in cluster.log(controller)
