@@ -300,8 +300,17 @@ def test_followers_of_a_frozen_leader_do_not_wait_for_its_vote() -> None:
     _, to_three = requests(bench.receive(to_three, granted(1, 2)), VoteRequest)
     assert bench.role() is Candidate
     bench.receive(to_three, rejected(2))
-    bench.wait(20)
+    bench.wait(249)
+    assert bench.role() is Candidate
+    bench.wait(1)
     assert bench.role() is Prospective
+
+
+def test_an_unresponsive_leader_may_still_decide_the_election_of_another() -> None:
+    bench = Bench(replace(formatted(1, 2), quorum=QuorumState(3, 2)))
+    send = only(requests(bench.wait(2_000), VoteRequest))
+    assert only(requests(bench.receive(send, granted(3, 2)), VoteRequest)).peer == 2
+    assert bench.role() is Candidate
 
 
 def test_a_leader_knows_when_it_last_received_a_message_from_its_predecessor() -> None:

@@ -70,18 +70,17 @@ def become_prospective(state: RaftState, now_ms: MonotonicMs) -> None:
     before = state.role
     losses = before.losses if isinstance(before, Unattached | Follower | Candidate) else 0
     losses += isinstance(before, Candidate)
-    gone: Collection[int] = before.ballot.gone if isinstance(before, Candidate) else ()
+    unresponsive: Collection[int] = before.ballot.unresponsive if isinstance(before, Candidate) else ()
     if isinstance(before, Follower):
-        gone = (before.leader_id,)  # no response for a fetch timeout: the election does not wait for its vote
-    role = Prospective(_own_ballot(state, gone), now_ms + state.random_election_timeout(), losses)
+        unresponsive = (before.leader_id,)
+    role = Prospective(_own_ballot(state, unresponsive), *_deadlines(state, losses, now_ms))
     _become(state, role, state.quorum, now_ms)
 
 
 def become_candidate(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Prospective)
-    role = Candidate(
-        _own_ballot(state, state.role.ballot.gone), now_ms + state.random_election_timeout(), state.role.losses
-    )
+    ballot = _own_ballot(state, state.role.ballot.unresponsive)
+    role = Candidate(ballot, *_deadlines(state, state.role.losses, now_ms))
     _become(state, role, QuorumState(state.epoch + 1, None, state.config.key), now_ms)
 
 
@@ -138,11 +137,16 @@ def _resigned(state: RaftState, successors: tuple[ReplicaKey, ...], now_ms: Mono
     return Resigned(now_ms + state.random_election_timeout(), successors, set(state.other_voters()))
 
 
-def _own_ballot(state: RaftState, gone: Collection[int]) -> Ballot:
+def _own_ballot(state: RaftState, unresponsive: Collection[int]) -> Ballot:
     voters = state.voters.current.node_ids()
-    ballot = Ballot(voters, gone={*voters} & {*gone})
+    ballot = Ballot(voters, unresponsive={*voters} & {*unresponsive})
     ballot.record(state.node_id, True)
     return ballot
+
+
+def _deadlines(state: RaftState, losses: int, now_ms: MonotonicMs) -> tuple[int, int, int]:
+    """The deadline of an election, its earlier losses, and the deadline if only unresponsive voters can still decide it."""
+    return now_ms + state.random_election_timeout(), losses, now_ms + state.random_patience(losses)
 
 
 def observe(state: RaftState, epoch: int, leader_id: int | None, now_ms: MonotonicMs) -> None:
@@ -181,7 +185,7 @@ def poll(state: RaftState, now_ms: MonotonicMs) -> None:
 def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
     if role.ballot.is_won():
         become_candidate(state, now_ms)
-    elif not role.ballot.is_lost() and now_ms < role.deadline_ms:
+    elif not role.ballot.is_lost() and now_ms < role.ends_ms():
         _request_votes(state, role.ballot, state.epoch, now_ms, pre_vote=True)
     elif state.leader_id is None or state.leader_id == state.node_id:
         _give_up(state, role, now_ms)
@@ -193,9 +197,9 @@ def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) 
 
 
 def _give_up(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
-    """Wait for another election. If voters are dead, those alive have just rejected each other, so a short pause is enough."""
+    """Wait for another election. If voters are dead or unresponsive, the others have just rejected each other: a short pause is enough."""
     become_unattached(state, state.epoch, now_ms)
-    if role.ballot.gone:
+    if role.ballot.gone or role.ballot.unresponsive:
         losses = role.losses + 1
         state.role = Unattached(MonotonicMs(now_ms + state.random_backoff(losses)), losses)
 
@@ -203,7 +207,7 @@ def _give_up(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
 def _poll_candidate(state: RaftState, role: Candidate, now_ms: MonotonicMs) -> None:
     if role.ballot.is_won():
         become_leader(state, now_ms)
-    elif now_ms >= role.deadline_ms:
+    elif now_ms >= role.ends_ms():
         become_prospective(state, now_ms)
     elif role.ballot.is_lost() and not role.backing_off:
         role.backing_off = True
@@ -244,7 +248,7 @@ def deadline(state: RaftState) -> int | None:
         return role.election_at_ms if state.may_elect else None
     if isinstance(role, Resigned):
         return None if state.shutting_down else role.deadline_ms
-    return role.deadline_ms if isinstance(role, Prospective | Candidate) else None
+    return role.ends_ms() if isinstance(role, Prospective | Candidate) else None
 
 
 # Messages

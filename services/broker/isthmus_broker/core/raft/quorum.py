@@ -23,11 +23,14 @@ class Ballot:
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
-    """Voters that are dead or unresponsive: they are not expected to vote, but may."""
+    """Voters whose process is dead: they cannot vote now, but may when they are back."""
+    unresponsive: set[int] = field(default_factory=set)
+    """Voters that have not responded for a fetch timeout: they may vote, but are not waited for as long as others."""
 
     def record(self, voter: int, granted: bool) -> None:
         """Count a vote. Only a voter's first vote counts."""
         self.gone.discard(voter)
+        self.unresponsive.discard(voter)
         if voter in self.voters and voter not in self.granted | self.rejected:
             (self.granted if granted else self.rejected).add(voter)
 
@@ -37,6 +40,11 @@ class Ballot:
     def is_lost(self) -> bool:
         """Whether a majority can no longer be reached, as far as is known of the voters."""
         return len(self.voters) - len(self.rejected | self.gone) < majority(len(self.voters))
+
+    def needs_unresponsive(self) -> bool:
+        """Whether only the votes of unresponsive voters can still make a majority."""
+        lost = self.rejected | self.gone | self.unresponsive
+        return len(self.voters) - len(lost) < majority(len(self.voters))
 
     def undecided(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter not in self.granted | self.rejected)

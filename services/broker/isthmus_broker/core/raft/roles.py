@@ -53,19 +53,30 @@ class Follower:
 
 
 @dataclass(slots=True)
-class Prospective:
-    """Queries whether an election could be won, without raising the epoch (KIP-996)."""
+class Election:
+    """What pre-votes and votes have in common."""
 
     ballot: Ballot
     deadline_ms: int
     losses: int = 0
+    early_deadline_ms: int = 0
+    """The deadline while only unresponsive voters can still decide."""
+
+    def ends_ms(self) -> int:
+        """When this election ends without a result."""
+        early = self.early_deadline_ms if self.ballot.needs_unresponsive() else self.deadline_ms
+        return min(early, self.deadline_ms)
 
 
 @dataclass(slots=True)
-class Candidate:
-    ballot: Ballot
-    deadline_ms: int
-    losses: int = 0
+class Prospective(Election):
+    """Queries whether an election could be won, without raising the epoch (KIP-996)."""
+
+
+@dataclass(slots=True)
+class Candidate(Election):
+    """Requests votes in an epoch of its own."""
+
     backing_off: bool = False
     """The election is lost; the deadline is now the end of the pause."""
 

@@ -95,6 +95,11 @@ class RaftState:
         timeout = self.config.election_timeout_ms
         return timeout + self.random.randrange(timeout)
 
+    def random_patience(self, losses: int) -> int:
+        """How long an election waits for unresponsive voters: a fraction of the election timeout, which doubles with every loss."""
+        quarter = max(self.config.election_timeout_ms // 4, 1)
+        return min((quarter + self.random.randrange(quarter)) << min(losses, 16), self.config.election_timeout_ms)
+
     def random_backoff(self, steps: int) -> int:
         """A pause of at least the retry backoff; its upper bound doubles with every step."""
         base = self.config.retry_backoff_ms
