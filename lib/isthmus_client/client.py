@@ -13,6 +13,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from isthmus_model.endpoints import Endpoint
@@ -23,8 +24,10 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
 from isthmus_client.limits import (
+    CONNECT_STAGGER_SECONDS,
     METADATA_AGE_SECONDS,
     METADATA_SECONDS,
+    METADATA_STAGGER_SECONDS,
     OPERATION_SECONDS,
     REQUEST_SECONDS,
     UNKNOWN_TOPIC_SECONDS,
@@ -32,6 +35,7 @@ from isthmus_client.limits import (
 from isthmus_client.metadata import Broker, ClusterView, TopicPartition
 from isthmus_client.pool import SHORT_REQUESTS, Pool
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
+from isthmus_client.staggered import staggered
 from isthmus_client.transports import PLAINTEXT, Transports
 from isthmus_client.versions import NEWEST
 
@@ -91,16 +95,18 @@ class Client:
             raise ConnectionFailed(f"broker {node_id} is not in the cluster now")
         return await self._pool.get(broker.endpoint, lane)
 
-    async def any_connection(self, api: ApiKey | None = None) -> Connection:
-        """A connection to any reachable broker, if possible one that supports this API; raises ConnectionFailed if none is reachable.
-
-        They are tried in random order.
-        """
+    def endpoints(self) -> list[Endpoint]:
+        """The brokers that can serve requests which any broker serves, in the order in which they are tried: a random one."""
         brokers = [broker.endpoint for broker in self.view.brokers.values()]
         self._random.shuffle(brokers)
+        return sorted(dict.fromkeys((*brokers, *self._bootstrap)), key=self._pool.failed_recently)
+
+    async def any_connection(self, api: ApiKey | None = None) -> Connection:
+        """A connection to any reachable broker, if possible one that supports this API; raises ConnectionFailed if none is reachable."""
         failures: list[str] = []
         reached: Connection | None = None
-        async with aclosing(self._pool.reach(dict.fromkeys((*brokers, *self._bootstrap)))) as outcomes:
+        attempts = [partial(self._pool.get, endpoint) for endpoint in self.endpoints()]
+        async with aclosing(staggered(attempts, CONNECT_STAGGER_SECONDS)) as outcomes:
             async for outcome in outcomes:
                 if isinstance(outcome, ConnectionFailed):
                     failures.append(str(outcome))
@@ -111,6 +117,10 @@ class Client:
         if reached is not None:
             return reached
         raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
+
+    def disconnect(self, endpoint: Endpoint) -> None:
+        """Fail the short requests that wait for a broker, so that others can be tried."""
+        self._pool.close_connection(endpoint)
 
     def close_lane(self, lane: str) -> None:
         """Close the connections of one lane to all brokers."""
@@ -135,15 +145,30 @@ class Client:
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=False,
             )
-            connection = await self.any_connection()
-            # From version 4 on, a request can forbid the creation of topics.
-            seconds = min(METADATA_SECONDS, self._response_seconds)
-            response = await connection.request(ApiKey.METADATA, request, at_least=4, seconds=seconds)
+            response = await self._metadata(request)
             self.view = self.view.merged(response, all_topics=topics is None)
             self._generation += 1
             self._updated_at = asyncio.get_running_loop().time()
             self._stale = False
             return self.view
+
+    async def _metadata(self, request: Any) -> Any:
+        """The response of the first broker that responds; raises ConnectionFailed."""
+        seconds = min(METADATA_SECONDS, self._response_seconds)
+
+        async def exchange(endpoint: Endpoint) -> Any:
+            connection = await self._pool.get(endpoint)
+            # From version 4 on, a request can forbid the creation of topics.
+            return await connection.request(ApiKey.METADATA, request, at_least=4, seconds=seconds)
+
+        failures: list[str] = []
+        attempts = [partial(exchange, endpoint) for endpoint in self.endpoints()]
+        async with aclosing(staggered(attempts, METADATA_STAGGER_SECONDS)) as outcomes:
+            async for outcome in outcomes:
+                if not isinstance(outcome, ConnectionFailed):
+                    return outcome
+                failures.append(str(outcome))
+        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
 
     def _missing(self, topics: Collection[str]) -> bool:
         return any(topic not in self.view.topics for topic in topics)

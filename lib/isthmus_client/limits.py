@@ -4,8 +4,8 @@
 - `FRAME_MAX`: a longer frame closes the connection as malformed.
 - `REQUEST_SECONDS` without a response: the connection is closed, since responses come in order and this one blocks the rest; every request
   on it fails. A client may set a shorter timeout (`response_seconds`).
-- `METADATA_SECONDS` without a response to a Metadata request: likewise, so that another broker is tried soon.
-- `CONNECT_STAGGER_SECONDS` without a connection: the next of several brokers is tried as well.
+- `METADATA_SECONDS` without a response to a Metadata request: likewise.
+- `CONNECT_STAGGER_SECONDS` without a connection, or `METADATA_STAGGER_SECONDS` without metadata: the next broker is tried as well.
 - `OPERATION_SECONDS` of attempts: the operation fails with the last attempt's error.
 - `IN_FLIGHT_BYTES_MAX` of records that a producer has accepted and no broker has acknowledged: `send` waits.
 """
@@ -16,6 +16,7 @@ CONNECT_SECONDS: Final = 10.0
 CONNECT_STAGGER_SECONDS: Final = 0.25
 REQUEST_SECONDS: Final = 30.0
 METADATA_SECONDS: Final = 5.0
+METADATA_STAGGER_SECONDS: Final = 0.5
 TIMED_OUT_SECONDS: Final = 10.0
 """A broker that has not responded in time is the last choice for requests that any broker can serve, for this long."""
 OPERATION_SECONDS: Final = 60.0

@@ -6,14 +6,13 @@ retried only after a backoff; until then requests to it fail at once.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
 from isthmus_model.endpoints import Endpoint
 
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, ConnectionFailed
-from isthmus_client.limits import CONNECT_STAGGER_SECONDS, REQUEST_SECONDS, TIMED_OUT_SECONDS
+from isthmus_client.limits import REQUEST_SECONDS, TIMED_OUT_SECONDS
 from isthmus_client.retry import Backoff, Randomness
 from isthmus_client.transports import PLAINTEXT, Transports
 
@@ -65,32 +64,8 @@ class Pool:
         async with self._opening.setdefault((endpoint, lane), asyncio.Lock()):
             return self.opened(endpoint, lane) or await self._connect(endpoint, lane)
 
-    async def reach(self, endpoints: Iterable[Endpoint]) -> AsyncGenerator[Connection | ConnectionFailed]:
-        """Connect to the endpoints in their order, but last to those that failed recently, and yield each outcome as it arrives.
-
-        An unresponsive broker may take long to fail, so the next one is tried beside it after `CONNECT_STAGGER_SECONDS`.
-        """
-        attempts: list[asyncio.Task[Connection]] = []
-        try:
-            for endpoint in sorted(endpoints, key=self._failed_recently):
-                connection = self.opened(endpoint)
-                if connection is not None:
-                    yield connection
-                    continue
-                attempts.append(asyncio.create_task(self.get(endpoint)))
-                await asyncio.wait(attempts, timeout=CONNECT_STAGGER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                for outcome in _take_outcomes(attempts):
-                    yield outcome
-            while attempts:
-                await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
-                for outcome in _take_outcomes(attempts):
-                    yield outcome
-        finally:
-            for attempt in attempts:
-                attempt.add_done_callback(_retrieve)
-                attempt.cancel()
-
-    def _failed_recently(self, endpoint: Endpoint) -> bool:
+    def failed_recently(self, endpoint: Endpoint) -> bool:
+        """Whether the last attempt to connect failed, or a request timed out in the last `TIMED_OUT_SECONDS`."""
         since = asyncio.get_running_loop().time() - TIMED_OUT_SECONDS
         timeouts = [one.timed_out_at for (address, _), one in self._open.items() if address == endpoint]
         return endpoint in self._broken or any(at is not None and at > since for at in timeouts)
@@ -116,6 +91,12 @@ class Pool:
         self._open[endpoint, lane] = connection
         return connection
 
+    def close_connection(self, endpoint: Endpoint, lane: str = SHORT_REQUESTS) -> None:
+        """Close one connection, if it is open; requests on it fail."""
+        connection = self.opened(endpoint, lane)
+        if connection is not None:
+            connection.close()
+
     def close_lane(self, lane: str) -> None:
         """Close the connections of one lane."""
         for key in [key for key in self._open if key[1] == lane]:
@@ -129,21 +110,3 @@ class Pool:
         for connection in self._open.values():
             connection.close()
         self._open.clear()
-
-
-def _take_outcomes(attempts: list[asyncio.Task[Connection]]) -> list[Connection | ConnectionFailed]:
-    """Remove the attempts that are done, and return their outcomes."""
-    outcomes: list[Connection | ConnectionFailed] = []
-    for attempt in [each for each in attempts if each.done()]:
-        attempts.remove(attempt)
-        try:
-            outcomes.append(attempt.result())
-        except ConnectionFailed as error:
-            outcomes.append(error)
-    return outcomes
-
-
-def _retrieve(attempt: asyncio.Task[Connection]) -> None:
-    """Retrieve the exception of an attempt that is not needed any more, so that asyncio does not warn about it."""
-    if not attempt.cancelled():
-        attempt.exception()

@@ -3,13 +3,14 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused, RequestTimedOut
+from isthmus_client.metadata import Broker
 from isthmus_client.pool import Pool
 from isthmus_model.endpoints import Endpoint
 from isthmus_wire.apis import ApiKey
@@ -174,13 +175,21 @@ def unresponsive() -> Iterator[Endpoint]:
 def test_another_broker_is_tried_beside_one_that_does_not_respond() -> None:
     async def life() -> None:
         with unresponsive() as frozen:
-            async with serving(FakeBroker(respond)) as broker:
-                pool = Pool("test", response_seconds=3600)
-                async with aclosing(pool.reach([frozen, broker.address])) as outcomes:
-                    first = await anext(outcomes)
-                assert isinstance(first, Connection)
-                assert first.endpoint == broker.address
-                pool.close()
+            async with serving(FakeBroker(lambda header, frame: cluster_of(broker))) as broker:
+                client = Client([frozen, broker.address], response_seconds=3600)
+                assert (await client.any_connection()).endpoint == broker.address
+                client.close()
+
+    asyncio.run(life())
+
+
+def test_metadata_is_requested_from_another_broker_beside_one_that_does_not_respond() -> None:
+    async def life() -> None:
+        with unresponsive() as frozen:
+            async with serving(FakeBroker(lambda header, frame: cluster_of(broker))) as broker:
+                client = Client([frozen, broker.address], response_seconds=3600)
+                assert [one.endpoint for one in (await client.refresh()).brokers.values()] == [broker.address]
+                client.close()
 
     asyncio.run(life())
 
@@ -188,16 +197,13 @@ def test_another_broker_is_tried_beside_one_that_does_not_respond() -> None:
 def test_a_broker_that_has_just_timed_out_is_the_last_choice() -> None:
     async def life() -> None:
         async with serving(FakeBroker(respond)) as first, serving(FakeBroker(respond)) as second:
-            pool = Pool("test")
-            for broker in (first, second):
-                await pool.get(broker.address)
-            produces = await pool.get(first.address, "produce")
+            client = Client([first.address, second.address])
+            assert client.endpoints() == [first.address, second.address]
+            produces = await client.broker_connection(Broker(1, *first.address[:2]), "produce")
             with pytest.raises(RequestTimedOut):
                 await produces.request(ApiKey.LIST_GROUPS, REQUEST, seconds=0.0)
-            async with aclosing(pool.reach([first.address, second.address])) as outcomes:
-                reached = [outcome async for outcome in outcomes]
-            assert [one.endpoint for one in reached if isinstance(one, Connection)] == [second.address, first.address]
-            pool.close()
+            assert client.endpoints() == [second.address, first.address]
+            client.close()
 
     asyncio.run(life())
 

@@ -175,9 +175,9 @@ def test_a_replica_was_caught_up_at_the_earlier_fetch_whose_log_end_it_reaches()
 # The follower
 
 
-def follower(recovered: Recovered = THREE) -> tuple[Bench, SendRequest]:
+def follower(recovered: Recovered = THREE, **settings: Any) -> tuple[Bench, SendRequest]:
     """Node 1 follows node 2 in epoch 5 and has just sent the fetch that is returned."""
-    bench = Bench(recovered)
+    bench = Bench(recovered, **settings)
     ready = bench.request(BeginQuorumEpochRequest(epoch=5, leader_id=2, voter=key(1)))
     return bench, only(requests(ready, FetchRequest))
 
@@ -259,14 +259,14 @@ def test_a_voter_that_cannot_fetch_starts_an_election_and_an_observer_queries_ot
 
 
 def test_an_observer_finds_the_next_leader_while_a_request_to_the_lost_one_is_in_flight() -> None:
-    observer, sent = follower(formatted(2, 3))
+    observer, sent = follower(formatted(2, 3, 4), request_timeout_ms=3_000)
     observer.wait(1_000)
     observer.receive(sent, of_leader())
     to_three = only(requests(observer.wait(2_000), FetchRequest))
     assert to_three.peer == 3
-    refusal = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=6, leader_id=3)
-    assert only(requests(observer.receive(to_three, refusal), FetchRequest)).peer == 3
-    assert observer.core.quorum_state == QuorumState(6, 3)
+    refusal = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=6, leader_id=4)
+    assert only(requests(observer.receive(to_three, refusal), FetchRequest)).peer == 4
+    assert observer.core.quorum_state == QuorumState(6, 4)
 
 
 def test_an_observer_follows_its_lost_leader_again_when_it_responds() -> None:
