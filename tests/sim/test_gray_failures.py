@@ -17,7 +17,7 @@ PAUSED_SECONDS: Final = 3.0
 CUT_SECONDS: Final = 6.0
 GIVE_UP_SECONDS: Final = 60.0
 STALL_SECONDS: Final = 0.3
-STALLED_LIFE_SECONDS: Final = 600.0
+STALLED_LIFE_SECONDS: Final = 300.0
 ONE_REGION: Final = """
 regions = ["lan"]
 [[clusters]]

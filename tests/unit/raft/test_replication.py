@@ -280,7 +280,7 @@ def test_an_observer_follows_its_lost_leader_again_when_it_responds() -> None:
 def test_a_node_that_does_not_respond_delays_the_search_for_a_leader_only_shortly() -> None:
     bench = Bench(formatted(2, 3))
     assert only(requests(bench.first, FetchRequest)).peer == 2
-    assert requests(bench.wait(499), FetchRequest) == []
+    assert requests(bench.wait(249), FetchRequest) == []
     assert only(requests(bench.wait(1), FetchRequest)).peer == 3
 
 

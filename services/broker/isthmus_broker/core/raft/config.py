@@ -80,6 +80,11 @@ class RaftConfig:
         return self.fetch_timeout_ms * 3 // 2
 
     @property
+    def query_patience_ms(self) -> int:
+        """How long a node that looks for the leader waits for one node before it queries another as well."""
+        return max(self.election_timeout_ms // 4, 1)
+
+    @property
     def begin_epoch_period_ms(self) -> int:
         """The interval of a leader's announcements to voters that do not fetch."""
         return self.fetch_timeout_ms // 2

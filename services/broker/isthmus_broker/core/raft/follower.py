@@ -42,11 +42,11 @@ def _fetch(state: RaftState, role: Follower, now_ms: MonotonicMs) -> None:
 def _find_leader(state: RaftState, now_ms: MonotonicMs, unresponsive: int | None = None) -> None:
     """Fetch from any node but the `unresponsive` one. It responds with the leader it knows of, or with entries if it is the leader.
 
-    One node is queried at a time. A leader responds within `fetch_wait_max_ms`, so a node that takes longer is not waited for.
+    One node is queried at a time, but a slow one does not delay the others.
     """
     peers = sorted({*state.other_voters(), *state.config.bootstrap} - {state.node_id, unresponsive})
     waiting = [peer for peer in peers if not state.requests.is_free(peer, now_ms)]
-    if any(not state.requests.is_slow(peer, now_ms, state.config.fetch_wait_max_ms) for peer in waiting):
+    if any(not state.requests.is_slow(peer, now_ms, state.config.query_patience_ms) for peer in waiting):
         return
     free = [peer for peer in peers if peer not in waiting]
     if free:
@@ -70,7 +70,7 @@ def deadline(state: RaftState, now_ms: MonotonicMs) -> int | None:
     role = state.role
     if isinstance(role, Follower) and now_ms < role.fetch_deadline_ms:
         return role.fetch_deadline_ms
-    return state.requests.slow_deadline(now_ms, state.config.fetch_wait_max_ms)
+    return state.requests.slow_deadline(now_ms, state.config.query_patience_ms)
 
 
 def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, now_ms: MonotonicMs) -> None:
