@@ -136,11 +136,12 @@ class ActiveController:
         """Schedule the check for the next session timeout."""
         deadline = None if self._sessions is None or self._expiry is not None else self._sessions.deadline()
         if deadline is not None:
-            delay = max(deadline - self._clocks.monotonic(), 0) / 1000
-            self._expiry = asyncio.get_running_loop().call_later(delay, self._sessions_may_end, deadline)
+            now = self._clocks.monotonic()
+            due = max(deadline, now)
+            self._expiry = asyncio.get_running_loop().call_later((due - now) / 1000, self._sessions_may_end, due)
 
-    def _sessions_may_end(self, deadline: int) -> None:
-        late_ms = self._clocks.monotonic() - deadline
+    def _sessions_may_end(self, due_ms: int) -> None:
+        late_ms = self._clocks.monotonic() - due_ms
         if late_ms >= STALL_MS:
             logger.warning(
                 "this controller was stalled for %d ms: serving waiting heartbeats before it fences", late_ms
