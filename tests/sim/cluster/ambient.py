@@ -1,7 +1,7 @@
 """What processes take from the operating system without being given it: randomness, threads, sockets and the wall clock.
 
 For the time of a life these are replaced by simulated ones, so that a seed is one life. Everything else a node is given: its configuration,
-its clocks and its file system.
+its clocks and its file system. The source of a link is outside of the simulation: the broker is given its description of the topic.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from unittest.mock import patch
 
 import isthmus_broker.edge.transport.listener as listener
 import isthmus_client.clock
+from isthmus_broker.core.metadata.links import Link
+from isthmus_broker.edge.requests import api_20006_create_mirror
+from isthmus_wire.extensions.mirrors import SourceTopic
 
 from tests.sim.cluster.loop import SimLoop
+from tests.sim.cluster.mirrored import SOURCE_TOPIC
 from tests.sim.cluster.net import SimSocket
 from tests.sim.cluster.process import current
 
@@ -47,7 +51,11 @@ def simulated(loop: SimLoop, source: Random) -> Iterator[None]:
     def shut_down(executor: ThreadPoolExecutor, **_options: Any) -> None:
         loop.threads.shut_down(executor)
 
+    async def described(_link: Link, _topic: str, _this_cluster: str) -> SourceTopic:
+        return SOURCE_TOPIC
+
     with (
+        patch.object(api_20006_create_mirror, "source_topic", described),
         patch.object(os, "urandom", drawn.randbytes),
         patch.object(random, "_urandom", drawn.randbytes),
         patch.object(Random, "seed", reseed),

@@ -10,14 +10,16 @@ from isthmus_client.admin import topics
 from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client
 from isthmus_client.consumer import GroupProtocol
-from isthmus_client.errors import ClientError
+from isthmus_client.errors import ClientError, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_model.endpoints import Endpoint
+from isthmus_wire.errors import ErrorCode
 
 from tests.histories import Acknowledged, Event, FinalRead
 from tests.sim.cluster.consumers import Committer, Member, Reader, read_everything
 from tests.sim.cluster.loop import SimLoop
 from tests.sim.cluster.machine import BROKER_PORT
+from tests.sim.cluster.mirrored import MIRRORED, LinkWorker, create_mirror_topic
 from tests.sim.cluster.operators import Operator
 from tests.sim.cluster.plan import REGIONS, Plan, TopicPlan
 from tests.sim.cluster.process import Process
@@ -33,7 +35,7 @@ class Clients:
     def __init__(
         self, loop: SimLoop, plan: Plan, random: Random, wall_ms: Callable[[], int], record: Callable[[Event], None]
     ) -> None:
-        self.producers: list[PipelinedProducer] = []
+        self.producers: list[PipelinedProducer | LinkWorker] = []
         self.readers: list[Reader] = []
         self.members: list[Member] = []
         self.committers: list[Committer] = []
@@ -41,6 +43,8 @@ class Clients:
         self.partitions = [
             TopicPartition(topic.name, index) for topic in plan.topics for index in range(topic.partitions)
         ]
+        if plan.has_mirror:
+            self.partitions.append(MIRRORED)
         self.hosts = [f"c{number}" for number in range(REGIONS)]
         self._loop = loop
         self._plan = plan
@@ -74,7 +78,7 @@ class Clients:
         self._loop.spawn(process, run())
 
     def create_topics(self, done: Callable[[], None]) -> None:
-        """Create the topics, and then call `done`."""
+        """Create the topics and the mirror topic, and then call `done`."""
         missing = {topic.name: _new_topic(topic) for topic in self._plan.topics}
 
         async def create(client: Client) -> None:
@@ -85,6 +89,14 @@ class Clients:
                             del missing[name]
                 except ClientError:
                     continue
+            while self._plan.has_mirror:
+                try:
+                    await create_mirror_topic(client)
+                except ClientError as error:
+                    if isinstance(error, Refused) and error.code is ErrorCode.topic_already_exists:
+                        break
+                else:
+                    break
             done()
 
         self.spawn("operator", self.hosts[0], create, 10.0)
@@ -92,11 +104,16 @@ class Clients:
     def start(self) -> None:
         """Begin the load."""
         plan, random = self._plan, self._random
+        if plan.has_mirror:
+            self._start_link_worker()
         for partition in self.partitions:
+            if partition == MIRRORED:
+                continue
             for number in range(1, 1 + random.randint(1, plan.producers_max)):
                 self._start_producer(f"p{number}", partition)
         for number, host in enumerate(self.hosts[: random.randint(1, 2)]):
-            limits = FetchLimits(wait_ms=200, rack=random.choice(("", f"r{number}")))
+            is_committed = random.random() < 0.5
+            limits = FetchLimits(wait_ms=200, rack=random.choice(("", f"r{number}")), read_committed=is_committed)
             self._start_reader(f"reader{number}", host, limits)
         protocol = random.choice(list(GroupProtocol))
         for number in range(random.randint(0, 2)):
@@ -120,6 +137,16 @@ class Clients:
             await producer.run()
 
         self.spawn(f"{name} of {partition}", self._host(), run, 5.0)
+
+    def _start_link_worker(self) -> None:
+        random = Random(self._random.getrandbits(64))
+
+        async def run(client: Client) -> None:
+            worker = LinkWorker(client, self._record, random)
+            self.producers.append(worker)
+            await worker.run()
+
+        self.spawn("link worker", self._host(), run, 5.0)
 
     def _start_reader(self, name: str, host: str, limits: FetchLimits) -> None:
         async def run(client: Client) -> None:

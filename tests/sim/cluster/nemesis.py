@@ -8,6 +8,7 @@ from tests.sim.cluster.loop import SimLoop
 from tests.sim.cluster.machine import Machine
 from tests.sim.cluster.net import Link
 from tests.sim.cluster.plan import Plan, Rates
+from tests.sim.power.errors import Operation
 from tests.sim.world import World
 
 _START_AGAIN_SECONDS = 0.05
@@ -50,6 +51,7 @@ class Nemesis:
         self._often(rates.slow_every, self._slow)
         self._often(rates.clock_every, self._step_clock)
         self._often(rates.full_every, self._fill_disk)
+        self._often(rates.eio_every, self._fail_disk)
         self._often(rates.roll_every, self._roll)
 
     def stop(self) -> None:
@@ -64,7 +66,7 @@ class Nemesis:
             if machine.process is not None and machine.process.is_stopped:
                 self._loop.continue_process(machine.process)
             if machine.may_fail and machine.is_running:
-                machine.kill()  # its log directory may be offline
+                self._reboot(machine)  # its log directory may be offline
             machine.may_fail = False
 
     def log(self, what: str) -> None:
@@ -166,10 +168,14 @@ class Nemesis:
         self.log(f"the site {what}")
         for machine in self._machines:
             self._hold_down(machine)
-            if self._plan.syncs_each_append:
-                machine.cut_power()
-            else:
-                machine.kill()
+            self._reboot(machine)
+
+    def _reboot(self, machine: Machine) -> None:
+        """End a machine's node, with its page cache if everything acknowledged is synced."""
+        if self._plan.syncs_each_append:
+            machine.cut_power()
+        else:
+            machine.kill()
 
     def _pause(self) -> None:
         machine = self._any()
@@ -233,3 +239,23 @@ class Nemesis:
             machine.disk.capacity = 1 << 40
 
         self._later(2.0, free)
+
+    def _fail_disk(self) -> None:
+        """Let operations of a disk fail with EIO. After a failed sync, only a power loss shows what is durable."""
+        machine = self._any()
+        if machine.may_fail:
+            return
+        kinds: Sequence[Operation] = (
+            ("read", "write", "entry", "sync") if self._plan.syncs_each_append else ("read", "write", "entry")
+        )
+        kind, times = self._random.choice(kinds), self._random.choice((1, None))
+        self.log(f"{machine.host} has a disk that fails: {kind}, {times or 'every'} time")
+        machine.may_fail = True
+        machine.disk.fail(kind, times=times)
+
+        def replace() -> None:
+            self.log(f"{machine.host} has a disk that works again")
+            machine.disk.repair()
+            self._reboot(machine)
+
+        self._later(2.0, replace)

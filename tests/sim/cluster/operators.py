@@ -13,7 +13,7 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_model.config_resources import ResourceType
 
 from tests.histories import Event, Trimmed
-from tests.sim.cluster.plan import CONSTRAINTS, OBSERVED, Plan, random_constraints
+from tests.sim.cluster.plan import CONSTRAINTS, MIN_IN_SYNC, OBSERVED, Plan, random_constraints
 
 SCRATCH = "scratch"
 
@@ -54,10 +54,11 @@ class Operator:
                 continue
 
     async def _reassign(self) -> None:
-        """Reassign a partition, or cancel its reassignment."""
+        """Reassign a partition, or cancel its reassignment. Never to one replica alone: no power loss would be allowed then."""
         partition = self._random.choice(self._places)
-        factor = next(topic.factor for topic in self._plan.topics if topic.name == partition.topic)
-        target = self._random.sample(list(self._plan.brokers), max(factor, 1))
+        factors = {topic.name: topic.factor for topic in self._plan.topics}
+        factor = max(factors.get(partition.topic, -1), min(MIN_IN_SYNC, len(self._plan.brokers)))
+        target = self._random.sample(list(self._plan.brokers), factor)
         await partitions.reassign(self._client, {partition: None if self._random.random() < 0.2 else target})
 
     async def _elect(self) -> None:

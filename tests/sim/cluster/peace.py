@@ -29,14 +29,24 @@ def newest_image(machines: Sequence[Machine]) -> ClusterImage:
 
 
 def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
-    """Whether a broker is in sync again in all partitions that it replicates."""
-    image = newest_image(machines)
+    """Whether a node serves and has everything again: it is in sync, or an observer that has reached the high watermark."""
     return machine.is_serving and all(
         machine.node_id in partition.isr
-        for topic in image.topics.by_id.values()
-        for partition in topic.partitions.values()
         if machine.node_id in _voting(partition)
+        else _reaches_watermark(machines, machine, topic.name, index)
+        for topic in newest_image(machines).topics.by_id.values()
+        for index, partition in topic.partitions.items()
+        if machine.node_id in partition.replicas
     )
+
+
+def _reaches_watermark(machines: Sequence[Machine], machine: Machine, topic: str, index: int) -> bool:
+    logs = {
+        each: services.logs.logs[topic, index]
+        for each in machines
+        if (services := services_of(each)) is not None and (topic, index) in services.logs.logs
+    }
+    return machine in logs and logs[machine].end_offset >= max(log.high_watermark for log in logs.values())
 
 
 def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offset: int) -> str | None:

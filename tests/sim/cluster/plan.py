@@ -34,6 +34,11 @@ class TopicPlan:
         return self.configs.get("cleanup.policy") == "compact"
 
     @property
+    def may_lose(self) -> bool:
+        """Whether a replica that lacks acknowledged records may become the leader."""
+        return "unclean.leader.election.enable" in self.configs
+
+    @property
     def is_trimmed(self) -> bool:
         """Whether retention deletes its oldest records."""
         return "retention.bytes" in self.configs
@@ -53,6 +58,8 @@ class Rates:
     slow_every: float | None = None
     clock_every: float | None = None
     full_every: float | None = None
+    eio_every: float | None = None
+    """Between failing disks."""
     roll_every: float | None = None
     """Between controlled restarts."""
     operate_every: float | None = None
@@ -73,6 +80,7 @@ class Rates:
             slow_every=_sometimes(random, 1.0, 6.0),
             clock_every=_sometimes(random, 0.5, 5.0),
             full_every=_sometimes(random, 3.0, 10.0) if random.random() < 0.4 else None,
+            eio_every=_sometimes(random, 3.0, 10.0) if random.random() < 0.4 else None,
             roll_every=_sometimes(random, 2.0, 8.0),
             operate_every=_sometimes(random, 0.3, 3.0),
             down_max=random.choice((0.1, 0.5, 3.0)),
@@ -94,6 +102,9 @@ class Plan:
     syncs_each_append: bool
     settings: Mapping[str, str]
     topics: Sequence[TopicPlan]
+    """Those with producers."""
+    has_mirror: bool
+    """Whether there is also the mirror topic of a link."""
     producers_max: int
     think_max: float
     disk_delay: float
@@ -126,8 +137,9 @@ class Plan:
             TopicPlan("plain", random.choice((1, 2)), factor, {}),
             TopicPlan("compacted", 1, factor, _COMPACTED),
             TopicPlan("retained", 1, factor, _RETAINED),
+            TopicPlan("unclean", 1, factor, {"unclean.leader.election.enable": "true"}),
         ]
-        topics = topics[: random.choice((1, 2, 3, 3))]
+        topics = [topics[0], *random.sample(topics[1:], random.randint(0, len(topics) - 1))]
         if size > REGIONS and random.random() < 0.7:
             topics.append(TopicPlan(OBSERVED, 1, -1, {CONSTRAINTS: random_constraints(random)}))
         return cls(
@@ -136,6 +148,7 @@ class Plan:
             syncs_each_append,
             settings,
             topics,
+            has_mirror=random.random() < 0.4,
             producers_max=random.choice((1, 2, 3)),
             think_max=random.choice((0.3, 1.0, 2.5)),
             disk_delay=random.choice((0.001, 0.005, 0.03)),
@@ -173,6 +186,7 @@ _SETTINGS: Final = {
     "replica.socket.timeout.ms": "1500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "leader.imbalance.check.interval.seconds": "1",
+    "unclean.leader.election.interval.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.backoff.ms": "700",
