@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Simulate the lives of clusters.")
-    parser.add_argument("--world", choices=sorted(KINDS), help="raft or replication (both, or raft for one seed)")
+    parser.add_argument("--world", choices=sorted(KINDS), help="the kind of life (all; raft with --seed)")
     parser.add_argument("--seeds", type=int, default=2000, help="number of lives to run in each world (%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes (%(default)s)")

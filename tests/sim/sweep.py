@@ -8,13 +8,11 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from tests.sim.canary import ImpatientNode
-from tests.sim.cluster import canaries as cluster
+from tests.sim.cluster import canaries
 from tests.sim.cluster.life import ClusterLife
 from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
-from tests.sim.replication import canaries as replication
-from tests.sim.replication.life import ReplicationLife
 from tests.sim.storage.life import StorageLife
 from tests.sim.world import Violation, World
 
@@ -73,10 +71,6 @@ def _impatient_raft(seed: int, traced: bool) -> Life:
     return RaftLife(seed, traced=traced, make_node=ImpatientNode)
 
 
-def _replication(seed: int, traced: bool) -> Life:
-    return ReplicationLife(seed, traced=traced)
-
-
 def _cluster(seed: int, traced: bool) -> Life:
     return ClusterLife(seed, traced=traced)
 
@@ -113,15 +107,11 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
         "believe-answers": Kind(_trusting_mirror, "believe-answers"),
         "compare-ends-alone": Kind(_blind_target, "compare-ends-alone"),
     },
-    "replication": {
-        None: Kind(_replication),
-        **{name: Kind(_replication, name, partial(replication.planted, name)) for name in replication.CANARIES},
-    },
     "cluster": {
         None: Kind(_cluster),
         **{
-            name: Kind(_cluster, name, partial(cluster.planted, name), canary.violations)
-            for name, canary in cluster.CANARIES.items()
+            name: Kind(_cluster, name, partial(canaries.planted, name), canary.violations)
+            for name, canary in canaries.CANARIES.items()
         },
     },
     "storage": {None: Kind(_storage)},
@@ -129,7 +119,6 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]
 CLUSTER: Final = KINDS["cluster"][None]
-REPLICATION: Final = KINDS["replication"][None]
 LINK: Final = KINDS["link"][None]
 MIRROR: Final = KINDS["mirror"][None]
 
