@@ -5,6 +5,7 @@ BIN := .venv/bin
 SEEDS ?= 2000
 JOBS ?= 2
 ROUNDS ?= 200
+MINUTES ?= 10
 
 .PHONY: help setup setup-lag setup-dev web up down run test check unit sim conformance record console system soak test-compose bench bench-cluster clean
 
@@ -66,7 +67,7 @@ run: .venv/.run ## start a node with the embedded defaults on 127.0.0.1:9092
 	exec $(BIN)/isthmus node
 
 test: .tools/.ready web/dist/index.html check ## everything CI runs
-	$(BIN)/pytest tests --ignore tests/compose --ignore tests/soak -n $(JOBS) --dist loadfile --durations 30 --durations-min 3
+	$(BIN)/pytest tests --ignore tests/compose -n $(JOBS) --dist loadfile --durations 30 --durations-min 3
 
 check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(BIN)/ruff check .
@@ -93,9 +94,9 @@ console: .tools/.ready web/dist/index.html ## the console in a browser, against 
 system: .tools/.ready ## processes killed under load
 	$(BIN)/pytest tests/system
 
-soak: .tools/.ready ## ROUNDS=200 times SIGKILL under load, a tenth of that of every fault of a cluster; wants root for full volumes
+soak: .tools/.ready ## every fault of a cluster under load, MINUTES=10 of each, and ROUNDS=200 times SIGKILL of a single node
+	$(BIN)/python -m bench.soak --minutes $(MINUTES)
 	ISTHMUS_KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/system/test_sigkill.py --timeout 7200
-	ISTHMUS_FAULT_ROUNDS=$$(($(ROUNDS) / 10)) $(BIN)/pytest tests/system/test_faults.py tests/soak --timeout 7200
 
 test-compose: .tools/.ready ## the platform in containers, from nothing to nothing; wants docker with compose
 	@scripts/debian-packages containers

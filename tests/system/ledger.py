@@ -16,7 +16,8 @@ WAIT_SECONDS = 120
 class Ledger:
     """Produces numbered records to every partition, idempotent and with acks=all, until it is stopped."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, *, keys: int = 0, pause_seconds: float = 0.0) -> None:
+        """With `keys`, the topic is compacted and its records have so many keys. It pauses after each round over the partitions."""
         self.bootstrap = bootstrap
         self.topic = topic
         self.history: list[Event] = []
@@ -29,12 +30,15 @@ class Ledger:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 2,
+                "batch.size": 16384,  # segments may be small
                 "message.timeout.ms": WAIT_SECONDS * 1000,
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 20,
                 "log_level": 2,
             }
         )
+        self._keys = keys
+        self._pause_seconds = pause_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -63,15 +67,18 @@ class Ledger:
         number = 0
         while not self._stop.is_set():
             value = str(number).encode()
+            key = b"k%d" % (number % self._keys) if self._keys else None
             for partition in range(PARTITIONS):
                 try:
-                    self._producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
+                    self._producer.produce(self.topic, value, key, partition=partition, on_delivery=self._delivered)
                 except BufferError:
                     self._producer.poll(0.05)
                     break
-                self.history.append(Sent("ledger", (self.topic, partition), value))
+                self.history.append(Sent("ledger", (self.topic, partition), value, key))
             number += 1
             self._producer.poll(0.001)
+            if self._pause_seconds:
+                self._stop.wait(self._pause_seconds)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -85,8 +92,11 @@ class Ledger:
         self.acknowledged[partition] += 1
 
     def check(self) -> None:
-        """Every acknowledged record is there once and in order, and nothing else is."""
+        """Every acknowledged record is there once and in order, and nothing else is; with keys, the last one of each key."""
         final = read_all(self.bootstrap, self.topic)
+        if self._keys:
+            assert violations([*self.history, *final], compacted={self.topic}) == []
+            return
         assert violations([*self.history, *final]) == []
         assert {read.partition[1]: len(read.records) for read in final} == {
             partition: self.acknowledged[partition] for partition in range(PARTITIONS)

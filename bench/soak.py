@@ -1,0 +1,136 @@
+"""`python -m bench.soak [--minutes M] [FAULT ...]`: a stretched cluster under load, struck by one kind of fault after another.
+
+For each kind of fault a cluster is struck again and again for that long. After each round the replicas are compared byte for byte and the
+node that was struck leads; at the end the log must explain what all clients recorded. The first violation ends the command, and its
+directory stays. As root, full disks are volumes that are really full.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from bench.report import RESULTS, conditions
+from tests.system.fault_load import Load, load
+from tests.system.faults import FAULTS, HOME, REGIONS, TOPOLOGY, combined_round, one_round, stepped_clocks, volume
+from tests.system.stretched import Stretched, running
+
+COMBINED: Final = "combined"
+NAMES: Final = (*FAULTS, COMBINED)
+PAUSE_SECONDS: Final = 0.02
+"""Between the records of a producer: a history of hours must fit in memory."""
+OVERLAP_SECONDS: Final = 4.0
+_FACTS: Final = ("date", "cpu", "cores", "memory GB", "kernel", "python", "Isthmus", "load average before")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cluster survived."""
+
+    fault: str
+    seed: int
+    minutes: float
+    rounds: int
+    records: int
+    commits: int
+
+    def row(self) -> str:
+        return (
+            f"| {self.fault} | {self.minutes:.1f} | {self.rounds} | {self.records:,} | {self.commits:,} | {self.seed} |"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Strike clusters under load.")
+    parser.add_argument("fault", nargs="*", help=f"of {', '.join(NAMES)}; by default all, one after another")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for each kind of fault (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of nodes and moments (%(default)s)")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.fault if name not in NAMES]
+    if unknown:
+        parser.error(f"no fault is named {unknown[0]}; the faults are {', '.join(NAMES)}")
+    facts = conditions(1)
+    outcomes = []
+    for name in given.fault or NAMES:
+        outcomes.append(soak(name, given.minutes, given.seed))
+        print(outcomes[-1].row(), flush=True)
+        _write(outcomes, {fact: facts[fact] for fact in _FACTS})
+    return 0
+
+
+def soak(name: str, minutes: float, seed: int) -> Outcome:
+    """Strike one cluster with one kind of fault, or with all, for that long."""
+    random = Random(f"{name} {seed}")
+    with _cluster(name) as cluster, load(cluster, HOME, PAUSE_SECONDS) as running_load:
+        start, rounds = time.monotonic(), 0
+        while time.monotonic() < start + 60 * minutes:
+            if random.random() < 0.5:
+                running_load.give_leadership_to(random.choice(sorted(cluster.ids)))
+            _strike(running_load, name, random)
+            rounds += 1
+            print(f"\r{name}: {rounds} rounds ", end="", file=sys.stderr, flush=True)
+        taken = (time.monotonic() - start) / 60
+    print(file=sys.stderr)
+    return Outcome(name, seed, taken, rounds, running_load.records(), running_load.committer.confirmed)
+
+
+def _strike(running_load: Load, name: str, random: Random) -> None:
+    if name == COMBINED:
+        combined_round(running_load, random, OVERLAP_SECONDS)
+    else:
+        one_round(running_load, FAULTS[name], random)
+
+
+@contextmanager
+def _cluster(name: str) -> Iterator[Stretched]:
+    directory = Path(tempfile.mkdtemp(prefix=f"isthmus-soak-{name}-"))
+    with ExitStack() as resources:
+        if os.geteuid() == 0 and name in ("full-disk", COMBINED):
+            for region in REGIONS:
+                resources.enter_context(volume(directory / f"{region}-1"))
+        resources.enter_context(stepped_clocks())
+        cluster = resources.enter_context(running(directory, TOPOLOGY))
+        try:
+            yield cluster
+        except BaseException:
+            print(f"\n{name} failed; see {_kept(directory)}", file=sys.stderr, flush=True)
+            raise
+    shutil.rmtree(directory)
+
+
+def _kept(directory: Path) -> Path:
+    """Copy a directory from volumes that are about to vanish."""
+    return Path(shutil.copytree(directory, f"{directory}-failed"))
+
+
+def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
+    facts["load"] = "3 idempotent producers, one to a compacted topic, a reader, a group's commits; small segments"
+    data = {"conditions": facts, "faults": [asdict(outcome) for outcome in outcomes]}
+    (RESULTS / "soak.json").write_text(json.dumps(data, indent=1) + "\n")
+    table = [
+        "# Faults under load",
+        "",
+        "A cluster of three nodes in three regions, struck again and again. No acknowledged record or commit was lost, doubled or",
+        "reordered; after each round the replicas were the same, byte for byte, and the node that had been struck led.",
+        "",
+        *(f"- {name}: {value}" for name, value in facts.items()),
+        "",
+        "| fault | minutes | rounds | records acknowledged | commits confirmed | seed |",
+        "|---|--:|--:|--:|--:|--:|",
+        *(outcome.row() for outcome in outcomes),
+    ]
+    (RESULTS / "soak.md").write_text("\n".join(table) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
