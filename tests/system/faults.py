@@ -103,7 +103,7 @@ class Stop(Fault):
         cluster.signal(signal.SIGCONT, node)
 
 
-class Away(Fault):
+class CutOff(Fault):
     """A fault of the network around a region other than HOME."""
 
     def victim(self, load: Load) -> str:
@@ -114,7 +114,7 @@ class Away(Fault):
         cluster.heal()
 
 
-class Cut(Away):
+class Cut(CutOff):
     """Two regions are cut off from each other."""
 
     def __init__(self, *, one_way: bool, reset: bool) -> None:
@@ -130,7 +130,7 @@ class Cut(Away):
         load.await_shrunk(load.home)
 
 
-class Isolate(Away):
+class Isolate(CutOff):
     """A region is cut off from all others."""
 
     def strike(self, cluster: Stretched, node: str, random: Random) -> None:
@@ -224,7 +224,7 @@ def combined_round(load: Load, random: Random, seconds: float) -> None:
     try:
         for name in random.sample(COMBINED, random.randint(2, 4)):
             fault = FAULTS[name]
-            node = random.choice([node for node in nodes if not (isinstance(fault, Away) and node.startswith(HOME))])
+            node = random.choice([node for node in nodes if not (isinstance(fault, CutOff) and node.startswith(HOME))])
             if load.cluster.site.state_of(node) == "dead":
                 continue
             struck.append((fault, node))

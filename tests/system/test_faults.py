@@ -1,6 +1,6 @@
 """A cluster over three regions under load while its parts fail: no acknowledged record is lost, doubled or reordered, and it keeps working.
 
-`make soak` repeats each fault for as long as asked.
+`make soak` repeats each fault for as long as you like.
 """
 
 from collections.abc import Iterator

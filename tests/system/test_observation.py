@@ -67,12 +67,12 @@ def samples_of(bootstrap: str, topic: str) -> Iterator[bytes]:
     last = b""
     try:
 
-        def is_known() -> bool:
-            """Each request may go to another broker, which may not have heard of a new topic yet."""
+        def exists() -> bool:
+            """Each request may go to another broker, whose metadata may not have a new topic yet."""
             found[:] = consumer.list_topics(topic, timeout=30).topics[topic].partitions
             return bool(found)
 
-        wait_until(is_known, f"topic {topic}")
+        wait_until(exists, f"topic {topic}")
         consumer.assign([TopicPartition(topic, index, 0) for index in found])
         while time.monotonic() < deadline:
             for message in consumer.consume(100, 0.1):

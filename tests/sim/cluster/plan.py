@@ -35,7 +35,7 @@ class TopicPlan:
 
     @property
     def may_lose(self) -> bool:
-        """Whether a replica that lacks acknowledged records may become the leader."""
+        """Whether a replica without all acknowledged records may become the leader."""
         return "unclean.leader.election.enable" in self.configs
 
     @property
