@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from isthmus_model.clocks import Clocks
-from isthmus_model.endpoints import Endpoint, SecurityProtocol
-from isthmus_wire.entities import entity
-from kio.schema.controller_registration.v0 import request as registration
+from isthmus_model.endpoints import Endpoint
 
 from isthmus_broker.core.config.node_config import NodeConfig
-from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.config import FETCH_WAIT_MAX_MS, RaftConfig
@@ -24,7 +21,8 @@ from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from isthmus_broker.edge.controller.active_controller import ActiveController, Operation
 from isthmus_broker.edge.controller.controller import Controller
-from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
+from isthmus_broker.edge.controller.controller_channel import ControllerChannel
+from isthmus_broker.edge.controller.controller_registration import ControllerRegistration, controller_registration
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore, metadata_log_config
 from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses, bootstrap_ids
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftSetting
@@ -38,7 +36,6 @@ logger = logging.getLogger(__name__)
 QUORUM_TIMEOUT_MIN_MS: Final = 10
 """Shorter timeouts of the quorum count as this."""
 _ANYBODY: Final = -1
-_REGISTRATION_PAUSE_SECONDS: Final = 1.0
 
 
 class Quorum:
@@ -57,11 +54,12 @@ class Quorum:
     ) -> None:
         """`on_leader` is called when another node becomes the quorum's leader, or this one is ready to serve as leader."""
         self.raft_config = raft_config(config, directory_id)
-        self.controller = Controller(config.node_id, publish, self._leader_changed, clocks.wall)
+        self.controller = Controller(config.node_id, self._published, self._leader_changed, clocks.wall)
         self.active = ActiveController(
             self.controller, context, operation_of, _broker_listener(config), self._leader_known, clocks
         )
         self.addresses = QuorumAddresses(config, lambda: self._raft.core.voters)
+        self._publish = publish
         self._on_leader = on_leader
         self._clocks = clocks
         self._config = config
@@ -71,6 +69,7 @@ class Quorum:
         self._channels: list[ControllerChannel] = []
         self._peers: QuorumPeers | None = None
         self._store: MetadataLogStore | None = None
+        self._registration: ControllerRegistration | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- life ----------------------------------------------------------------------------------------------------------------
@@ -95,14 +94,16 @@ class Quorum:
         raft = self.controller.raft = RaftDriver(setting)
         if self._peers is not None:
             self._peers.raft = raft
-        raft.start()
         if config.is_controller:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._register()))
-            if config.settings.controller_quorum_auto_join_enable:
-                from isthmus_broker.edge.controller.auto_join import join
+            request = controller_registration(config, self._context().new_id())
+            self._registration = ControllerRegistration(request, self.channel())
+            self._tasks.append(asyncio.get_running_loop().create_task(self._registration.run()))
+        raft.start()
+        if config.is_controller and config.settings.controller_quorum_auto_join_enable:
+            from isthmus_broker.edge.controller.auto_join import join
 
-                task = join(raft, self.raft_config, self.channel(), self._context().cluster_id)
-                self._tasks.append(asyncio.get_running_loop().create_task(task))
+            task = join(raft, self.raft_config, self.channel(), self._context().cluster_id)
+            self._tasks.append(asyncio.get_running_loop().create_task(task))
 
     async def stop(self) -> None:
         """Controlled shutdown: a leader names its successors."""
@@ -180,6 +181,11 @@ class Quorum:
         leader_id = self.controller.leader_id
         return None if leader_id is None else self.addresses.find(leader_id)
 
+    def _published(self, published: Published) -> None:
+        self._publish(published)
+        if self._registration is not None:
+            self._registration.metadata_changed(published.changes)
+
     def _leader_changed(self, leads: bool) -> None:
         self.active.leadership_changed(leads)
         if not leads:
@@ -189,46 +195,6 @@ class Quorum:
         for channel in self._channels:
             channel.leader_changed()
         self._on_leader()
-
-    async def _register(self) -> None:
-        """Register this controller's endpoints and supported features with the active controller (KIP-919)."""
-        channel, request = self.channel(), controller_registration(self._config, self._context().new_id())
-        while True:
-            try:
-                response = await channel.send(request)
-                if response.error_code.value == 0:
-                    break
-                logger.warning(
-                    "the active controller refused this controller's registration: %s", response.error_code.name
-                )
-            except ControllerUnreachable as problem:
-                logger.info("this controller cannot register: %s", problem)
-            await asyncio.sleep(_REGISTRATION_PAUSE_SECONDS)
-        channel.close()
-
-
-def controller_registration(config: NodeConfig, incarnation_id: UUID) -> registration.ControllerRegistrationRequest:
-    """The registration of this controller."""
-    return entity(
-        registration.ControllerRegistrationRequest,
-        controller_id=config.node_id,
-        incarnation_id=incarnation_id,
-        zk_migration_ready=False,
-        listeners=tuple(
-            entity(
-                registration.Listener,
-                name=listener.name,
-                host=listener.host or socket.getfqdn(),
-                port=listener.port,
-                security_protocol=SecurityProtocol.PLAINTEXT,
-            )
-            for listener in config.listeners.advertised_to_controllers
-        ),
-        features=tuple(
-            entity(registration.Feature, name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in sorted(SUPPORTED.items())
-        ),
-    )
 
 
 def _broker_listener(config: NodeConfig) -> str | None:
