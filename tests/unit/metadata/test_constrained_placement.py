@@ -5,12 +5,23 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from isthmus_broker.core.metadata.auto_placement import balance_leaders, satisfy_constraints
+from isthmus_broker.core.metadata.auto_placement import (
+    CHANGES_MAX,
+    balance_leaders,
+    release_observers,
+    satisfy_constraints,
+)
 from isthmus_broker.core.metadata.brokers import fence_dead_broker
 from isthmus_model.config_resources import ResourceType
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
+from kio.schema.alter_partition_reassignments.v1.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.incremental_alter_configs.v1.request import (
@@ -263,6 +274,78 @@ def test_constraints_that_cannot_be_satisfied_now_wait() -> None:
     cluster.add_broker(7, rack="north")
     maintain(cluster)
     assert cluster.partition("t").adding_replicas == (7,)
+
+
+def reassign(cluster: Cluster, *replicas: int) -> tuple[ErrorCode, str | None]:
+    partition = entity(ReassignablePartition, partition_index=0, replicas=replicas)
+    topic = entity(ReassignableTopic, name="t", partitions=(partition,))
+    request = entity(AlterPartitionReassignmentsRequest, timeout=NO_THROTTLE, topics=(topic,))
+    return outcome(cluster.response_to(request).responses[0].partitions[0])
+
+
+def test_a_manual_reassignment_must_satisfy_the_constraints() -> None:
+    """It was carried out, made sync replicas of what should be observers, and was undone by the controller afterwards."""
+    cluster = two_regions()
+    create(cluster, constraints({"west": 2}, {"east": 1}))
+    before = cluster.partition("t")
+    code, message = reassign(cluster, 4, 5, 1)
+    assert code is ErrorCode.invalid_replica_assignment
+    assert message == (
+        "The assignment [4, 5, 1] does not satisfy the topic's placement constraints; observers come last in it."
+    )
+    assert cluster.partition("t") == before
+
+
+def test_a_manual_reassignment_chooses_the_observers_as_well() -> None:
+    """An observer was replaced by an ordinary replica: the role is a matter of the assignment, not of the broker."""
+    cluster = two_regions()
+    create(cluster, constraints({"west": 2}, {"east": 1}))
+    *synced, observer = cluster.partition("t").replicas
+    other = 4 if observer != 4 else 5
+    assert reassign(cluster, *synced, other) == (ErrorCode.none, None)
+    # No observer is waited for: the reassignment is complete at once.
+    partition = cluster.partition("t")
+    assert (partition.replicas, partition.observers) == ((*synced, other), (other,))
+    assert satisfy_constraints(cluster.image, cluster.context).records == ()
+
+
+# -- removing constraints ----------------------------------------------------------------------------------------------------------
+
+
+def release(cluster: Cluster) -> int:
+    records = release_observers(cluster.image, cluster.context).records
+    cluster.append(records)
+    return len(records)
+
+
+@pytest.mark.parametrize("replaced_by", ["", constraints({"west": 2, "east": 2})])
+def test_observers_without_a_constraint_become_ordinary_replicas(replaced_by: str) -> None:
+    """They remained observers for good: replicated, but never in sync, and never leaders."""
+    cluster = two_regions()
+    create(cluster)
+    before = cluster.partition("t")
+    configure(cluster, KEY, replaced_by)
+    release(cluster)
+    maintain(cluster)
+    partition = cluster.partition("t")
+    assert (partition.replicas, partition.isr, partition.leader) == (before.replicas, before.isr, before.leader)
+    assert partition.observers is None
+    assert propose(cluster, *before.replicas) is ErrorCode.none
+    assert cluster.partition("t").isr == before.replicas
+
+
+def test_observers_under_a_constraint_stay_observers() -> None:
+    cluster = two_regions()
+    create(cluster)
+    cluster.response_to(creation(new_topic("u", assignments={0: (1, 2)})))
+    assert release(cluster) == 0
+
+
+def test_observers_are_released_in_bounded_steps() -> None:
+    cluster = two_regions()
+    create(cluster, partitions=CHANGES_MAX + 5)
+    configure(cluster, KEY, "")
+    assert [release(cluster), release(cluster), release(cluster)] == [CHANGES_MAX, 5, 0]
 
 
 # -- leaders -----------------------------------------------------------------------------------------------------------------------

@@ -304,36 +304,97 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
     assert (partition.adding_replicas, partition.removing_replicas) == ((), ())
 
 
-def test_who_is_to_go_is_not_waited_for() -> None:
-    """A second reassignment that drops replicas that the first was adding would otherwise wait for them forever."""
+def in_progress(cluster: Cluster) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    partition = cluster.partition("a")
+    return partition.replicas, partition.adding_replicas, partition.removing_replicas
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "after", "cancelled"),
+    [
+        ((4, 5, 6), (4, 5, 6), ((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3)), (1, 2, 3)),
+        ((4, 5, 6), (4, 5, 7), ((4, 5, 7, 1, 2, 3, 6), (7,), (1, 2, 3, 6)), (4, 5, 1, 2, 3, 6)),
+        ((1, 2, 3, 4), (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (5,), ()), (1, 2, 3, 4)),
+        ((1, 2, 4), (1, 5, 6), ((1, 5, 6, 2, 3, 4), (5, 6), (2, 3, 4)), (1, 2, 3, 4)),
+    ],
+)
+def test_a_reassignment_over_another_is_that_of_kafka(
+    first: tuple[int, ...],
+    then: tuple[int, ...],
+    after: tuple[tuple[int, ...], ...],
+    cancelled: tuple[int, ...],
+) -> None:
+    """Adding are the replicas that the new target adds to the present ones, and a cancellation removes no others."""
+    cluster = Cluster((1, 2, 3, 4, 5, 6, 7))
+    cluster.put_topic("a", (1, 2, 3))
+    assert reassigned(cluster, reassignment((0, first))) == [(ErrorCode.none, None)]
+    assert reassigned(cluster, reassignment((0, then))) == [(ErrorCode.none, None)]
+    assert in_progress(cluster) == after
+    assert cluster.partition("a").isr == (1, 2, 3)
+    assert reassigned(cluster, reassignment((0, None))) == [(ErrorCode.none, None)]
+    replicas, adding, removing = in_progress(cluster)
+    assert (sorted(replicas), adding, removing) == (sorted(cancelled), (), ())
+    assert cluster.partition("a").isr == (1, 2, 3)
+
+
+def test_a_reassignment_does_not_wait_for_a_replica_that_it_removes() -> None:
+    """In Kafka broker 2 is being added and removed by the second reassignment, which never completes."""
     cluster = Cluster((1, 2, 3))
     cluster.put_topic("a", (1,))
     cluster.response_to(reassignment((0, (2, 3))))
     cluster.response_to(reassignment((0, (3,))))
-    partition = cluster.partition("a")
-    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((3, 1, 2), (3,), (1, 2))
+    assert in_progress(cluster) == ((3, 1), (3,), (1,))
     assert proposal(cluster, (1, 3)).error_code is ErrorCode.new_leader_elected
     assert (cluster.partition("a").replicas, cluster.partition("a").isr) == ((3,), (3,))
 
 
+@pytest.mark.parametrize("in_sync", [(1, 2), (1, 2, 3), (1,)])
+def test_a_reassignment_back_to_the_first_replicas_completes(in_sync: tuple[int, ...]) -> None:
+    """In Kafka brokers 3 and 4 remain being added and removed for good."""
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.put_topic("a", (1, 2))
+    cluster.response_to(reassignment((0, (3, 4))))
+    assert proposal(cluster, in_sync).error_code is ErrorCode.none
+    cluster.response_to(reassignment((0, (1, 2))))
+    assert in_progress(cluster) == ((1, 2), (), ())
+
+
+def test_a_replica_in_sync_stays_until_the_replicas_of_the_new_target_are_too() -> None:
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.put_topic("a", (1, 2))
+    cluster.response_to(reassignment((0, (3, 4))))
+    proposal(cluster, (1, 3))
+    cluster.response_to(reassignment((0, (1, 2))))
+    assert in_progress(cluster) == ((1, 2, 3), (), (3,))
+    proposal(cluster, (1, 2, 3))
+    assert in_progress(cluster) == ((1, 2), (), ())
+
+
 def test_a_replica_that_was_being_removed_and_is_in_the_new_target_stays() -> None:
+    """In Kafka broker 1 is still being removed."""
     cluster = Cluster((1, 2))
     cluster.put_topic("a", (1,))
     cluster.response_to(reassignment((0, (2,))))
     cluster.response_to(reassignment((0, (1, 2))))
-    partition = cluster.partition("a")
-    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 2), (2,), ())
+    assert in_progress(cluster) == ((1, 2), (2,), ())
 
 
-def test_observers_alone_are_no_assignment() -> None:
-    """None of them would ever be in sync, so the others could never be removed."""
+def test_the_replication_factor_of_a_reassignment_in_progress_is_that_of_its_target() -> None:
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.put_topic("a", (1, 2))
+    assert reassigned(cluster, reassignment((0, (2, 3, 4)))) == [(ErrorCode.none, None)]
+    assert reassigned(cluster, reassignment((0, (1, 2)), resize=False)) == [
+        (ErrorCode.invalid_replication_factor, "The replication factor is changed from 3 to 2")
+    ]
+    assert reassigned(cluster, reassignment((0, (1, 2, 3)), resize=False)) == [(ErrorCode.none, None)]
+
+
+def test_a_cancellation_that_would_leave_only_observers_is_refused() -> None:
+    """None of them would ever be in sync."""
     cluster = Cluster((1, 2))
-    cluster.put_topic("a", (1, 2), isr=(1,), observers=(2,))
+    cluster.put_topic("a", (1, 2), isr=(1,), adding_replicas=(1,), observers=(2,))
     message = "Every replica of the assignment is an observer."
-    assert reassigned(cluster, reassignment((0, (2,)))) == [(ErrorCode.invalid_replica_assignment, message)]
-    cluster.put_topic("b", (1, 2), isr=(1,), adding_replicas=(1,), observers=(2,))
-    cancelled = reassigned(cluster, reassignment((0, None), name="b"))
-    assert cancelled == [(ErrorCode.invalid_replica_assignment, message)]
+    assert reassigned(cluster, reassignment((0, None))) == [(ErrorCode.invalid_replica_assignment, message)]
 
 
 def test_an_election_may_complete_a_reassignment() -> None:

@@ -1,4 +1,4 @@
-"""Automatic changes by the active controller: elections of preferred leaders, and reassignments to satisfy placement constraints."""
+"""Automatic changes by the active controller: elections of preferred leaders, and replicas and observers as placement constraints say."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partition_change import Election, is_reassigning
 from isthmus_broker.core.metadata.partitions import change_of, election_rules
 from isthmus_broker.core.metadata.placement import UsableBroker, usable_brokers
+from isthmus_broker.core.metadata.reassignments import reassign
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import MetadataRecord
 
-ELECTIONS_MAX: Final = 1_000
-"""Leaders moved at once; the rest follows at the next check."""
+CHANGES_MAX: Final = 1_000
+"""Partitions that one decision changes; the next decision changes the others."""
 
 
 def balance_leaders(image: ClusterImage, context: ControllerContext) -> Result[None]:
@@ -38,7 +39,7 @@ def balance_leaders(image: ClusterImage, context: ControllerContext) -> Result[N
             change.election = Election.PREFERRED
             record = change.record()
             records += [record] if record is not None else []
-            if len(records) >= ELECTIONS_MAX:
+            if len(records) >= CHANGES_MAX:
                 return Result(tuple(records), None)
     return Result(tuple(records), None)
 
@@ -59,8 +60,29 @@ def satisfy_constraints(image: ClusterImage, context: ControllerContext) -> Resu
         if moving and moves <= 0:
             continue
         moves -= moving
-        record = _reassigned(image, context, topic, partition, target)
+        change = change_of(image, context, topic, partition)
+        reassign(change, target)
+        record = change.record()
         records += [record] if record is not None else []
+    return Result(tuple(records), None)
+
+
+def release_observers(image: ClusterImage, context: ControllerContext) -> Result[None]:
+    """Turn the observers of topics without constraints into ordinary replicas; they join the ISR when they have caught up."""
+    records: list[MetadataRecord] = []
+    for name, topic_id in sorted(image.topics.ids.items()):
+        topic = image.topics.by_id[topic_id]
+        observed = [partition for partition in topic.partitions.values() if partition.observers]
+        if not observed or constraints_of(image.config(ResourceType.TOPIC, name)) is not None:
+            continue
+        rules = election_rules(image, context, topic)
+        for partition in observed:
+            change = change_of(image, context, topic, partition, rules=rules)
+            change.observers = ()
+            record = change.record()
+            records += [record] if record is not None else []
+            if len(records) >= CHANGES_MAX:
+                return Result(tuple(records), None, is_complete=False)
     return Result(tuple(records), None)
 
 
@@ -87,18 +109,6 @@ def _moves_left(image: ClusterImage, context: ControllerContext) -> int:
     assert isinstance(allowed, int)
     topics = image.topics.by_id.values()
     return allowed - sum(is_reassigning(partition) for topic in topics for partition in topic.partitions.values())
-
-
-def _reassigned(
-    image: ClusterImage, context: ControllerContext, topic: Topic, partition: Partition, target: Placed
-) -> MetadataRecord | None:
-    change = change_of(image, context, topic, partition)
-    removing = tuple(sorted(set(partition.replicas) - set(target.replicas)))
-    change.replicas = (*target.replicas, *removing)
-    change.removing = removing
-    change.adding = tuple(sorted(set(target.replicas) - set(partition.replicas)))
-    change.observers = (*target.observers, *(r for r in removing if r in (partition.observers or ())))
-    return change.record()
 
 
 class _Brokers:

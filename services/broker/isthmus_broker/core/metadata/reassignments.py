@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isthmus_model.config_resources import ResourceType
+from isthmus_model.constraints import constraints_of
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -20,6 +22,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
     OngoingTopicReassignment,
 )
 
+from isthmus_broker.core.metadata.constrained_placement import Placed, Replicas, observers_in
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
 from isthmus_broker.core.metadata.partition_change import Election, PartitionChange, is_reassigning
 from isthmus_broker.core.metadata.partitions import change_of, unclean_election_allowed
@@ -71,7 +74,7 @@ def _alter_one(
     context: ControllerContext,
     name: str,
     index: int,
-    target: tuple[int, ...] | None,
+    target: Replicas | None,
     *,
     may_resize: bool,
 ) -> PartitionChangeRecord | None:
@@ -85,33 +88,40 @@ def _alter_one(
     if target is None:
         _cancel(change, partition, topic.name, unclean=unclean_election_allowed(image, context, name))
     else:
-        _reassign(image, change, partition, target, may_resize=may_resize)
+        reassign(change, _target(image, topic, partition, target, may_resize=may_resize))
     return change.record()
 
 
-def _reassign(
-    image: ClusterImage, change: PartitionChange, partition: Partition, target: tuple[int, ...], *, may_resize: bool
-) -> None:
-    """Begin a reassignment. The target comes first in order; replicas to be removed stay until every new one is in sync."""
+def _target(image: ClusterImage, topic: Topic, partition: Partition, target: Replicas, *, may_resize: bool) -> Placed:
+    """The requested replicas, observers last; raises ControllerError if the request is refused."""
     check_assignment(image, target, None, None)
     settled = (set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas)
     if not may_resize and len(settled) != len(target):
         why = f"The replication factor is changed from {len(settled)} to {len(target)}"
         raise ControllerError(ErrorCode.invalid_replication_factor, why)
-    _check_not_only_observers(partition, target)
-    removing = tuple(sorted(set(partition.replicas) - set(target)))
-    change.replicas = (*target, *removing)
-    # A replica that was being added and is in the target is still added. No replica is added and removed at once: that would never
-    # complete.
-    still_adding = set(partition.adding_replicas) & set(target)
+    constraints = constraints_of(image.config(ResourceType.TOPIC, topic.name))
+    return Placed(target, () if constraints is None else observers_in(image, constraints, target))
+
+
+def reassign(change: PartitionChange, target: Placed) -> None:
+    """Begin a reassignment. The target comes first in order; replicas to be removed stay until every new one is in sync.
+
+    A target may replace that of a reassignment in progress. As in Kafka `adding` then names the replicas that the new target adds, or, if
+    there are none, those that were being added. Unlike in Kafka, where it would never complete, it does not wait for one of the latter
+    that the new target lacks, which is dropped at once if it is not in sync; and a replica that the new target keeps is not removed.
+    """
+    partition = change.partition
+    kept, current = set(target.replicas), set(partition.replicas)
+    adding = kept - current
+    dropped = set[int]()
+    if not adding:
+        adding = set(partition.adding_replicas) & kept
+        dropped = set(partition.adding_replicas) - kept - set(partition.isr)
+    removing = tuple(sorted(current - kept - dropped))
+    change.replicas = (*target.replicas, *removing)
     change.removing = removing
-    change.adding = tuple(sorted(still_adding | (set(target) - set(partition.replicas))))
-
-
-def _check_not_only_observers(partition: Partition, replicas: tuple[int, ...]) -> None:
-    """Observers alone could never complete a reassignment: none of them joins the ISR."""
-    if set(replicas) <= set(partition.observers or ()):
-        raise ControllerError(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
+    change.adding = tuple(sorted(adding))
+    change.observers = (*target.observers, *(r for r in removing if r in (partition.observers or ())))
 
 
 def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean: bool) -> None:
@@ -123,7 +133,9 @@ def _cancel(change: PartitionChange, partition: Partition, name: str, *, unclean
     if not replicas:
         why = "Invalid replica assignment: addingReplicas contains all replicas."
         raise ControllerError(ErrorCode.invalid_replica_assignment, why)
-    _check_not_only_observers(partition, replicas)
+    if set(replicas) <= set(partition.observers or ()):
+        # None of them would ever join the ISR.
+        raise ControllerError(ErrorCode.invalid_replica_assignment, "Every replica of the assignment is an observer.")
     if not isr and not unclean:
         why = f"Unable to revert partition assignment for {name}:{partition.partition_id}"
         why = f"{why} because it would require an unclean leader election."

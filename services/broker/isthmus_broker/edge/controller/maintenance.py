@@ -1,11 +1,16 @@
-"""Periodic tasks of the active controller: preferred leader elections, moves of replicas to satisfy constraints, no-op records."""
+"""Periodic tasks of the active controller: preferred leader elections, replicas and observers as constraints say, no-op records."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from isthmus_broker.core.metadata.auto_placement import ELECTIONS_MAX, balance_leaders, satisfy_constraints
+from isthmus_broker.core.metadata.auto_placement import (
+    CHANGES_MAX,
+    balance_leaders,
+    release_observers,
+    satisfy_constraints,
+)
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import NoOpRecord
@@ -51,6 +56,11 @@ class ControllerMaintenance:
                 moved = await self._do(satisfy_constraints)
                 if moved:
                     logger.info("%d partitions are reassigned to satisfy their topics' placement constraints", moved)
+                released = await self._do(release_observers)
+                if released:
+                    logger.info(
+                        "the observers of %d partitions without constraints are ordinary replicas now", released
+                    )
 
     async def _balance(self) -> None:
         while True:
@@ -58,8 +68,8 @@ class ControllerMaintenance:
             interval = settings["leader.imbalance.check.interval.seconds"]
             assert isinstance(interval, int)
             await asyncio.sleep(interval)
-            moved = ELECTIONS_MAX
-            while moved == ELECTIONS_MAX and settings["auto.leader.rebalance.enable"]:
+            moved = CHANGES_MAX
+            while moved == CHANGES_MAX and settings["auto.leader.rebalance.enable"]:
                 moved = await self._do(balance_leaders)
                 if moved:
                     logger.info("%d partitions were given back to their preferred leaders", moved)
