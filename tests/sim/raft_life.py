@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from isthmus_broker.core.raft.config import RaftConfig
-from isthmus_broker.core.raft.events import AddVoter, RemoveVoter, Shutdown, Write
+from isthmus_broker.core.raft.events import AddVoter, RemoveVoter, Shutdown, UpgradeKraftVersion, Write
 from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter, VoterEndpoint, VoterSet
 
 from tests.sim.checkers.committed import CommittedStays
@@ -37,6 +37,7 @@ class RaftLife:
         voters = random.choice((1, 3, 3, 5))
         observers = random.randrange(3)
         self._is_static = random.random() < 0.3
+        self._upgrades = random.random() < 0.7
         self._tokens = 0
         self._calm = False
         self._build(voters, observers, make_node)
@@ -49,15 +50,18 @@ class RaftLife:
 
     def _build(self, voter_count: int, observer_count: int, make_node: MakeNode) -> None:
         world, random = self.world, self.world.random
-        members = [_voter(node_id, self._is_static) for node_id in range(1, voter_count + observer_count + 1)]
+        members = [_voter(node_id) for node_id in range(1, voter_count + observer_count + 1)]
         voters = VoterSet(tuple(members[:voter_count]))
+        # The settings of a dynamic quorum may name its first voters, too; they do not count while the log has voters.
+        is_named = self._is_static or random.random() < 0.3
+        static = VoterSet(tuple(Voter(ReplicaKey(node_id)) for node_id in voters.node_ids())) if is_named else None
         files: dict[SnapshotId, VoterSet | None] = {SnapshotId(0, 0): voters}
         snapshot_after = random.choice((60, 300, 1_000_000))
         timeout = random.choice((150, 400, 1_000))
         for member in members:
             config = RaftConfig(
                 local=member,
-                static_voters=voters if self._is_static else None,
+                static_voters=static,
                 bootstrap=tuple(each for each in voters.node_ids() if each != member.key.node_id),
                 election_timeout_ms=timeout,
                 fetch_timeout_ms=2 * timeout,
@@ -86,7 +90,7 @@ class RaftLife:
         self._plan(self._rates.crash_every, self._crash_one)
         self._plan(self._rates.cut_every, self._cut_some)
         self._plan(self._rates.append_every, self._append)
-        if not self._is_static:
+        if not self._is_static or self._upgrades:
             self._plan(self._rates.voters_every, self._change_voters)
         self.world.run_until(FAULTS_MS)
         self._heal()
@@ -162,7 +166,7 @@ class RaftLife:
     def _start(self, node: RaftNode) -> None:
         """Restart a node, sometimes with another address."""
         if node.core is None:
-            if not self._is_static and self.world.chance(0.1):
+            if self.world.chance(0.1):
                 moved = VoterEndpoint("CONTROLLER", f"node-{node.id}", 1 + self.world.random.randrange(3))
                 node.config = replace(node.config, local=replace(node.config.local, endpoints=(moved,)))
             node.start()
@@ -193,6 +197,9 @@ class RaftLife:
             node = self._nodes[node_id]
             if node.core is None or not node.core.is_leader:
                 continue
+            if node.core.kraft_version == 0:
+                node.step(UpgradeKraftVersion(self._token()))
+                continue
             other = self._some_node()
             if node.core.voters.find(other.id) is None:
                 node.step(AddVoter(self._token(), other.config.local))
@@ -204,7 +211,5 @@ class RaftLife:
         return self._tokens
 
 
-def _voter(node_id: int, is_static: bool) -> Voter:
-    if is_static:
-        return Voter(ReplicaKey(node_id))
+def _voter(node_id: int) -> Voter:
     return Voter(ReplicaKey(node_id, UUID(int=node_id)), (VoterEndpoint("CONTROLLER", f"node-{node_id}", 9093),))

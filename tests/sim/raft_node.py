@@ -50,6 +50,9 @@ class SimControl:
     def voters(self, voters: VoterSet) -> bytes:
         return f"voters {voters.node_ids()}".encode()
 
+    def upgrade(self, voters: VoterSet) -> bytes:
+        return f"upgrade {voters.node_ids()}".encode()
+
 
 class Watcher:
     """The events that checkers observe; each overrides those it needs."""

@@ -5,15 +5,22 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.admin.topics import NewTopic, create
+from isthmus_client.client import Client
 from isthmus_model.uuid_text import uuid_text
+from isthmus_wire.apis import ApiKey
+from isthmus_wire.entities import entity
+from isthmus_wire.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from tests.conformance.clients.java import run as run_java
 from tests.kafka import KafkaNode, running_kafka
-from tests.node import COMBINED, Cluster
+from tests.node import COMBINED, Cluster, running_cluster
 from tests.system.quorums import (
     await_caught_up,
     await_fenced,
@@ -126,6 +133,33 @@ def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path
         cluster.end()
 
 
+def test_a_running_quorum_is_upgraded_to_voters_in_the_log(tmp_path: Path) -> None:
+    """kraft.version 0 to 1: voters can be removed afterwards, and the settings no longer say who they are."""
+    with running_cluster(tmp_path, ["controller", "controller", COMBINED]) as cluster:
+        controllers = ("--bootstrap-controller", cluster.controller_bootstrap)
+        upgrade = ("kafka-features", *controllers, "upgrade", "--feature", "kraft.version=1")
+        await_caught_up(cluster, cluster.bootstrap)
+        assert [voter.directory_id for voter in quorum(cluster.bootstrap).voters] == [None] * 3
+        assert run_java(*upgrade) == ["kraft.version was upgraded to 1."]
+        downgrade = ("kafka-features", *controllers, "downgrade", "--feature", "kraft.version=0")
+        assert "Can't downgrade the version of this feature." in "".join(run_java(*downgrade, status=1))
+        directories = {voter.node_id: voter.directory_id for voter in quorum(cluster.bootstrap).voters}
+        assert None not in directories.values()
+
+        leader = quorum(cluster.bootstrap).leader_id
+        removed = 1 if leader != 1 else 2
+        directory = directories.pop(removed)
+        assert directory is not None
+        choice = ("--controller-id", str(removed), "--controller-directory-id", uuid_text(directory))
+        assert run_java("kafka-metadata-quorum", *controllers, "remove-controller", *choice)
+        for node in cluster.nodes.values():
+            node.stop()
+        cluster.start()
+        found = await_caught_up(cluster, cluster.bootstrap)
+        assert {voter.node_id: voter.directory_id for voter in found.voters} == directories
+        assert [observer.node_id for observer in found.observers] == [removed]
+
+
 @contextmanager
 def as_apache_kafka(cluster: Cluster, number: int) -> Iterator[KafkaNode]:
     """Apache Kafka in the place of one node, which must not have been started."""
@@ -160,6 +194,18 @@ def test_a_broker_of_apache_kafka_joins(tmp_path: Path) -> None:
         cluster.end()
 
 
+async def upgrade_quorum(client: Client) -> UpdateFeaturesResponse:
+    """Request kraft.version 1, which is refused until every voter has described itself to the leader."""
+    update = entity(FeatureUpdateKey, feature="kraft.version", max_version_level=1, upgrade_type=1)
+    request = entity(
+        UpdateFeaturesRequest, timeout=timedelta(seconds=30), feature_updates=(update,), validate_only=False
+    )
+    response: UpdateFeaturesResponse = await client.send_to_controller(
+        ApiKey.UPDATE_FEATURES, request, lambda r: (r.error_code,)
+    )
+    return response
+
+
 def ends(found: Quorum) -> dict[int, int]:
     """The log end offsets of Apache Kafka's voter and of the broker."""
     replicas = (*found.voters, *found.observers)
@@ -167,7 +213,7 @@ def ends(found: Quorum) -> dict[int, int]:
 
 
 def test_a_controller_of_apache_kafka_votes(tmp_path: Path) -> None:
-    """One of three voters: the quorum needs it when another is gone, and may be led by it."""
+    """One of three voters: the quorum needs it when another is gone, may be led by it, and is upgraded with it."""
     settings = {"metadata.max.idle.interval.ms": "0"}  # else Kafka, once it leads, appends twice a second
     cluster = Cluster(tmp_path, ["controller", "controller", "controller", "broker"], settings=settings)
     cluster.format()
@@ -176,6 +222,8 @@ def test_a_controller_of_apache_kafka_votes(tmp_path: Path) -> None:
         make_topics(cluster.bootstrap, "before")
         with as_apache_kafka(cluster, 3):
             await_caught_up(cluster, cluster.bootstrap)
+            wait_for(cluster.bootstrap, upgrade_quorum, lambda response: response.error_code is ErrorCode.none)
+            assert None not in [voter.directory_id for voter in quorum(cluster.bootstrap).voters]
             cluster.nodes[quorum(cluster.bootstrap).leader_id].kill()
             make_topics(cluster.bootstrap, "after")
             await_topics(cluster.bootstrap, {"before", "after"})

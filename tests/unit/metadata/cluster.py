@@ -13,7 +13,7 @@ from isthmus_broker.core.metadata.broker_configs import AlterRequest, joined, re
 from isthmus_broker.core.metadata.features import activation_records, supported_ranges
 from isthmus_broker.core.metadata.history import ImageHistory
 from isthmus_broker.core.metadata.image import ClusterImage, Partition, Topic
-from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
+from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext, KraftVersion
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import (
     BrokerEndpoint,
@@ -55,6 +55,7 @@ class Cluster:
         given = {name.replace("_", "."): value for name, value in static.items()}
         node = resolve_node(BrokerLayers(with_embedded_defaults(given, "data")))
         self._next_id = 5_000
+        self.kraft = KraftVersion(0, can_upgrade=False)
         self.context = ControllerContext(node=node, cluster_id=CLUSTER_ID, random=random.Random(7), new_id=self._new_id)
         self.history = ImageHistory()
         self.append(activation_records(self.image, self.context, in_transaction=False))
@@ -114,6 +115,7 @@ class Cluster:
             monotonic_ms=MonotonicMs(now_ms),
             sessions=self.sessions,
             next_offset=self.next_offset,
+            kraft=self.kraft,
         )
         operation = operation_of(request.__api_key__)
         assert isinstance(operation, ControllerOperation)

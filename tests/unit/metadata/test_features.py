@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
+from isthmus_broker.core.metadata.operation import KraftVersion
 from isthmus_broker.core.metadata.schema import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -12,6 +13,7 @@ from isthmus_broker.core.metadata.schema import (
     EndTransactionRecord,
     FeatureLevelRecord,
     FeatureRange,
+    NoOpRecord,
     RegisterControllerRecord,
 )
 from isthmus_wire.entities import entity
@@ -95,14 +97,37 @@ PREFIX = "The update failed for all features since the following feature had an 
             update("group.version", 1, 7),
             "1 for feature group.version. The controller does not support the given upgrade type.",
         ),
-        (
-            update("kraft.version", 1),
-            "1 for feature kraft.version. The version of the quorum is chosen when its first node is formatted.",
-        ),
+        (update("kraft.version", 2), "2 for feature kraft.version. Local controller 1 only supports versions 0-1"),
     ],
 )
 def test_refused_updates(request_: UpdateFeaturesRequest, message: str) -> None:
     assert outcome(Cluster().response_to(request_)) == (ErrorCode.invalid_update_version, PREFIX + message)
+
+
+def test_the_quorum_is_upgraded_once_all_of_its_voters_support_it() -> None:
+    cluster = Cluster()
+    refusal = (
+        "The update failed for all features since the following feature had an error: "
+        "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
+    )
+    result = cluster.decide(update("kraft.version", 1))
+    assert (*outcome(result.response), result.upgrades_quorum) == (ErrorCode.invalid_update_version, refusal, False)
+    cluster.kraft = KraftVersion(0, can_upgrade=True)
+    assert not cluster.decide(update("kraft.version", 1, validate_only=True)).upgrades_quorum
+    result = cluster.decide(update("kraft.version", 1))
+    assert (*outcome(result.response), result.upgrades_quorum) == (ErrorCode.none, None, True)
+    assert result.records == (NoOpRecord(),)
+
+
+def test_the_quorum_is_not_downgraded() -> None:
+    cluster = Cluster()
+    cluster.kraft = KraftVersion(1, can_upgrade=False)
+    result = cluster.decide(update("kraft.version", 1))
+    assert (*outcome(result.response), result.upgrades_quorum) == (ErrorCode.none, None, False)
+    for kind in (2, 3):
+        refused = outcome(cluster.response_to(update("kraft.version", 0, kind)))
+        message = "0 for feature kraft.version. Can't downgrade the version of this feature."
+        assert refused == (ErrorCode.invalid_update_version, PREFIX + message)
 
 
 @pytest.mark.parametrize(("controller_id", "error"), [(1, ErrorCode.none), (2, ErrorCode.invalid_update_version)])

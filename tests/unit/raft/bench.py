@@ -39,6 +39,9 @@ class NamedControl:
     def voters(self, voters: VoterSet) -> bytes:
         return f"voters {voters.node_ids()}".encode()
 
+    def upgrade(self, voters: VoterSet) -> bytes:
+        return f"upgrade {voters.node_ids()}".encode()
+
 
 def key(node_id: int) -> ReplicaKey:
     return ReplicaKey(node_id, UUID(int=node_id))

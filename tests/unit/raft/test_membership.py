@@ -1,8 +1,19 @@
 """Voters added, removed and updated, one at a time."""
 
 from dataclasses import replace
+from typing import TypeGuard
 
-from isthmus_broker.core.raft.events import AddVoter, AppendEntry, ChangeRejected, Event, RemoveVoter, VoterChanged
+from isthmus_broker.core.raft.events import (
+    AddVoter,
+    AppendEntry,
+    ChangeRejected,
+    Event,
+    RemoveVoter,
+    SaveQuorumState,
+    UpgradeKraftVersion,
+    VoterChanged,
+    Write,
+)
 from isthmus_broker.core.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -12,11 +23,11 @@ from isthmus_broker.core.raft.messages import (
     UpdateVoterResponse,
 )
 from isthmus_broker.core.raft.roles import Leader, Resigned
-from isthmus_broker.core.raft.types import Recovered, Voter, VoterEndpoint
+from isthmus_broker.core.raft.types import EpochEnd, Recovered, ReplicaKey, Voter, VoterEndpoint, VoterSet
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
-from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, voter, voter_set
+from tests.unit.raft.bench import Bench, entry, formatted, key, only, requests, responses, voter, voter_set
 
 
 def leader(*voters: int, observer: int | None = None) -> Bench:
@@ -81,6 +92,116 @@ def test_replicas_that_may_not_be_removed() -> None:
 def test_static_voters_do_not_change() -> None:
     bench = Bench(Recovered(), static_voters=voter_set(1))
     assert refusal(bench, RemoveVoter(1, key(1))) == ErrorCode.unsupported_version
+
+
+def static(*node_ids: int) -> VoterSet:
+    """The voters of the settings, whose directories are unknown."""
+    return VoterSet(tuple(Voter(ReplicaKey(node_id)) for node_id in node_ids))
+
+
+def static_leader(*node_ids: int) -> Bench:
+    """Node 1 leads the voters of the settings and has committed its epoch."""
+    bench = Bench(Recovered(), static_voters=static(*node_ids))
+    bench.lead()
+    bench.request(bench.fetch(2, 1, 1))
+    assert bench.core.high_watermark == 1
+    return bench
+
+
+def describe(bench: Bench, described: Voter) -> ErrorCode:
+    return bench.respond(UpdateVoterRequest(epoch=1, voter=described)).error
+
+
+def test_voters_in_the_log_take_precedence_over_those_of_the_settings() -> None:
+    """A node followed its settings whatever the log said, so that two nodes could count majorities of different voters."""
+    recovered = Recovered(log_end=5, epochs=((1, 0),), voters=((2, voter_set(1, 2, 3)),))
+    bench = Bench(recovered, static_voters=static(1))
+    assert not bench.core.is_leader
+    assert (bench.core.voters, bench.core.kraft_version) == (voter_set(1, 2, 3), 1)
+
+
+def test_voters_that_are_truncated_from_the_log_give_way_to_those_of_the_settings() -> None:
+    recovered = Recovered(log_end=5, epochs=((1, 0),), voters=((4, voter_set(1, 2)),))
+    bench = Bench(recovered, static_voters=static(1, 2))
+    ready = bench.request(BeginQuorumEpochRequest(epoch=2, leader_id=2, voter=key(1)))
+    diverging = FetchResponse(error=ErrorCode.none, epoch=2, leader_id=2, high_watermark=0, diverging=EpochEnd(1, 4))
+    bench.receive(only(requests(ready, FetchRequest)), diverging)
+    assert (bench.core.voters, bench.core.kraft_version) == (static(1, 2), 0)
+
+
+def test_static_voters_are_written_to_the_log_as_they_describe_themselves() -> None:
+    """The upgrade of kraft.version from 0 to 1 was refused for ever."""
+    bench = static_leader(1, 2, 3)
+    assert describe(bench, voter(4)) is ErrorCode.voter_not_found
+    assert describe(bench, voter(2)) is ErrorCode.none
+    assert refusal(bench, UpgradeKraftVersion(8)) is ErrorCode.invalid_update_version
+    assert describe(bench, voter(3)) is ErrorCode.none
+    ready = bench.feed(UpgradeKraftVersion(9))
+    assert ready.persist == (AppendEntry(replace(entry(1, 1, 2, b"upgrade (1, 2, 3)"), voters=voter_set(1, 2, 3))),)
+    assert (bench.core.voters, bench.core.kraft_version) == (voter_set(1, 2, 3), 1)
+    assert refusal(bench, UpgradeKraftVersion(10)) is ErrorCode.request_timed_out
+    assert VoterChanged(9) in bench.request(bench.fetch(3, 3, 1)).replies
+    assert refusal(bench, UpgradeKraftVersion(11)) is ErrorCode.invalid_update_version
+
+
+def test_a_voter_may_describe_itself_before_the_leaders_epoch_has_committed() -> None:
+    """It does so as soon as it follows the leader; a refusal delayed the upgrade of a quorum by a fetch timeout."""
+    bench = Bench(Recovered(), static_voters=static(1, 2, 3))
+    bench.lead()
+    assert describe(bench, voter(2)) is ErrorCode.none
+
+
+def test_a_leader_keeps_what_it_knows_of_its_followers_when_they_get_directories() -> None:
+    """Otherwise it would have no contact with a majority until their next fetches, and resign."""
+    bench = static_leader(1, 2, 3)
+    describe(bench, voter(2))
+    describe(bench, voter(3))
+    bench.now = MonotonicMs(bench.now + 2_500)
+    bench.request(bench.fetch(2, 1, 1, max_wait_ms=400))
+    bench.now = MonotonicMs(bench.now + 600)
+    ready = bench.feed(UpgradeKraftVersion(9))
+    assert bench.core.is_leader
+    assert len([each for each in responses(ready) if isinstance(each, FetchResponse)]) == 1, "the parked fetch"
+    info = bench.core.describe(bench.now)
+    assert info is not None
+    assert [(each.key, each.log_end_offset) for each in info.voters] == [(key(1), 3), (key(2), 1), (key(3), -1)]
+
+
+def test_a_voter_that_does_not_support_it_prevents_the_upgrade() -> None:
+    bench = static_leader(1, 2, 3)
+    describe(bench, voter(2))
+    describe(bench, Voter(key(3), max_kraft_version=0))
+    assert not bench.core.can_upgrade
+    assert describe(bench, Voter(key(3), min_kraft_version=1)) is ErrorCode.invalid_request
+
+
+def test_a_voter_describes_itself_once_to_every_leader_of_static_voters() -> None:
+    bench = Bench(Recovered(), static_voters=static(1, 2, 3))
+    for epoch, leader_id in ((1, 2), (2, 3)):
+        ready = bench.request(BeginQuorumEpochRequest(epoch=epoch, leader_id=leader_id, voter=key(1)))
+        fetched = FetchResponse(error=ErrorCode.none, epoch=epoch, leader_id=leader_id, high_watermark=0)
+        ready = bench.receive(only(requests(ready, FetchRequest)), fetched)
+        update = only(requests(ready, UpdateVoterRequest))
+        assert update.request == UpdateVoterRequest(epoch=epoch, voter=voter(1))
+        done = UpdateVoterResponse(error=ErrorCode.none, epoch=epoch, leader_id=leader_id)
+        ready = bench.receive(update, done)
+        bench.now = MonotonicMs(bench.now + 60_000)
+        ready = bench.receive(only(requests(ready, FetchRequest)), fetched)
+        assert requests(ready, UpdateVoterRequest) == []
+
+
+def test_the_quorum_state_names_the_voters_only_while_they_are_static() -> None:
+    """The file has the format of the quorum's version, as in Kafka."""
+    upgraded = Recovered(log_end=3, epochs=((1, 0),), voters=((2, voter_set(1)),))
+    saved = [
+        [write.static_voters for write in Bench(recovered, static_voters=static(1)).first.persist if is_state(write)]
+        for recovered in (Recovered(), upgraded)
+    ]
+    assert saved == [[static(1), static(1)], [None, None, None]]
+
+
+def is_state(write: Write) -> TypeGuard[SaveQuorumState]:
+    return isinstance(write, SaveQuorumState)
 
 
 def test_a_change_that_does_not_commit_in_time_is_refused_but_stays() -> None:

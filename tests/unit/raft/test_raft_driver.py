@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from isthmus_broker.core.raft.config import RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
-from isthmus_broker.core.raft.types import SnapshotId, Voter, VoterSet
+from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter, VoterSet
 from isthmus_broker.edge.quorum.quorum_state import QUORUM_STATE
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused, RaftSetting, RaftStopped
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
@@ -123,7 +123,7 @@ class Node:
                 directory=directory,
                 log=self.log,
                 state_machine=self.machine,
-                peers=net.sender(config.node_id) if net is not None else None,
+                peers=(net or InProcess()).sender(config.node_id),
                 clock=monotonic_ms,
                 wall_clock=lambda: WallMs(1_700_000_000_000),
                 executor=executor,
@@ -203,6 +203,38 @@ def test_static_voters_need_no_formatting(tmp_path: Path, executor: Executor | N
         assert await node.driver.append(batch("a"), 1) == 1
         await node.stop()
         assert '"currentVoters":[{"voterId":1}],"data_version":0}' in (tmp_path / QUORUM_STATE).read_text()
+
+    asyncio.run(run())
+
+
+def test_static_voters_are_ignored_once_the_log_has_voters(tmp_path: Path, executor: Executor | None) -> None:
+    """The settings of an upgraded or dynamic quorum may still name its first voters."""
+
+    async def run() -> None:
+        format_directory(tmp_path, voter_set(1))
+        settings = VoterSet((Voter(ReplicaKey(1)), Voter(ReplicaKey(2))))
+        node = alone(tmp_path, executor, static_voters=settings)
+        assert node.driver.core.voters == voter_set(1)
+        assert await node.driver.append(batch("a"), 1) == 3
+        await node.stop()
+        assert '"data_version":1}' in (tmp_path / QUORUM_STATE).read_text()
+
+    asyncio.run(run())
+
+
+def test_an_upgraded_quorum_restarts_with_the_voters_of_its_log(tmp_path: Path, executor: Executor | None) -> None:
+    async def run() -> None:
+        static = VoterSet((Voter(ReplicaKey(1)),))
+        node = alone(tmp_path, executor, static_voters=static)
+        await node.driver.append(batch("a"), 1)
+        assert await node.driver.upgrade_kraft_version() == 4
+        assert node.driver.core.voters == voter_set(1)
+        await node.stop()
+        again = alone(tmp_path, executor, static_voters=VoterSet((Voter(ReplicaKey(7)),)))
+        assert again.driver.core.voters == voter_set(1)
+        assert await again.driver.append(batch("b"), 1) == 5
+        await again.stop()
+        assert '"data_version":1}' in (tmp_path / QUORUM_STATE).read_text()
 
     asyncio.run(run())
 

@@ -24,6 +24,7 @@ from isthmus_broker.core.metadata.image import (
     METADATA_VERSION,
     ClusterImage,
 )
+from isthmus_broker.core.metadata.operation import DecisionContext
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.schema import (
     AbortTransactionRecord,
@@ -33,6 +34,7 @@ from isthmus_broker.core.metadata.schema import (
     FeatureLevelRecord,
     FeatureRange,
     MetadataRecord,
+    NoOpRecord,
 )
 
 METADATA_4_3_IV0: Final = 30
@@ -93,7 +95,7 @@ def _min_isr_record(broker: str, value: str | None) -> ConfigRecord:
 
 
 def update_features(
-    image: ClusterImage, request: UpdateFeaturesRequest, context: ControllerContext
+    image: ClusterImage, request: UpdateFeaturesRequest, context: DecisionContext
 ) -> Result[UpdateFeaturesResponse]:
     """Apply all of the updates or none."""
     records: list[MetadataRecord] = []
@@ -106,30 +108,38 @@ def update_features(
     except ControllerError as refusal:
         records = []
         code = refusal.code
-        message = (
-            "The update failed for all features since the following feature had an error: "
-            f"Invalid update version {refusal.message}"
-        )
+        message = f"The update failed for all features since the following feature had an error: {refusal.message}"
     response = entity(UpdateFeaturesResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=message)
-    return Result(() if request.validate_only else tuple(records), response)
+    if request.validate_only or not records:
+        return Result((), response)
+    upgrades = any(
+        u.feature == KRAFT_VERSION and u.max_version_level > context.kraft.level for u in request.feature_updates
+    )
+    return Result(tuple(records), response, upgrades_quorum=upgrades)
 
 
 def _update(
-    image: ClusterImage, context: ControllerContext, name: str, level: int, upgrade_type: int
+    image: ClusterImage, context: DecisionContext, name: str, level: int, upgrade_type: int
 ) -> list[MetadataRecord]:
     why = _why_not(image, context, name, level, upgrade_type)
     if why is not None:
-        raise ControllerError(ErrorCode.invalid_update_version, f"{level} for feature {name}. {why}")
-    return [FeatureLevelRecord(name=name, feature_level=level)]
+        raise ControllerError(
+            ErrorCode.invalid_update_version, f"Invalid update version {level} for feature {name}. {why}"
+        )
+    if name != KRAFT_VERSION:
+        return [FeatureLevelRecord(name=name, feature_level=level)]
+    if level > context.kraft.level and not context.kraft.can_upgrade:
+        why = f"Invalid upgrade of {name} to KRAFT_VERSION_{level} because not all of the voters support it"
+        raise ControllerError(ErrorCode.invalid_update_version, why)
+    # The level is in the voters' records; as in Kafka, this record is the one whose commit the response waits for.
+    return [NoOpRecord()]
 
 
-def _why_not(image: ClusterImage, context: ControllerContext, name: str, level: int, upgrade_type: int) -> str | None:
+def _why_not(image: ClusterImage, context: DecisionContext, name: str, level: int, upgrade_type: int) -> str | None:
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if name == KRAFT_VERSION:
-        return "The version of the quorum is chosen when its first node is formatted."
     unsupported = _unsupported(level, f"Local controller {context.node.node_id}", SUPPORTED.get(name, (0, 0)))
     others = {f"Broker {broker_id}": broker.features for broker_id, broker in sorted(image.brokers.items())}
     for controller_id, controller in sorted(image.controllers.items()):
@@ -140,7 +150,7 @@ def _why_not(image: ClusterImage, context: ControllerContext, name: str, level: 
         unsupported = unsupported or _unsupported(level, who, ranges.get(name, (0, 0)))
     if unsupported is not None:
         return unsupported
-    current = image.feature(name)
+    current = context.kraft.level if name == KRAFT_VERSION else image.feature(name)
     if level < current and upgrade_type == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
@@ -148,6 +158,8 @@ def _why_not(image: ClusterImage, context: ControllerContext, name: str, level: 
         )
     if level > current and upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
+    if level < current and name == KRAFT_VERSION:
+        return "Can't downgrade the version of this feature."
     return None
 
 

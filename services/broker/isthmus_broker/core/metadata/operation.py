@@ -17,14 +17,23 @@ from isthmus_broker.core.metadata.result import ControllerContext, ControllerErr
 from isthmus_broker.core.metadata.sessions import Sessions
 
 
+class KraftVersion(NamedTuple):
+    """The version of the quorum, which is not part of the image."""
+
+    level: int
+    can_upgrade: bool
+    """Whether every voter supports the next level."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionContext(ControllerContext):
-    """The inputs of a single decision besides the controller's settings: both clocks, the brokers' sessions, and the log end offset."""
+    """The inputs of a single decision besides the controller's settings: clocks, the brokers' sessions, and the quorum's state."""
 
     wall_ms: WallMs
     monotonic_ms: MonotonicMs
     sessions: Sessions
     next_offset: int
+    kraft: KraftVersion
 
     @classmethod
     def of(
@@ -35,6 +44,7 @@ class DecisionContext(ControllerContext):
         monotonic_ms: MonotonicMs,
         sessions: Sessions,
         next_offset: int,
+        kraft: KraftVersion,
     ) -> DecisionContext:
         """The controller's context with the values of this moment."""
         return cls(
@@ -46,6 +56,7 @@ class DecisionContext(ControllerContext):
             monotonic_ms=monotonic_ms,
             sessions=sessions,
             next_offset=next_offset,
+            kraft=kraft,
         )
 
 

@@ -47,6 +47,8 @@ class Result(Generic[R_co]):
     records: tuple[MetadataRecord, ...]
     response: R_co
     is_complete: bool = True
+    upgrades_quorum: bool = False
+    """Whether the voters are written to the log before the records (kraft.version 0 to 1)."""
 
 
 class ControllerError(Exception):

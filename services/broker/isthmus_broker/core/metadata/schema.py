@@ -307,7 +307,7 @@ class RemoveAccessControlEntryRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord(MetadataRecord):
-    """No effect; written by an idle controller."""
+    """No effect; written by an idle controller, and with an upgrade of the quorum."""
 
     __api_key__: ClassVar[int] = 20
     __version__: ClassVar[int] = 0

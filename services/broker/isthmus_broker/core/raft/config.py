@@ -19,7 +19,7 @@ class RaftConfig:
     local: Voter
     """This node's key, and its endpoints and versions if it is or becomes a voter."""
     static_voters: VoterSet | None = None
-    """The voters of `controller.quorum.voters` (kraft.version 0); None where the log contains the voters (kraft.version 1)."""
+    """The voters of `controller.quorum.voters`, effective while the log contains none (kraft.version 0)."""
     bootstrap: tuple[int, ...] = ()
     """Further nodes to query for the leader. The log may contain no voters yet, or only voters that no longer exist."""
 

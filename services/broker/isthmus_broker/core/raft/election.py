@@ -122,7 +122,7 @@ def _save(state: RaftState, quorum: QuorumState) -> None:
         assert old.leader_id is None, f"epoch {old.epoch} already has leader {old.leader_id}"
         assert old.voted in (None, quorum.voted) or quorum.leader_id is not None, f"second vote in epoch {old.epoch}"
     state.quorum = quorum
-    state.outbox.write(SaveQuorumState(quorum))
+    state.outbox.write(SaveQuorumState(quorum, state.voters.current if state.voters.is_static else None))
 
 
 def _role_note(state: RaftState) -> RoleChanged:

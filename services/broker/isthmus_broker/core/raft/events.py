@@ -56,6 +56,13 @@ class RemoveVoter:
 
 
 @dataclass(frozen=True, slots=True)
+class UpgradeKraftVersion:
+    """Write the voters of the settings to the log, as they have described themselves to this leader (kraft.version 0 to 1)."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotTaken:
     """The state machine has written the requested snapshot, and it is durable."""
 
@@ -82,6 +89,7 @@ Event = (
     | AppendRequest
     | AddVoter
     | RemoveVoter
+    | UpgradeKraftVersion
     | SnapshotTaken
     | SnapshotReceived
     | Shutdown
@@ -94,6 +102,8 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class SaveQuorumState:
     state: QuorumState
+    static_voters: VoterSet | None = None
+    """The voters if they are those of the settings: the file then has the format of kraft.version 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The raft core: takes events and time, dispatches to the handlers, and polls the role until nothing changes."""
 
 from isthmus_model.clocks import MonotonicMs
-from isthmus_wire.errors import ErrorCode
 
 from isthmus_broker.core.contract import RandomSource
 from isthmus_broker.core.raft import commit, election, membership, snapshots
@@ -13,7 +12,6 @@ from isthmus_broker.core.raft.events import (
     AppendRequest,
     Event,
     InstallSnapshot,
-    PeerRefused,
     RaftReady,
     RemoveVoter,
     RequestFailed,
@@ -22,6 +20,7 @@ from isthmus_broker.core.raft.events import (
     Shutdown,
     SnapshotReceived,
     SnapshotTaken,
+    UpgradeKraftVersion,
 )
 from isthmus_broker.core.raft.messages import (
     BeginQuorumEpochRequest,
@@ -35,6 +34,7 @@ from isthmus_broker.core.raft.messages import (
     Request,
     Response,
     UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -87,6 +87,8 @@ class Raft:
                 membership.handle_add(state, event, now_ms)
             case RemoveVoter():
                 membership.handle_remove(state, event, now_ms)
+            case UpgradeKraftVersion():
+                membership.handle_upgrade(state, event, now_ms)
             case SnapshotTaken():
                 commit.snapshot_taken(state, event.snapshot)
             case SnapshotReceived():
@@ -163,6 +165,16 @@ class Raft:
     def voters(self) -> VoterSet:
         return self._state.voters.current
 
+    @property
+    def kraft_version(self) -> int:
+        """1 if the voters are in the log, 0 if they are in the settings."""
+        return self._state.voters.kraft_version
+
+    @property
+    def can_upgrade(self) -> bool:
+        """Whether this node is the leader, and every static voter supports kraft.version 1."""
+        return membership.upgraded_voters(self._state) is not None
+
     def describe(self, now_ms: MonotonicMs) -> QuorumInfo | None:
         """The rows of DescribeQuorum; None when this node is not the leader."""
         return leading.describe(self._state, now_ms)
@@ -204,10 +216,8 @@ class Raft:
                 election.handle_end_epoch_response(state, peer, response, now_ms)
             case FetchSnapshotResponse():
                 snapshots.handle_fetch_snapshot_response(state, peer, response, now_ms)
-            case _:
-                election.observe(state, response.epoch, response.leader_id, now_ms)
-                if response.error != ErrorCode.none:
-                    state.outbox.note(PeerRefused(peer, "UpdateRaftVoter", response.error))
+            case UpdateVoterResponse():
+                membership.handle_update_response(state, peer, response, now_ms)
 
     def _shut_down(self, now_ms: MonotonicMs) -> None:
         self._state.shutting_down = True

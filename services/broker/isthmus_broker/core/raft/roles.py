@@ -10,7 +10,7 @@ from isthmus_model.clocks import MonotonicMs
 
 from isthmus_broker.core.raft.messages import FetchRequest
 from isthmus_broker.core.raft.quorum import Ballot
-from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId
+from isthmus_broker.core.raft.types import ReplicaKey, SnapshotId, Voter
 
 
 @dataclass(slots=True)
@@ -41,7 +41,9 @@ class Follower:
     """A follower in contact with its leader refuses pre-votes (KIP-996), so that an isolated node cannot depose a working leader."""
     download: Download | None = None
     update_at_ms: int = 0
-    """When this voter may next report a change of its endpoints to the leader."""
+    """When this voter may next describe itself to the leader."""
+    has_described_itself: bool = False
+    """Whether the leader has this voter's description, which it does not store while the voters are static."""
     losses: int = 0
     """Consecutive elections lost since the leader's last response. Each doubles the upper bound of the next pause."""
 
@@ -131,6 +133,8 @@ class Leader:
     change: PendingVoterChange | None = None
     announced_ms: dict[int, int] = field(default_factory=dict)
     """When each voter was last sent BeginQuorumEpoch."""
+    descriptions: dict[int, Voter] = field(default_factory=dict)
+    """The other static voters as they describe themselves, for an upgrade to kraft.version 1."""
 
 
 @dataclass(slots=True)

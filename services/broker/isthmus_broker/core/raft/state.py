@@ -27,6 +27,9 @@ class ControlRecords(Protocol):
     def voters(self, voters: VoterSet) -> bytes:
         """A Voters record."""
 
+    def upgrade(self, voters: VoterSet) -> bytes:
+        """A KRaftVersion record and a Voters record in the same batch."""
+
 
 class RaftState:
     """One node's view. Only `election` assigns `role` and `quorum`."""

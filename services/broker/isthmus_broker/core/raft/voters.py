@@ -7,16 +7,26 @@ class VoterHistory:
     """Voter sets by offset.
 
     The last one is effective, committed or not: two successive ones differ by one voter, so that any majority of one intersects any
-    majority of the other (KIP-853). With static voters there is one set forever.
+    majority of the other (KIP-853). The static voters of the settings are effective only while the log has none (kraft.version 0).
     """
 
     def __init__(self, static: VoterSet | None, recorded: tuple[tuple[int, VoterSet], ...]) -> None:
-        self.is_static = static is not None
-        self._sets: list[tuple[int, VoterSet]] = [(-1, static)] if static is not None else list(recorded)
+        self._static = static
+        self._sets = list(recorded)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the voters are those of the settings."""
+        return self._static is not None and not self._sets
+
+    @property
+    def kraft_version(self) -> int:
+        """1 if the voters are in the log, 0 if they are in the settings."""
+        return 0 if self.is_static else 1
 
     @property
     def current(self) -> VoterSet:
-        return self._sets[-1][1] if self._sets else VoterSet()
+        return self._sets[-1][1] if self._sets else self._static or VoterSet()
 
     @property
     def offset(self) -> int:
@@ -26,12 +36,11 @@ class VoterHistory:
     def at(self, end_offset: int) -> VoterSet | None:
         """The set in effect below `end_offset`, to be written to a snapshot; None for static voters."""
         earlier = [voters for offset, voters in self._sets if offset < end_offset]
-        return None if self.is_static or not earlier else earlier[-1]
+        return earlier[-1] if earlier else None
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.offset
-        if not self.is_static:
-            self._sets.append((offset, voters))
+        self._sets.append((offset, voters))
 
     def truncate_to(self, offset: int) -> None:
         self._sets = [(at, voters) for at, voters in self._sets if at < offset]
@@ -43,8 +52,7 @@ class VoterHistory:
 
     def install(self, end_offset: int, voters: VoterSet | None) -> None:
         """Replace the sets by the one in a received snapshot."""
-        if not self.is_static:
-            self._sets = [(end_offset - 1, voters)] if voters is not None else []
+        self._sets = [(end_offset - 1, voters)] if voters is not None else []
 
     def is_voter(self, key: ReplicaKey) -> bool:
         return self.current.contains(key)
@@ -56,4 +64,5 @@ class VoterHistory:
         raft dissertation, 4.2.2).
         """
         count = sum(offset >= committed for offset, _ in self._sets)
-        return any(voters.contains(key) for _, voters in self._sets[-count - 1 :])
+        sets = [VoterSet() if self._static is None else self._static, *(voters for _, voters in self._sets)]
+        return any(voters.contains(key) for voters in sets[-count - 1 :])

@@ -11,7 +11,7 @@ from isthmus_model.clocks import Clocks
 
 from isthmus_broker.core.metadata.brokers import fence_dead_broker, fence_stale_brokers
 from isthmus_broker.core.metadata.features import activation_records
-from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext
+from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext, KraftVersion
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
 from isthmus_broker.edge.controller.controller import Controller, NotController
@@ -107,6 +107,7 @@ class ActiveController:
             monotonic_ms=self._clocks.monotonic(),
             sessions=sessions,
             next_offset=raft.core.log_end,
+            kraft=KraftVersion(raft.core.kraft_version, raft.core.can_upgrade),
         )
 
     async def _activate(self) -> None:

@@ -68,8 +68,10 @@ class Controller:
         if not result.records:
             await self._settled()
             return result
+        appended = [raft.upgrade_kraft_version()] if result.upgrades_quorum else []
+        appended.append(self._append(raft, result.records))
         try:
-            await self._append(raft, result.records)
+            await asyncio.gather(*appended)
         except RaftRefused as refused:
             raise NotController(refused.error.name) from refused
         except RaftStopped as stopped:

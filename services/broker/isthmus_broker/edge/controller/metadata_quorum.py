@@ -85,15 +85,13 @@ class Quorum:
             directory=directory / DIRECTORY,
             log=self._store,
             state_machine=self.controller,
-            peers=self._make_peers(),
+            peers=self,
             clock=self._clocks.monotonic,
             wall_clock=self._clocks.wall,
             executor=self._worker,
             on_fault=self._on_fault,
         )
         raft = self.controller.raft = RaftDriver(setting)
-        if self._peers is not None:
-            self._peers.raft = raft
         if config.is_controller:
             request = controller_registration(config, self._context().new_id())
             self._registration = ControllerRegistration(request, self.channel())
@@ -126,17 +124,16 @@ class Quorum:
         self._channels.append(channel)
         return channel
 
-    def _make_peers(self) -> "QuorumPeers | None":
-        """None on a node that is permanently the whole quorum: it has no peers."""
-        config = self.raft_config
-        if config.static_voters is not None and config.static_voters.is_only_voter(config.key):
-            return None
-        from isthmus_broker.edge.quorum.peers import QuorumPeers
-        from isthmus_broker.edge.quorum.raft_requests import Speaker
+    def send(self, peer: int, request_id: int, request: Request) -> None:
+        """Send a request of raft to another node. A node that is the whole quorum never loads the code for it."""
+        if self._peers is None:
+            from isthmus_broker.edge.quorum.peers import QuorumPeers
+            from isthmus_broker.edge.quorum.raft_requests import Speaker
 
-        speaker = Speaker(self._context().cluster_id, config.local.endpoints)
-        self._peers = QuorumPeers(speaker, self.addresses, config.request_timeout_ms / 1000)
-        return self._peers
+            config = self.raft_config
+            speaker = Speaker(self._context().cluster_id, config.local.endpoints)
+            self._peers = QuorumPeers(self._raft, speaker, self.addresses, config.request_timeout_ms / 1000)
+        self._peers.send(peer, request_id, request)
 
     # -- for the API handlers ------------------------------------------------------------------------------------------------
 
@@ -153,7 +150,7 @@ class Quorum:
     @property
     def kraft_version(self) -> int:
         """1 if the voters are in the log, 0 if they are in the settings."""
-        return 0 if self.raft_config.static_voters is not None else 1
+        return self._raft.core.kraft_version
 
     def handle(self, request: Request) -> "asyncio.Future[Response]":
         """Serve a request from another replica."""

@@ -28,7 +28,8 @@ FAREWELL_SECONDS: Final = 0.5
 class QuorumPeers:
     """Implements `raft_driver.Peers`."""
 
-    def __init__(self, speaker: Speaker, addresses: QuorumAddresses, request_seconds: float) -> None:
+    def __init__(self, raft: RaftDriver, speaker: Speaker, addresses: QuorumAddresses, request_seconds: float) -> None:
+        self._raft = raft
         self._speaker = speaker
         self._addresses = addresses
         self._request_seconds = request_seconds
@@ -36,7 +37,6 @@ class QuorumPeers:
         self._farewells: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused_by: set[int] = set()
-        self.raft: RaftDriver | None = None
 
     def send(self, peer: int, request_id: int, request: Request) -> None:
         """Send, and report the outcome to the driver."""
@@ -58,18 +58,17 @@ class QuorumPeers:
             connection.close()
 
     async def _exchange(self, peer: int, request_id: int, request: Request) -> None:
-        assert self.raft is not None
         try:
             async with asyncio.timeout(self._request_seconds):
                 reply = await self._request(peer, request)
         except (ClientError, WireError, TimeoutError, RefusedAsAWhole) as error:
             self._note(peer, error)
-            self.raft.failed(peer, request_id, is_gone=is_refusal(error.__cause__))
+            self._raft.failed(peer, request_id, is_gone=is_refusal(error.__cause__))
             return
         self._refused_by.discard(peer)
         if reply.leader is not None:
             self._addresses.learn(*reply.leader)
-        self.raft.responded(peer, request_id, reply.response)
+        self._raft.responded(peer, request_id, reply.response)
 
     async def _request(self, peer: int, request: Request) -> PeerResponse:
         connection = await self._connection(peer)

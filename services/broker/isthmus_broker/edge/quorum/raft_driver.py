@@ -41,6 +41,7 @@ from isthmus_broker.core.raft.events import (
     SnapshotReceived,
     SnapshotTaken,
     TakeSnapshot,
+    UpgradeKraftVersion,
     VoterChanged,
     Write,
 )
@@ -98,8 +99,7 @@ class RaftSetting:
     directory: Path
     log: LogStore
     state_machine: StateMachine
-    peers: Peers | None
-    """None in a quorum of one without observers, which has no peers."""
+    peers: Peers
     clock: MonotonicClock
     """Monotonic milliseconds, for deadlines."""
     wall_clock: WallClock
@@ -116,7 +116,7 @@ class RaftDriver:
     def __init__(self, setting: RaftSetting) -> None:
         self._setting = setting
         self._records = RaftRecords(setting.wall_clock)
-        self._storage = RaftStorage(setting.files, setting.directory, setting.log, setting.config.static_voters)
+        self._storage = RaftStorage(setting.files, setting.directory, setting.log)
         self._core: Raft | None = None
         self._driver: Driver[Event, Write, Send, Reply, Note] | None = None
         self._waiting: dict[int, asyncio.Future[int]] = {}
@@ -131,6 +131,8 @@ class RaftDriver:
         setting = self._setting
         recovered = self._storage.recover()
         self._core = Raft(setting.config, recovered, random.SystemRandom(), self._records, setting.clock())
+        if setting.config.static_voters is not None and self._core.kraft_version > 0:
+            _LOG.info("raft: controller.quorum.voters is ignored, since the metadata log contains the voters")
         self._driver = Driver(self._core, self, clock=setting.clock, executor=setting.executor, on_fault=self._fault)
         self._driver.start()
 
@@ -158,6 +160,11 @@ class RaftDriver:
     def remove_voter(self, key: ReplicaKey) -> "asyncio.Future[int]":
         """Remove a voter. The leader may remove itself, and resigns when that is committed."""
         return self._submit(lambda token: RemoveVoter(token, key))
+
+    def upgrade_kraft_version(self) -> "asyncio.Future[int]":
+        """Write the static voters to the log (kraft.version 0 to 1). The future completes, with the log end offset, when that is
+        committed."""
+        return self._submit(UpgradeKraftVersion)
 
     @property
     def core(self) -> Raft:
@@ -241,7 +248,7 @@ class RaftDriver:
             caller = self._callers.pop(send.token)
             if not caller.done():
                 caller.set_result(send.response)
-        elif self._setting.peers is not None:
+        else:
             self._setting.peers.send(send.peer, send.request_id, send.request)
 
     def reply(self, reply: Reply) -> None:

@@ -65,6 +65,10 @@ class RaftRecords:
         """A change of voters."""
         return build_control_batch(VOTERS, encode_entity(_voters_record(voters)), timestamp=self._wall_clock())
 
+    def upgrade(self, voters: VoterSet) -> bytes:
+        """The change from static voters to voters in the log."""
+        return build_batch(_voters_records(voters, self._wall_clock()), attributes=CONTROL_BIT)
+
     def snapshot_header(self, last_timestamp: int, voters: VoterSet | None) -> bytes:
         """The header of a snapshot: its last timestamp and, with dynamic voters, the voter set."""
         now = self._wall_clock()

@@ -15,7 +15,7 @@ from isthmus_broker.core.raft.events import (
     Write,
     WriteSnapshotChunk,
 )
-from isthmus_broker.core.raft.types import Entry, QuorumState, Recovered, SnapshotId, VoterSet
+from isthmus_broker.core.raft.types import Entry, Recovered, SnapshotId, VoterSet
 from isthmus_broker.edge.quorum.quorum_state import read_quorum_state, write_quorum_state
 from isthmus_broker.edge.quorum.raft_records import entries, placed
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
@@ -60,7 +60,7 @@ class LogStore(Protocol):
 class RaftStorage:
     """The directory of one raft log."""
 
-    def __init__(self, files: FileSystem, directory: Path, log: LogStore, static_voters: VoterSet | None) -> None:
+    def __init__(self, files: FileSystem, directory: Path, log: LogStore) -> None:
         self.log = log
         self.snapshots = SnapshotFiles(files, directory)
         self.received: SnapshotId | None = None
@@ -68,16 +68,15 @@ class RaftStorage:
         self.received_voters: VoterSet | None = None
         self._files = files
         self._directory = directory
-        self._static_voters = static_voters
-        self._state: QuorumState | None = None  # assigned by write
-        self._saved_state: QuorumState | None = None  # assigned by sync, in its own thread
+        self._state: SaveQuorumState | None = None  # assigned by write
+        self._saved_state: SaveQuorumState | None = None  # assigned by sync, in its own thread
 
     def recover(self) -> Recovered:
         log = self.log
         snapshots = self.snapshots.complete()
         base = snapshots[-1].end_offset if snapshots else 0
         voters: list[tuple[int, VoterSet]] = []
-        if self._static_voters is None and snapshots:
+        if snapshots:
             current = self.snapshots.voters(snapshots[-1])
             voters = [(base - 1, current)] if current is not None else []
         size = 0
@@ -107,7 +106,7 @@ class RaftStorage:
     def write(self, write: Write) -> None:
         match write:
             case SaveQuorumState():
-                self._state = write.state
+                self._state = write
             case AppendEntry():
                 self.log.append([placed(write.entry)])
             case TruncateTo():
@@ -125,7 +124,7 @@ class RaftStorage:
         """Make the quorum state and the log durable. In this order no entry survives a crash without its epoch."""
         state = self._state
         if state is not None and state != self._saved_state:
-            write_quorum_state(self._files, self._directory, state, self._static_voters)
+            write_quorum_state(self._files, self._directory, state.state, state.static_voters)
             self._saved_state = state
         self.log.flush()
 
