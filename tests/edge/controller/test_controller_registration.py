@@ -116,9 +116,7 @@ def requests_after(images: Sequence[ClusterImage], *outcomes: ErrorCode | Contro
     return counts
 
 
-def test_it_registers_once_the_features_of_the_cluster_are_known_and_then_only_when_another_registration_appears() -> (
-    None
-):
+def test_it_registers_once_the_cluster_has_features_and_then_only_when_another_registration_appears() -> None:
     own, other = registered(FINALISED, OWN), registered(FINALISED, UUID(int=7))
     assert requests_after([EMPTY_IMAGE, FINALISED, own, own, other, own, FINALISED]) == [0, 1, 1, 1, 2, 2, 3]
 

@@ -130,7 +130,7 @@ def test_voters_that_are_truncated_from_the_log_give_way_to_those_of_the_setting
 
 
 def test_static_voters_are_written_to_the_log_as_they_describe_themselves() -> None:
-    """The upgrade of kraft.version from 0 to 1 was refused for ever."""
+    """The upgrade of kraft.version from 0 to 1 was always refused."""
     bench = static_leader(1, 2, 3)
     assert describe(bench, voter(4)) is ErrorCode.voter_not_found
     assert describe(bench, voter(2)) is ErrorCode.none

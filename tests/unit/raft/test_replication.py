@@ -13,6 +13,7 @@ from isthmus_broker.core.raft.events import (
     LeaderChanged,
     LogRead,
     LogTruncated,
+    RaftReady,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
@@ -299,3 +300,31 @@ def test_a_node_without_a_leader_learns_of_it_from_a_response() -> None:
     ready = bench.receive(asked, refusal)
     assert only(requests(ready, FetchRequest)).peer == 3
     assert bench.core.quorum_state == QuorumState(4, 3)
+
+
+def pauses_of_searches(bench: Bench, ready: RaftReady, count: int) -> list[int]:
+    """The pauses after each of so many fetches that are refused, while the node looks for a leader."""
+    pauses = []
+    for _ in range(count):
+        (send,) = requests(ready, FetchRequest)
+        refused = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=0, leader_id=None)
+        bench.receive(send, refused)
+        waited, ready = 0, bench.wait(0)
+        while not requests(ready, FetchRequest):
+            ready = bench.wait(1)
+            waited += 1
+        pauses.append(waited)
+    return pauses
+
+
+def test_the_pauses_of_a_search_for_a_leader_grow_until_there_is_one() -> None:
+    """An observer queried the voters of a quorum without a leader fifty times a second for as long as there was none."""
+    bench = Bench(formatted(2))
+    pauses = pauses_of_searches(bench, bench.first, 80)
+    assert pauses[:17] == [20] * 8 + [40] * 8 + [80]
+    assert pauses[-1] == 1_000
+    ready = bench.request(BeginQuorumEpochRequest(epoch=1, leader_id=2, voter=key(1)))
+    fetched = FetchResponse(error=ErrorCode.not_leader_or_follower, epoch=2, leader_id=None)
+    bench.receive(only(requests(ready, FetchRequest)), fetched)
+    ready = bench.wait(20)
+    assert only(requests(ready, FetchRequest)).request

@@ -108,7 +108,7 @@ def reassign(change: PartitionChange, target: Placed) -> None:
 
     A target may replace that of a reassignment in progress. As in Kafka `adding` then names the replicas that the new target adds, or, if
     there are none, those that were being added. Unlike in Kafka, where it would never complete, it does not wait for one of the latter
-    that the new target lacks, which is dropped at once if it is not in sync; and a replica that the new target keeps is not removed.
+    that is not in the new target, which is dropped at once if it is not in sync; and a replica that the new target keeps is not removed.
     """
     partition = change.partition
     kept, current = set(target.replicas), set(partition.replicas)

@@ -29,11 +29,12 @@ class RaftConfig:
     """A voter that cannot fetch from its leader for this long starts an election. A leader that a majority has not fetched from for 1.5
     times as long resigns."""
     election_backoff_max_ms: int = 1_000
-    """Upper bound on the random pause after a lost election. The pause starts at `retry_backoff_ms` and doubles with each loss."""
+    """Upper bound on the pause before a retry, and on the random pause after a lost election, which starts at `retry_backoff_ms` and
+    doubles with each loss."""
     request_timeout_ms: int = 2_000
     """Timeout of a request to a peer, and of a voter change (REQUEST_TIMED_OUT)."""
     retry_backoff_ms: int = 20
-    """Pause before a retry at a peer that failed or refused a request."""
+    """First pause before a retry at a peer that failed or refused a request; it grows while the peer keeps failing."""
     fetch_wait_max_ms: int = FETCH_WAIT_MAX_MS
     """Upper bound on how long a leader parks a fetch that has nothing to return."""
 

@@ -62,6 +62,7 @@ def become_unattached(state: RaftState, epoch: int, now_ms: MonotonicMs, voted: 
 
 def become_follower(state: RaftState, epoch: int, leader_id: int, now_ms: MonotonicMs) -> None:
     assert leader_id != state.node_id
+    state.requests.forget_failures()
     _become(state, _follower(state, leader_id, now_ms), QuorumState(epoch, leader_id), now_ms)
 
 
@@ -86,6 +87,7 @@ def become_candidate(state: RaftState, now_ms: MonotonicMs) -> None:
 
 def become_leader(state: RaftState, now_ms: MonotonicMs) -> None:
     assert isinstance(state.role, Candidate)
+    state.requests.forget_failures()
     role = Leader(now_ms, state.log.end, state.role.ballot.granting(), state.leader_contact)
     state.leader_contact = None
     _become(state, role, QuorumState(state.epoch, state.node_id), now_ms)
@@ -193,6 +195,7 @@ def _poll_prospective(state: RaftState, role: Prospective, now_ms: MonotonicMs) 
         # Other voters may still receive responses from the leader: follow it again, in the same epoch.
         follower = _follower(state, state.leader_id, now_ms)
         follower.losses = role.losses + 1
+        follower.is_majority_dead = role.ballot.is_majority_dead()
         _become(state, follower, state.quorum, now_ms)
 
 
@@ -201,7 +204,8 @@ def _give_up(state: RaftState, role: Prospective, now_ms: MonotonicMs) -> None:
     become_unattached(state, state.epoch, now_ms)
     if role.ballot.gone or role.ballot.unresponsive:
         losses = role.losses + 1
-        state.role = Unattached(MonotonicMs(now_ms + state.random_backoff(losses)), losses)
+        pause = state.election_pause(losses, is_majority_dead=role.ballot.is_majority_dead())
+        state.role = Unattached(MonotonicMs(now_ms + pause), losses)
 
 
 def _poll_candidate(state: RaftState, role: Candidate, now_ms: MonotonicMs) -> None:
@@ -329,7 +333,8 @@ def handle_peer_gone(state: RaftState, peer: int, now_ms: MonotonicMs) -> None:
     """
     role = state.role
     if isinstance(role, Follower) and role.leader_id == peer:
-        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + state.random_backoff(role.losses + 1))
+        pause = state.election_pause(role.losses + 1, is_majority_dead=role.is_majority_dead)
+        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + pause)
         role.has_fetched = False
     elif isinstance(role, Prospective | Candidate) and peer in role.ballot.undecided():
         role.ballot.gone.add(peer)

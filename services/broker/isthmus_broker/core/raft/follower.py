@@ -92,7 +92,9 @@ def handle_fetch_response(state: RaftState, peer: int, response: FetchResponse, 
         is_useful = _append(state, response.entries)
     if not is_useful:
         state.requests.back_off(peer, now_ms)
-    elif response.diverging is None and response.snapshot is None:
+        return
+    state.requests.forget_failures()
+    if response.diverging is None and response.snapshot is None:
         commit.advance(state, min(response.high_watermark, state.log.end), now_ms)
 
 

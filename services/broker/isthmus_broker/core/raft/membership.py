@@ -182,7 +182,7 @@ def is_voted_out(state: RaftState, leader: Leader) -> bool:
 
 
 def _must_describe(state: RaftState, role: Follower) -> bool:
-    """Whether the leader lacks this voter's description: a leader of static voters does not find that of its predecessor in the log."""
+    """Whether the leader has no description of this voter: a leader of static voters does not find that of its predecessor in the log."""
     return state.is_voter and not role.has_described_itself if state.voters.is_static else _is_outdated(state)
 
 

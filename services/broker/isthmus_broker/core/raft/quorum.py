@@ -46,6 +46,10 @@ class Ballot:
         lost = self.rejected | self.gone | self.unresponsive
         return len(self.voters) - len(lost) < majority(len(self.voters))
 
+    def is_majority_dead(self) -> bool:
+        """Whether most voters' processes are dead, so that no election can be won."""
+        return len(self.voters) - len(self.gone) < majority(len(self.voters))
+
     def undecided(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter not in self.granted | self.rejected)
 

@@ -1,8 +1,13 @@
-"""Requests in flight: at most one per peer, with a timeout, and a pause after a failure."""
+"""Requests in flight: at most one per peer, with a timeout, and a pause after a failure that grows while the peer keeps failing."""
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from isthmus_model.clocks import MonotonicMs
+
+FAILURES_PER_STEP: Final = 8
+"""Failures after which the pause doubles: it stays at about a tenth of the time for which the peer has failed."""
 
 
 @dataclass(slots=True)
@@ -15,9 +20,11 @@ class _Peer:
 class Requests:
     """Requests in flight by peer. Responses are matched by request id, so that late, duplicate and outdated ones are ignored."""
 
-    def __init__(self, timeout_ms: int, backoff_ms: int) -> None:
+    def __init__(self, timeout_ms: int, backoff_ms: int, backoff_max_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._backoff_ms = backoff_ms
+        self._backoff_max_ms = backoff_max_ms
+        self._failures: Counter[int] = Counter()
         self._peers: dict[int, _Peer] = {}
         self._last_id = 0
 
@@ -40,12 +47,19 @@ class Requests:
         return True
 
     def back_off(self, peer: int, now_ms: MonotonicMs) -> None:
-        self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
+        """Pause after a request that failed, or was refused."""
+        pause = self._backoff_ms << min(self._failures[peer] // FAILURES_PER_STEP, 16)
+        self._peers[peer] = _Peer(None, now_ms + min(pause, self._backoff_max_ms))
+        self._failures[peer] += 1
+
+    def forget_failures(self) -> None:
+        """Begin with the shortest pauses again, for all peers: there is a leader, and a later search for one must not be delayed."""
+        self._failures.clear()
 
     def expire(self, now_ms: MonotonicMs) -> None:
-        for peer, state in self._peers.items():
+        for peer, state in list(self._peers.items()):
             if state.request_id is not None and state.due_ms <= now_ms:
-                self._peers[peer] = _Peer(None, now_ms + self._backoff_ms)
+                self.back_off(peer, now_ms)
 
     def is_slow(self, peer: int, now_ms: MonotonicMs, after_ms: int) -> bool:
         """Whether a request has been in flight for that long."""
@@ -61,7 +75,7 @@ class Requests:
         return state.due_ms - self._timeout_ms
 
     def reset(self) -> None:
-        """Forget all requests in flight after a change of role."""
+        """Forget all requests in flight, and all pauses, after a change of role."""
         self._peers.clear()
 
     def deadline(self, now_ms: MonotonicMs) -> int | None:

@@ -46,6 +46,8 @@ class Follower:
     """Whether the leader has this voter's description, which it does not store while the voters are static."""
     losses: int = 0
     """Consecutive elections lost since the leader's last response. Each doubles the upper bound of the next pause."""
+    is_majority_dead: bool = False
+    """Whether most voters' processes were dead in the last of these elections."""
 
     def record_response(self, now_ms: MonotonicMs, fetch_timeout_ms: int) -> None:
         """Record a valid response from the leader."""

@@ -74,6 +74,7 @@ def handle_fetch_snapshot_response(
         return
     role.record_response(now_ms, state.config.fetch_timeout_ms)
     state.leader_contact = peer, now_ms
+    state.requests.forget_failures()
     download.complete = end == response.size
     state.outbox.write(WriteSnapshotChunk(download.snapshot, download.position, response.data, download.complete))
     download.position = end

@@ -48,7 +48,7 @@ class RaftState:
         self.outbox = Outbox()
         self.log = LogView(recovered)
         self.voters = VoterHistory(config.static_voters, recovered.voters)
-        self.requests = Requests(config.request_timeout_ms, config.retry_backoff_ms)
+        self.requests = Requests(config.request_timeout_ms, config.retry_backoff_ms, config.election_backoff_max_ms)
         self.quorum: QuorumState = recovered.quorum
         self.role: Role = Unattached(now_ms)
         self.leader_contact: tuple[int, MonotonicMs] | None = None
@@ -108,6 +108,11 @@ class RaftState:
         base = self.config.retry_backoff_ms
         longest = min(self.config.election_backoff_max_ms, base << min(steps, 16))
         return base + self.random.randrange(longest)
+
+    def election_pause(self, losses: int, *, is_majority_dead: bool) -> int:
+        """The pause after lost elections. While most voters are dead, an election timeout is added once the bound is reached."""
+        is_bounded = self.config.retry_backoff_ms << min(losses, 16) >= self.config.election_backoff_max_ms
+        return self.random_backoff(losses) + (self.random_election_timeout() if is_majority_dead and is_bounded else 0)
 
     def send_request(self, peer: int, request: Request, now_ms: MonotonicMs, *, durable: bool = False) -> None:
         """Send a request. A `durable` one waits until everything written so far is durable."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from isthmus_client.connection import Connection
 
 _RETRY_SECONDS: Final = 0.05
+_RETRY_SECONDS_MAX: Final = 1.0
+_RETRY_SHARE: Final = 0.1
+"""The pause before a retry, as a share of the time for which there has been no active controller."""
 _LAST_WITH_NAMES: Final = 5
 CLIENT_ID: Final = "isthmus-controller-channel"
 
@@ -46,6 +49,7 @@ class ControllerChannel:
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
         self._changed = asyncio.Event()
+        self._failing_since: float | None = None
 
     async def send(
         self, request: Any, *, seconds: float | None = None, on_lost: Callable[[], None] = lambda: None
@@ -59,9 +63,9 @@ class ControllerChannel:
         while True:
             self._changed.clear()
             try:
-                if self._active.is_ready:
-                    return await self._active.decide(request)
-                return await self._send_remote(request, deadline - loop.time())
+                response = await self._attempt(request, deadline - loop.time())
+                self._failing_since = None
+                return response
             except (NotController, RaftStopped) as refusal:
                 why: Exception = refusal
             except _NoResponse as lost:
@@ -71,13 +75,20 @@ class ControllerChannel:
             if left <= 0:
                 raise ControllerUnreachable(str(why)) from why
             try:
-                async with asyncio.timeout(min(_RETRY_SECONDS, left)):
+                async with asyncio.timeout(min(self._pause(loop.time()), left)):
                     await self._changed.wait()
             except TimeoutError:
                 pass
 
+    def _pause(self, now: float) -> float:
+        """The pause before a retry, which a change of leader ends."""
+        if self._failing_since is None:
+            self._failing_since = now
+        return min(max(_RETRY_SECONDS, _RETRY_SHARE * (now - self._failing_since)), _RETRY_SECONDS_MAX)
+
     def leader_changed(self) -> None:
         """The active controller changed: waiting requests are retried, and the connection to the previous one is closed."""
+        self._failing_since = None
         self._changed.set()
         connection = self._connection
         if connection is not None and (self._active.is_ready or self._place() not in (None, connection.endpoint)):
@@ -88,6 +99,11 @@ class ControllerChannel:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    async def _attempt(self, request: Any, seconds: float) -> Any:
+        if self._active.is_ready:
+            return await self._active.decide(request)
+        return await self._send_remote(request, seconds)
 
     async def _send_remote(self, request: Any, seconds: float) -> Any:
         place = self._place()
