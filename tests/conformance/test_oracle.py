@@ -7,17 +7,16 @@ import pytest
 from tests.conformance.oracle.choices import CHOICES
 from tests.conformance.oracle.compare import differences, sort_out
 from tests.conformance.oracle.exchanges import groups
-from tests.conformance.oracle.recording import converse, load
-from tests.conformance.oracle.talk import Target
-from tests.node import running_node
+from tests.conformance.oracle.recording import converse, load, load_choices
+from tests.conformance.oracle.targets import isthmus
 
 
 @pytest.mark.parametrize("name", groups())
 def test_responses_are_those_of_apache_kafka(name: str, tmp_path: Path) -> None:
     group = groups()[name]
-    with running_node(tmp_path, group.settings_in(tmp_path)) as node:
-        ours = converse(group, Target("127.0.0.1", node.port, tmp_path))
-    faults, unused = sort_out(name, differences(name, load(name), ours))
+    with isthmus(group, tmp_path) as target:
+        ours = converse(group, target)
+    faults, unused = sort_out(name, differences(name, load(name), ours), load_choices())
     assert not faults, f"{len(faults)} differences:\n" + "\n".join(map(str, faults))
     assert not unused, f"choices that nothing shows any more: {unused}"
 

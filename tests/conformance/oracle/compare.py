@@ -52,14 +52,19 @@ def _of_values(where: str, kafka: Any, node: Any) -> Iterator[Difference]:
         yield Difference(where, kafka, node)
 
 
-def sort_out(group: str, found: Sequence[Difference]) -> tuple[list[Difference], list[Choice]]:
-    """Unintended differences, and choices of this group that no longer apply."""
+def sort_out(group: str, found: Sequence[Difference], ours: Mapping[str, Any]) -> tuple[list[Difference], list[Choice]]:
+    """Unintended differences, and choices of this group that no longer apply. `ours` are the intended answers by place."""
     unused = [choice for choice in CHOICES if choice.where.startswith(f"{group}/")]
     faults = []
     for difference in found:
-        choice = next((one for one in CHOICES if fnmatchcase(difference.where, one.where)), None)
-        if choice is None:
-            faults.append(difference)
-        elif choice in unused:
+        choice = choice_of(difference)
+        if choice in unused:
             unused.remove(choice)
+        if choice is None or difference.node != ours.get(difference.where, ABSENT):
+            faults.append(difference)
     return faults, unused
+
+
+def choice_of(difference: Difference) -> Choice | None:
+    """The choice that a difference belongs to."""
+    return next((choice for choice in CHOICES if fnmatchcase(difference.where, choice.where)), None)

@@ -9,6 +9,7 @@ from tests.conformance.oracle.exchanges import Group
 from tests.conformance.oracle.talk import Step, Talk, Target, Unanswered
 
 FOLDER: Final = Path(__file__).parent.parent / "recordings" / "oracle"
+CHOICES_FILE: Final = FOLDER.parent / "choices.json"
 
 SILENCE: Final = "silence"
 """The step of a request that got no response."""
@@ -45,6 +46,17 @@ def load(name: str) -> Recording:
     """Read a group's file."""
     data: dict[str, list[list[Any]]] = json.loads(_file(name).read_text())
     return {exchange: [Step(*step) for step in steps] for exchange, steps in data.items()}
+
+
+def save_choices(ours: Mapping[str, Any]) -> None:
+    """Write our answers where they differ by choice."""
+    CHOICES_FILE.write_text(json.dumps(dict(sorted(ours.items())), indent=1, ensure_ascii=False) + "\n")
+
+
+def load_choices() -> dict[str, Any]:
+    """Our answers, by place, where they differ by choice."""
+    ours: dict[str, Any] = json.loads(CHOICES_FILE.read_text())
+    return ours
 
 
 def _file(name: str) -> Path:

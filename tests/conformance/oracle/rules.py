@@ -2,7 +2,7 @@
 
 - ids: a broker draws topic, session, producer and member ids. The first that an exchange meets is `topic 1`, the next `topic 2`: which is
   which still shows.
-- addresses: the host, the port that got the request, and the data directory.
+- addresses: the host, the ports of the nodes, and the data directory. A client of a cluster may be told of any broker as the controller.
 - the four tables below.
 """
 
@@ -23,6 +23,7 @@ DAY_MS: Final = 86_400_000
 
 CLOCK: Final = frozenset(
     {
+        "last_caught_up_timestamp", "last_fetch_timestamp",
         "log_append_time", "timestamp", "last_timestamp", "base_timestamp", "max_timestamp", "records",
     }
 )  # fmt: skip
@@ -33,6 +34,9 @@ MACHINE: Final = frozenset({"total_bytes", "usable_bytes"})
 
 EPOCHS: Final = frozenset({"finalized_features_epoch"})
 """epochs: an offset of the metadata log, whose number of records is each implementation's own."""
+
+METADATA_OFFSETS: Final = frozenset({"high_watermark", "log_end_offset"})
+"""epochs, in DescribeQuorum."""
 
 KEYED: Final[Mapping[tuple[int, str], str]] = {
     (ApiKey.API_VERSIONS, "api_keys"): "api_key",
@@ -68,10 +72,21 @@ SORTED: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.OFFSET_DELETE: frozenset({"topics", "partitions"}),
     ApiKey.DELETE_GROUPS: frozenset({"results"}),
     ApiKey.ALTER_REPLICA_LOG_DIRS: frozenset({"results", "partitions"}),
+    ApiKey.METADATA: frozenset({"brokers"}),
+    ApiKey.DESCRIBE_CLUSTER: frozenset({"brokers"}),
+    ApiKey.ELECT_LEADERS: frozenset({"replica_election_results", "partition_result"}),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: frozenset({"responses", "partitions"}),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: frozenset({"topics", "partitions"}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions", "subscribed_topic_names"}),
 }
 """order, for lists without a key of their own: compared in sorted order."""
+
+BY_NODE: Final[Mapping[tuple[int, str], str]] = {
+    (ApiKey.DESCRIBE_QUORUM, "current_voters"): "replica_id",
+    (ApiKey.DESCRIBE_QUORUM, "observers"): "replica_id",
+}
+"""order, for lists of nodes: sorted before ids in them get names."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CONTROLLER_PORT: Final = re.compile(r"(?<=@HOST:)\d+|(?<=CONTROLLER://HOST:)\d+")
@@ -83,9 +98,12 @@ _SHORT_ID: Final = re.compile(r"(?<![\w-])[\w-]{21}[AQgw](?![\w-])")
 class Rules:
     """The rules for one exchange with one broker; it remembers the names it gave."""
 
-    def __init__(self, port: int, directory: Path) -> None:
-        self._texts = [(str(directory), "DIRECTORY"), (f":{port}", ":PORT"), ("127.0.0.1", "HOST")]
-        self._port = port
+    def __init__(self, port: int, directory: Path, nodes: Mapping[int, int]) -> None:
+        """`nodes` are the ports of a cluster's nodes by id."""
+        self._ports = {port: "PORT", **{port: f"PORT {node}" for node, port in nodes.items()}}
+        addresses = [(f":{number}", f":{name}") for number, name in self._ports.items()]
+        self._texts = [(str(directory), "DIRECTORY"), *addresses, ("127.0.0.1", "HOST")]
+        self._has_nodes = bool(nodes)
         self._names: dict[tuple[str, Any], str] = {}
 
     def apply(self, api_key: int, answer: Any) -> Any:
@@ -108,7 +126,7 @@ class Rules:
         if isinstance(value, UUID):
             return str(value.int) if value.int < OURS else self._name("topic", value)
         if isinstance(value, int) and not isinstance(value, bool):
-            return self._number(field, value)
+            return self._number(api_key, field, value)
         return value
 
     def _mapping(self, api_key: int, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +136,9 @@ class Rules:
         return plain
 
     def _list(self, api_key: int, field: str, value: Sequence[Any]) -> Any:
+        by_node = BY_NODE.get((api_key, field))
+        if by_node is not None:
+            value = sorted(value, key=lambda one: int(one[by_node]))
         plain = [self._value(api_key, field, one) for one in value]
         key = KEYED.get((api_key, field))
         if key is not None and all(isinstance(one, Mapping) and key in one for one in plain):
@@ -126,9 +147,13 @@ class Rules:
             return sorted(plain, key=repr)
         return plain
 
-    def _number(self, field: str, value: int) -> Any:
+    def _number(self, api_key: int, field: str, value: int) -> Any:
         if field == "port":
-            return "PORT" if value == self._port else value
+            return self._ports.get(value, value)
+        if field == "controller_id" and self._has_nodes:
+            return "A BROKER" if value >= 0 else value
+        if api_key == ApiKey.DESCRIBE_QUORUM and field in METADATA_OFFSETS and value >= 0:
+            return "OFFSET"
         if field in MACHINE and value >= 0:
             return "BYTES"
         if field in EPOCHS and value >= 0:

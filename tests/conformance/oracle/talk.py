@@ -7,9 +7,10 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from isthmus_wire.apis import KAFKA_VERSIONS, ApiKey
+from isthmus_wire.apis import ALL_VERSIONS, ApiKey
 from isthmus_wire.headers import decode_response_header, encode_request_header
 
 from tests.conformance.oracle.messages import decode_answer, encode_request
@@ -27,11 +28,18 @@ _UNSETTLED: Final = frozenset(
 
 
 class Target(NamedTuple):
-    """A broker that can be asked."""
+    """A broker, and the nodes of its cluster if there are several."""
 
     host: str
     port: int
     directory: Path
+    nodes: Mapping[int, int] = MappingProxyType({})
+    """The ports of the nodes by id."""
+
+
+def node(number: int) -> str:
+    """The name of the connection to a node of a cluster."""
+    return f"node {number}"
 
 
 class Step(NamedTuple):
@@ -48,8 +56,8 @@ class Unanswered(Exception):
 class Connection:
     """A blocking connection; requests are framed by hand, so that they can be wrong."""
 
-    def __init__(self, target: Target) -> None:
-        self._socket = socket.create_connection((target.host, target.port), ANSWER_SECONDS)
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port), ANSWER_SECONDS)
         self._correlation = 0
 
     def send(self, api_key: int, version: int, body: bytes) -> int:
@@ -114,7 +122,8 @@ class Talk:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.steps: list[Step] = []
-        self._rules = Rules(target.port, target.directory)
+        self._rules = Rules(target.port, target.directory, target.nodes)
+        self._ports = {node(number): port for number, port in target.nodes.items()}
         self._connections: dict[str, Connection] = {}
 
     def close(self) -> None:
@@ -131,7 +140,7 @@ class Talk:
 
     def ask_each(self, api: ApiKey, versions: Iterable[int] | None = None, **values: Any) -> Any:
         """The same request in every version that Kafka lists; returns the last answer."""
-        lowest, highest = KAFKA_VERSIONS[api]
+        lowest, highest = ALL_VERSIONS[api]
         answer = None
         for version in versions if versions is not None else range(lowest, highest + 1):
             answer = self.ask(api, version, **values)
@@ -139,9 +148,10 @@ class Talk:
 
     def send(self, api: ApiKey, version: int | None = None, on: str = MAIN, **values: Any) -> Pending:
         """A request whose answer is read when the script asks for it."""
-        number = KAFKA_VERSIONS[api][1] if version is None else version
+        number = ALL_VERSIONS[api][1] if version is None else version
         self._transmit(api, number, on, values)
-        asked = f"{api.name} v{number} {self._checksum(api, values)}"
+        where = f" at {on}" if on in self._ports else ""
+        asked = f"{api.name} v{number}{where} {self._checksum(api, values)}"
         return Pending(self, api, asked, lambda: self._receive(api, number, on))
 
     def send_only(self, api: ApiKey, version: int, on: str = MAIN, **values: Any) -> None:
@@ -150,7 +160,7 @@ class Talk:
 
     def raw(self, label: str, data: bytes, *, end: bool = False) -> Any:
         """Bytes as they are on a connection of their own; recorded is the answer's frame, or that the connection was closed."""
-        connection = Connection(self.target)
+        connection = Connection(self.target.host, self.target.port)
         try:
             connection.send_bytes(data)
             if end:
@@ -174,14 +184,14 @@ class Talk:
 
     def quiet(self, api: ApiKey, version: int | None = None, on: str = MAIN, **values: Any) -> Any:
         """Ask without recording."""
-        number = KAFKA_VERSIONS[api][1] if version is None else version
+        number = ALL_VERSIONS[api][1] if version is None else version
         self._transmit(api, number, on, values)
         return self._receive(api, number, on)
 
     def _transmit(self, api: ApiKey, version: int, on: str, values: Mapping[str, Any]) -> None:
         if on not in self._connections:
-            self._connections[on] = Connection(self.target)
-        self._connections[on].send(api, version, encode_request(api, version, KAFKA_VERSIONS[api], values))
+            self._connections[on] = Connection(self.target.host, self._ports.get(on, self.target.port))
+        self._connections[on].send(api, version, encode_request(api, version, ALL_VERSIONS[api], values))
 
     def _receive(self, api: ApiKey, version: int, on: str) -> Any:
         frame = self._connections[on].read_frame()
@@ -244,7 +254,7 @@ class Talk:
 def _decoded(request: bytes, frame: bytes) -> Any:
     """The answer to a raw request, read as the API and version that it names; versions nobody knows are answered in version 0."""
     api_key, version = struct.unpack_from(">hh", request, 4)
-    lowest, highest = KAFKA_VERSIONS[ApiKey(api_key)]
+    lowest, highest = ALL_VERSIONS[ApiKey(api_key)]
     readable = version if lowest <= version <= highest else 0
     _, at = decode_response_header(frame, api_key, readable)
     return decode_answer(api_key, readable, frame[at:])

@@ -7,7 +7,7 @@ from uuid import UUID
 from isthmus_wire.apis import ApiKey
 from isthmus_wire.records import NewRecord, build_batch
 
-from tests.conformance.oracle.talk import Talk
+from tests.conformance.oracle.talk import MAIN, Talk
 
 NOWHERE: Final = UUID(int=404)
 """A topic id that no topic has."""
@@ -84,8 +84,8 @@ def create(*topics: Mapping[str, Any], validate_only: bool = False) -> dict[str,
     return {"topics": list(topics), "timeout": 10_000, "validate_only": validate_only}
 
 
-def store(talk: Talk, name: str, partition: int, records: bytes) -> Any:
+def store(talk: Talk, name: str, partition: int, records: bytes, on: str = MAIN) -> Any:
     """Write without recording the step."""
-    answer = talk.quiet(ApiKey.PRODUCE, NAMED, **produce(name, NOWHERE, (partition, records)))
+    answer = talk.quiet(ApiKey.PRODUCE, NAMED, on, **produce(name, NOWHERE, (partition, records)))
     assert answer["responses"][0]["partition_responses"][0]["error_code"] == "none", answer
     return answer

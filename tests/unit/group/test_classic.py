@@ -202,7 +202,6 @@ def test_members_that_do_not_sync_are_out() -> None:
         ({"member_id": "nobody"}, ErrorCode.unknown_member_id),
         ({"protocol_name": "other"}, ErrorCode.inconsistent_group_protocol),
         ({"protocol_type": "connect"}, ErrorCode.inconsistent_group_protocol),
-        ({"protocol_type": None}, ErrorCode.inconsistent_group_protocol),
         ({"group_instance_id": "i"}, ErrorCode.unknown_member_id),
     ],
 )

@@ -1,6 +1,7 @@
 """Votes, pre-votes, epochs, and what a node does when it learns of another leader."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from isthmus_broker.core.raft.events import (
@@ -186,6 +187,16 @@ def test_a_stale_epoch_and_a_wrong_address_get_no_vote() -> None:
     assert bench.core.epoch == 5
 
 
+@pytest.mark.parametrize(
+    "fields", [{"last_epoch": 6}, {"last_epoch": 7, "pre": True}, {"last_epoch": -1}, {"end_offset": -1}]
+)
+def test_a_vote_for_an_impossible_log_is_refused_before_its_epoch_counts(fields: dict[str, Any]) -> None:
+    bench = Bench(replace(THREE, quorum=QuorumState(5)))
+    refused = VoteResponse(error=ErrorCode.invalid_request, epoch=5, leader_id=None, granted=False)
+    assert bench.respond(vote(2, epoch=6, **fields)) == refused
+    assert bench.core.epoch == 5
+
+
 def test_a_follower_in_touch_with_its_leader_refuses_pre_votes() -> None:
     bench = Bench(THREE)
     fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
@@ -197,8 +208,8 @@ def test_a_follower_in_touch_with_its_leader_refuses_pre_votes() -> None:
 def test_a_leader_refuses_pre_votes_and_votes_of_its_epoch() -> None:
     bench = Bench(THREE)
     bench.lead()
-    assert bench.respond(vote(2, epoch=1, last_epoch=9, end_offset=9, pre=True)) == rejected(1, 1)
-    assert bench.respond(vote(2, epoch=1, last_epoch=9, end_offset=9)) == rejected(1, 1)
+    assert bench.respond(vote(2, epoch=1, last_epoch=1, end_offset=9, pre=True)) == rejected(1, 1)
+    assert bench.respond(vote(2, epoch=1, last_epoch=0, end_offset=9)) == rejected(1, 1)
 
 
 # Becoming leader and resigning

@@ -1,6 +1,6 @@
 """The scripts, one file per group of APIs. Each group gets a fresh broker and runs its exchanges in the order of its file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,8 +14,13 @@ Script = Callable[[Talk], Any]
 class Group:
     """The exchanges of one file, and the broker settings they want beside `COMMON`."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        self.settings = {**COMMON, **(settings or {})}
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, roles: Sequence[str] = (), racks: Sequence[str] = ()
+    ) -> None:
+        """With `roles` it is a cluster of so many nodes, else one node."""
+        self.settings = {**({} if roles else {"node.id": "1"}), **COMMON, **(settings or {})}
+        self.roles = roles
+        self.racks = racks
         self.scripts: dict[str, Script] = {}
 
     def settings_in(self, directory: Path) -> dict[str, str]:
@@ -31,7 +36,6 @@ class Group:
 
 
 COMMON: Final = {
-    "node.id": "1",
     "offsets.topic.num.partitions": "3",
     "group.min.session.timeout.ms": "100",
     "auto.create.topics.enable": "false",

@@ -150,6 +150,24 @@ def sessions(talk: Talk) -> None:
 
 
 @GROUP.exchange
+def sessions_under_a_limit(talk: Talk) -> None:
+    """Partitions take turns: the next fetch begins with those that got nothing."""
+    topic_id = talk.topic("turns", 4)
+    for partition in range(4):
+        for _ in range(3):
+            store(talk, "turns", partition, batch(1))
+    wanted = fetch_topic("turns", topic_id, *(fetch_partition(index) for index in (2, 0, 3, 1)))
+    session = _session(talk, 0, 0, wanted, max_bytes=95)
+    for epoch in range(1, 7):
+        _session(talk, session, epoch, max_bytes=95)
+    for epoch in range(7, 10):
+        _session(talk, session, epoch, max_bytes=400)
+    _session(talk, session, 10, fetch_topic("turns", topic_id, fetch_partition(3, 2)), max_bytes=95)
+    for epoch in range(11, 14):
+        _session(talk, session, epoch, max_bytes=95)
+
+
+@GROUP.exchange
 def sessions_that_are_none(talk: Talk) -> None:
     topic_id = _filled(talk, "no-session", 1)
     topic = fetch_topic("no-session", topic_id, fetch_partition(0))

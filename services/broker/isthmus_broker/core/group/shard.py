@@ -46,7 +46,6 @@ from isthmus_broker.core.group.view import ClusterView, TopicView
 __all__ = ["GroupShard", "refuse"]
 
 LEAVE_MEMBERS_VERSION = 3
-PROTOCOL_REQUIRED_VERSION = 5
 _REMOVAL_KEY: Final = ("remove", "offsets")
 
 Handler = Callable[[int, Any, RequestContext, Now], Result]
@@ -201,9 +200,6 @@ class GroupShard:
         return self._classic_join.join(join, now)
 
     def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now: Now) -> Result:
-        lacks_protocol = request.protocol_type is None or request.protocol_name is None
-        if context.api_version >= PROTOCOL_REQUIRED_VERSION and lacks_protocol:
-            raise CoordinatorError(ErrorCode.inconsistent_group_protocol)
         group = self._group_of_member(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_in_consumer.sync(group, request, now)

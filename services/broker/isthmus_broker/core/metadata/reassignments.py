@@ -63,7 +63,7 @@ def alter_partition_reassignments(
         throttle_time=NO_THROTTLE,
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message=None if request.topics else "",  # as in Kafka
         responses=tuple(responses),
     )
     return Result(tuple(records), response)

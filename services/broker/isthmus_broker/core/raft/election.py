@@ -259,7 +259,9 @@ def deadline(state: RaftState) -> int | None:
 
 
 def handle_vote(state: RaftState, token: int, request: VoteRequest, now_ms: MonotonicMs) -> None:
-    error = _voter_request_error(state, request.epoch, request.voter)
+    error = _vote_error(request)
+    if error == ErrorCode.none:
+        error = _voter_request_error(state, request.epoch, request.voter)
     granted = False
     if error == ErrorCode.none:
         observe(state, request.epoch, None, now_ms)
@@ -363,6 +365,13 @@ def handle_begin_epoch_response(
     observe(state, response.epoch, response.leader_id, now_ms)
     if response.error != ErrorCode.none:
         state.requests.back_off(peer, now_ms)
+
+
+def _vote_error(request: VoteRequest) -> ErrorCode:
+    """A candidate's log ends before the epoch that it wants to lead; a pre-vote is for the candidate's current epoch."""
+    newest = request.epoch if request.pre_vote else request.epoch - 1
+    is_possible = 0 <= request.last_epoch <= newest and request.end_offset >= 0
+    return ErrorCode.none if is_possible else ErrorCode.invalid_request
 
 
 def _voter_request_error(state: RaftState, epoch: int, voter: ReplicaKey) -> ErrorCode:

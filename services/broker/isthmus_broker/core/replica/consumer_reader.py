@@ -43,6 +43,8 @@ class ReadRules(NamedTuple):
     leader_only: bool = True
     prefer: Callable[[Replica[Any], int], int | None] = lambda _partition, _offset: None
     """A replica nearer to the consumer that has the offset; used only where this node is the leader."""
+    find_leader: Callable[[Topic, int], tuple[int, int] | None] = lambda _topic, _index: None
+    """The leader of a partition that has no replica here, and its epoch."""
 
     @property
     def is_consumer(self) -> bool:
@@ -74,7 +76,7 @@ def read_partitions(
     for topic, part in partitions:
         replica = find(topic, part.partition)
         if isinstance(replica, ErrorCode):
-            fetched: FetchedPartition | Watched = FetchedPartition(part.partition, replica.value, aborted=())
+            fetched: FetchedPartition | Watched = absent(topic, part, replica, rules)
         else:
             fetched = _read(replica, part, rules, rules.max_bytes - total, read, at_least_one=total == 0)
         if not isinstance(fetched, FetchedPartition):
@@ -108,6 +110,14 @@ def _read(
         return unreadable
     upper = log.last_stable_offset if rules.read_committed else log.high_watermark
     return read(log, part, upper, room, at_least_one=at_least_one, read_committed=rules.read_committed)
+
+
+def absent(topic: Topic, part: FetchPartition, error: ErrorCode, rules: ReadRules) -> FetchedPartition:
+    """The error response for a partition without a replica here, with its leader if the client can use it."""
+    if error is not ErrorCode.not_leader_or_follower:
+        return FetchedPartition(part.partition, error.value, aborted=())
+    leader = rules.find_leader(topic, part.partition) if rules.names_leader else None
+    return FetchedPartition(part.partition, error.value, current_leader=leader)
 
 
 def refused(replica: Replica[Any], part: FetchPartition, error: ErrorCode, *, names_leader: bool) -> FetchedPartition:

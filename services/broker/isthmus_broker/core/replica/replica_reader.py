@@ -8,7 +8,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 
-from isthmus_broker.core.replica.consumer_reader import Find, ReadLog, ReadResult, ReadRules, Responses, refused
+from isthmus_broker.core.replica.consumer_reader import Find, ReadLog, ReadResult, ReadRules, Responses, absent, refused
 from isthmus_broker.core.replica.fetch_position import check_position, response
 from isthmus_broker.core.replica.follower_session import FollowerSession
 from isthmus_broker.core.replica.replica import NO_EPOCH, Replica
@@ -42,7 +42,7 @@ class ReplicaReader(NamedTuple):
         for topic, part in partitions:
             replica = find(topic, part.partition)
             if isinstance(replica, ErrorCode):
-                responses.append((topic, FetchedPartition(part.partition, replica.value, aborted=())))
+                responses.append((topic, absent(topic, part, replica, self.rules)))
                 is_urgent = True
                 continue
             if is_new:

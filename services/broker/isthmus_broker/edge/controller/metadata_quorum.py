@@ -143,6 +143,11 @@ class Quorum:
         return self._raft.core.leader_id
 
     @property
+    def epoch(self) -> int:
+        """The quorum's current epoch, as far as this node knows."""
+        return self._raft.core.epoch
+
+    @property
     def is_settled(self) -> bool:
         """Whether this node is the leader, or follows a leader that responds."""
         return self._raft.core.role in (Follower, Leader)

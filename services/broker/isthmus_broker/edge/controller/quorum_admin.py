@@ -22,12 +22,17 @@ from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
 _MESSAGES: Final = {
     ErrorCode.duplicate_voter: "The voter id for {key} is already part of the set of voters {ids}.",
     ErrorCode.voter_not_found: "Cannot remove voter {key} from the set of voters {ids}",
-    ErrorCode.unsupported_version: "Cluster doesn't support adding or removing voters because the kraft.version feature is 0",
+    ErrorCode.unsupported_version: "Cluster doesn't support {verb} voter because the kraft.version feature is 0",
     ErrorCode.request_timed_out: (
         "The request did not finish in time: an earlier change of voters is not committed yet, or the voter {key} has not "
         "caught up with the leader"
     ),
 }
+_NOT_HOSTED: Final = "This server does not host this topic-partition."
+_NOT_LEADER: Final = (
+    "For requests intended only for the leader, this error indicates that the broker is not the current leader. For requests "
+    "intended for any replica, this error indicates that the broker is not a replica of the topic partition."
+)
 
 
 # Voters
@@ -56,7 +61,7 @@ async def add_voter(raft: RaftDriver, request: AddRaftVoterRequest, context: Con
     else:
         change = raft.add_voter(Voter(key, endpoints))
         if request.ack_when_committed:
-            code, why = await _outcome(raft, change, key, to_millis(request.timeout))
+            code, why = await _outcome(raft, change, key, "adding", to_millis(request.timeout))
         else:
             code, why = await _accepted(raft, change, key)
     return entity(AddRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=why)
@@ -74,12 +79,12 @@ async def remove_voter(
     elif key.directory_id is None or key.node_id < 0:
         code, why = ErrorCode.invalid_request, "Remove voter request didn't include a valid voter"
     else:
-        code, why = await _outcome(raft, raft.remove_voter(key), key, None)
+        code, why = await _outcome(raft, raft.remove_voter(key), key, "removing")
     return entity(RemoveRaftVoterResponse, throttle_time=NO_THROTTLE, error_code=code, error_message=why)
 
 
 def _another_cluster(expected: str, got: str | None) -> tuple[ErrorCode, str]:
-    return ErrorCode.inconsistent_cluster_id, f"Expected cluster ID {expected}, but got cluster ID {got}"
+    return ErrorCode.inconsistent_cluster_id, f'The given id "{got}" doesn\'t match the cluster id "{expected}"'
 
 
 async def _accepted(raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey) -> tuple[ErrorCode, str | None]:
@@ -87,11 +92,11 @@ async def _accepted(raft: RaftDriver, change: "asyncio.Future[int]", key: Replic
     if not change.done():
         change.add_done_callback(lambda done: done.exception())
         return ErrorCode.none, None
-    return await _outcome(raft, change, key, None)
+    return await _outcome(raft, change, key, "adding")
 
 
 async def _outcome(
-    raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey, timeout_ms: int | None
+    raft: RaftDriver, change: "asyncio.Future[int]", key: ReplicaKey, verb: str, timeout_ms: int | None = None
 ) -> tuple[ErrorCode, str | None]:
     try:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -99,16 +104,16 @@ async def _outcome(
     except RaftRefused as refused:
         if refused.error is ErrorCode.not_leader_or_follower:
             raise NotController(refused.error.name) from refused
-        return refused.error, _why(raft, refused.error, key)
+        return refused.error, _why(raft, refused.error, key, verb)
     except TimeoutError:
-        return ErrorCode.request_timed_out, _why(raft, ErrorCode.request_timed_out, key)
+        return ErrorCode.request_timed_out, _why(raft, ErrorCode.request_timed_out, key, verb)
     return ErrorCode.none, None
 
 
-def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
+def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey, verb: str) -> str | None:
     message = _MESSAGES.get(error)
     shown = f"{key.node_id} with directory {key.directory_id}"
-    return None if message is None else message.format(key=shown, ids=list(raft.core.voters.node_ids()))
+    return None if message is None else message.format(key=shown, ids=list(raft.core.voters.node_ids()), verb=verb)
 
 
 # DescribeQuorum
@@ -117,7 +122,9 @@ def _why(raft: RaftDriver, error: ErrorCode, key: ReplicaKey) -> str | None:
 def quorum_not_described(request: DescribeQuorumRequest, why: ControllerError) -> described.DescribeQuorumResponse:
     """The error in every partition; NOT_LEADER_OR_FOLLOWER belongs to the partition, as in Kafka."""
     not_leader = why.code is ErrorCode.not_controller
-    return _undescribed(request, ErrorCode.not_leader_or_follower if not_leader else why.code)
+    if not_leader:
+        return _undescribed(request, ErrorCode.not_leader_or_follower, _NOT_LEADER)
+    return _undescribed(request, why.code, why.message)
 
 
 async def describe_quorum(
@@ -126,7 +133,7 @@ async def describe_quorum(
     """Describe voters and observers; raises NotController when this node is not the quorum's leader."""
     partitions = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
     if partitions != [(METADATA_TOPIC, [0])]:
-        return _undescribed(request, ErrorCode.unknown_topic_or_partition)
+        return _undescribed(request, ErrorCode.unknown_topic_or_partition, _NOT_HOSTED)
     info = raft.describe()
     if info is None:
         raise NotController
@@ -134,7 +141,7 @@ async def describe_quorum(
         described.PartitionData,
         partition_index=0,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         leader_id=info.leader_id,
         leader_epoch=info.epoch,
         high_watermark=info.high_watermark,
@@ -151,7 +158,7 @@ async def describe_quorum(
     )
     topic = entity(described.TopicData, topic_name=METADATA_TOPIC, partitions=(partition,))
     return entity(
-        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=nodes
+        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message="", topics=(topic,), nodes=nodes
     )
 
 
@@ -166,7 +173,10 @@ def _row(progress: ReplicaProgress) -> described.ReplicaState:
     )
 
 
-def _undescribed(request: DescribeQuorumRequest, code: ErrorCode) -> described.DescribeQuorumResponse:
+def _undescribed(
+    request: DescribeQuorumRequest, code: ErrorCode, message: str | None
+) -> described.DescribeQuorumResponse:
+    """The error in every partition; the other fields have the defaults of the schema, as in Kafka."""
     topics = tuple(
         entity(
             described.TopicData,
@@ -176,10 +186,10 @@ def _undescribed(request: DescribeQuorumRequest, code: ErrorCode) -> described.D
                     described.PartitionData,
                     partition_index=part.partition_index,
                     error_code=code,
-                    leader_id=-1,
+                    leader_id=0,
                     leader_epoch=0,
-                    high_watermark=-1,
-                    error_message=None,
+                    high_watermark=0,
+                    error_message=message,
                     current_voters=(),
                     observers=(),
                 )
@@ -189,5 +199,5 @@ def _undescribed(request: DescribeQuorumRequest, code: ErrorCode) -> described.D
         for topic in request.topics
     )
     return entity(
-        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message=None, topics=topics, nodes=()
+        described.DescribeQuorumResponse, error_code=ErrorCode.none, error_message="", topics=topics, nodes=()
     )

@@ -16,6 +16,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig, resolve_topic
 from isthmus_broker.core.metadata.delta import Changes
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage, directory_of, is_active
+from isthmus_broker.core.metadata.image import Topic as TopicOfImage
 from isthmus_broker.core.metadata.links import mirror_of, mirror_role, mirrors_touched
 from isthmus_broker.core.metadata.near_replica import NearReplica
 from isthmus_broker.core.metadata.schema import BrokerEndpoint, PartitionRecord
@@ -93,16 +94,22 @@ class ReplicaManager:
         partition = None if partitions is None else partitions.get(index)
         if partition is not None:
             return partition
-        existing = (
-            self._image.topics.by_id.get(UUID(bytes=topic))
-            if isinstance(topic, bytes)
-            else self._image.topics.named(topic)
-        )
+        existing = self._existing(topic)
         if existing is None:
             return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
         return (
             ErrorCode.not_leader_or_follower if index in existing.partitions else ErrorCode.unknown_topic_or_partition
         )
+
+    def find_leader(self, topic: Topic, index: int) -> tuple[int, int] | None:
+        """The leader and the leader epoch of a partition that has no replica here; None if it does not exist."""
+        existing = self._existing(topic)
+        partition = None if existing is None else existing.partitions.get(index)
+        return None if partition is None else (partition.leader, partition.leader_epoch)
+
+    def _existing(self, topic: Topic) -> TopicOfImage | None:
+        topics = self._image.topics
+        return topics.by_id.get(UUID(bytes=topic)) if isinstance(topic, bytes) else topics.named(topic)
 
     def partitions(self) -> Iterator[Partition]:
         """All partitions of this node."""

@@ -144,7 +144,9 @@ class _Appends:
             return ProduceResult(index, ErrorCode.invalid_required_acks.value)
         partition = node.replicas.find(topic, index)
         if isinstance(partition, ErrorCode):
-            return ProduceResult(index, partition.value)
+            moved = partition is ErrorCode.not_leader_or_follower
+            leader = node.replicas.find_leader(topic, index) if moved else None
+            return ProduceResult(index, partition.value, current_leader=leader)
         if partition.topic in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT:
             return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
         try:

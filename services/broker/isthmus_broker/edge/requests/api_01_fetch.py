@@ -81,10 +81,17 @@ class _Fetch:
             names_leader=version >= LEADER_SINCE,
             leader_only=version < RACK_SINCE,
             prefer=node.replicas.preference(body.rack_id, self._request.connection.listener_name).choose,
+            find_leader=node.replicas.find_leader,
         )
 
     def _replica_rules(self, version: int) -> ReadRules:
-        return ReadRules(self._body.max_bytes, False, self._body.replica_id, names_leader=version >= LEADER_SINCE)
+        return ReadRules(
+            self._body.max_bytes,
+            False,
+            self._body.replica_id,
+            names_leader=version >= LEADER_SINCE,
+            find_leader=self._node.replicas.find_leader,
+        )
 
     def serve(self) -> None:
         now = self._node.clocks.monotonic()

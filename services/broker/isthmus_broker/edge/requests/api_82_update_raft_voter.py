@@ -17,7 +17,8 @@ async def handle(node: NodeServices, request: Request) -> None:
     """Pass the update to the quorum; only the leader applies it."""
     body: UpdateRaftVoterRequest = request.decode()
     if body.cluster_id is not None and body.cluster_id != node.cluster_id:
-        request.respond(_response(node, ErrorCode.inconsistent_cluster_id, None, -1))
+        error = ErrorCode.inconsistent_cluster_id
+        request.respond(_response(node, error, node.quorum.leader_id, node.quorum.epoch))
         return
     voter = Voter(
         ReplicaKey(body.voter_id, body.voter_directory_id),
