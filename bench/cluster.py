@@ -18,7 +18,7 @@ from bench.__main__ import order, say, scratch
 from bench.brokers import ISTHMUS
 from bench.clusters import ThreeNodes
 from bench.scenarios import GIGABYTE, LATENCY_RATE, Figure, percentiles
-from tests.stream import Stream
+from tests.stream import TWO_SECONDS, Stream
 
 _ROUNDS: Final = 3
 _MEGABYTES: Final = 300
@@ -27,14 +27,11 @@ _FAILOVERS: Final = {ISTHMUS: 30}
 _FAILOVERS_OF_PEER: Final = 5
 """Of the peer fewer are timed: each takes it ten seconds and a slow start."""
 _PAUSES: Final = 10
-_TIMEOUT_MS: Final = 2_000
 
 THROUGHPUT: Final = "3 nodes, RF 3, acks=all: 1 KiB, 16 partitions"
 LATENCY: Final = f"3 nodes, RF 3, acks=all: {LATENCY_RATE} records/s of 1 KiB"
 FAILOVER: Final = "3 nodes: SIGKILL of a leader to the next acknowledged record"
-PAUSE: Final = (
-    f"3 nodes with the settings of `isthmus up`: SIGSTOP of a leader, producer with a timeout of {_TIMEOUT_MS} ms"
-)
+PAUSE: Final = "3 nodes with the settings of `isthmus up`: SIGSTOP of a leader, producer with a timeout of 2 to 3 s"
 MEMORY: Final = "3 nodes: memory"
 _FIGURES: Final = {
     THROUGHPUT: {
@@ -138,7 +135,6 @@ def _failover(cluster: ThreeNodes, rounds: int) -> dict[str, float]:
 def _pauses(system: str, directory: Path) -> dict[str, float]:
     """A leader that stops responding is replaced; afterwards it continues, and must be in sync again before the next round."""
     seconds = []
-    timeouts = {"socket.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS}
     cluster = ThreeNodes(system, directory, settings=FAILOVER_SETTINGS)
     try:
         cluster.start()
@@ -146,7 +142,7 @@ def _pauses(system: str, directory: Path) -> dict[str, float]:
             for _ in range(_PAUSES):
                 cluster.await_in_sync(topic)
                 leader = cluster.brokers[cluster.leader(topic)]
-                with Stream(cluster.bootstrap, topic, **timeouts) as stream:
+                with Stream(cluster.bootstrap, topic, **TWO_SECONDS) as stream:
                     stream.seconds_until_next()
                     seconds.append(stream.seconds_until_next(partial(leader.signal, signal.SIGSTOP)))
                     leader.signal(signal.SIGCONT)

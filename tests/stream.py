@@ -8,6 +8,13 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaError, Message, Producer
 
 GIVE_UP_SECONDS: Final = 60.0
+TWO_SECONDS: Final[dict[str, Any]] = {
+    "socket.timeout.ms": 2000,
+    "request.timeout.ms": 2000,
+    "enable.sparse.connections": False,
+}
+"""A producer that times out after two seconds, or up to three, as librdkafka looks once a second; and that is connected to all brokers,
+as one is that produces to many partitions."""
 
 
 class Stream:
