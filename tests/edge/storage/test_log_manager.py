@@ -5,6 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 from isthmus_broker.core.config.topic_config import TopicConfig
+from isthmus_broker.edge.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
@@ -12,6 +13,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_client.clock import CLOCKS
 
 from tests.edge.storage.logs import NoFailures, append, config
+from tests.sim.storage.loop import SimLoop
 
 KEY = ("t", 0)
 
@@ -54,3 +56,29 @@ def test_a_log_created_again_does_not_use_the_offsets_of_the_deleted_one(tmp_pat
     asyncio.run(test())
     crashed = asyncio.run(opened(tmp_path)).logs[KEY]
     assert (crashed.topic_id, crashed.end_offset, crashed.high_watermark) == (UUID(int=2), 20, 0)
+
+
+def test_the_offsets_of_a_log_deleted_while_those_of_another_are_forgotten_are_forgotten_too(tmp_path: Path) -> None:
+    """The checkpoint that was being written had them. A new log of that name was then damaged below its recovery point, and took its
+    directory offline.
+    """
+    loop = SimLoop()  # type: ignore[abstract]
+    with loop.running():
+        load = loop.create_task(opened(tmp_path))
+    while not load.done():
+        loop.settle()
+    manager = load.result()
+    with loop.running():
+        for topic in ("a", "b"):
+            append(manager.create(topic, 0, UUID(int=9)), [b"x"] * 8)
+            manager.logs[topic, 0].flush_now()
+        manager.delete(("a", 0))
+    loop.run()
+    with loop.running():
+        manager.delete(("b", 0))
+    loop.run_job()
+    loop.run()
+    assert ("b", 0) in (read_offsets(SYSTEM, tmp_path / RECOVERY_POINTS) or {})
+    with loop.running():
+        manager.create("b", 0, UUID(int=10))
+    assert ("b", 0) not in (read_offsets(SYSTEM, tmp_path / RECOVERY_POINTS) or {})

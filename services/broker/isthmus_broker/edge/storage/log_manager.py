@@ -76,8 +76,9 @@ class LogManager:
         self.directories = list(directories)
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDir] = {}
-        self._forgetting: dict[LogDir, None] = {}  # directories whose checkpoints may have offsets of deleted logs
         self._versions = count()  # of the checkpoints
+        self._forgetting: dict[LogDir, int] = {}
+        """Directories where logs were deleted: only checkpoints newer than this version are without their offsets."""
         self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
         self._failures = failures
         self.clocks = clocks
@@ -291,12 +292,22 @@ class LogManager:
     def _checkpoint_later(
         self, directory: LogDir, then: Callable[[LogDir], None] = lambda _directory: None
     ) -> asyncio.Future[None]:
-        offsets = self._offsets(directory)
-        return self._in_worker(directory, directory.write_checkpoints, next(self._versions), offsets, then=then)
+        version, offsets = next(self._versions), self._offsets(directory)
+
+        def written(directory: LogDir) -> None:
+            self._written(directory, version)
+            then(directory)
+
+        return self._in_worker(directory, directory.write_checkpoints, version, offsets, then=written)
 
     def _checkpoint_now(self, directory: LogDir, arriving: Mapping[TopicPartition, Log] = MappingProxyType({})) -> None:
-        directory.write_checkpoints(next(self._versions), self._offsets(directory, arriving))
-        self._forgotten(directory)
+        version = next(self._versions)
+        directory.write_checkpoints(version, self._offsets(directory, arriving))
+        self._written(directory, version)
+
+    def _written(self, directory: LogDir, version: int) -> None:
+        if self._forgetting.get(directory, version) < version:
+            del self._forgetting[directory]
 
     def offsets_lowered(self, log: Log) -> None:
         """Record the offsets of a log whose records are about to be removed."""
@@ -314,16 +325,12 @@ class LogManager:
 
     def _forget_offsets(self, directory: LogDir) -> None:
         """Write checkpoints without the logs that were just deleted: a topic that is created again must not use their offsets."""
-        if directory not in self._forgetting:
-            self._forgetting[directory] = None
-            asyncio.get_running_loop().call_soon(self._forget_later, directory)
+        version = self._forgetting[directory] = next(self._versions)
+        asyncio.get_running_loop().call_soon(self._forget_later, directory, version)
 
-    def _forget_later(self, directory: LogDir) -> None:
-        if directory in self._forgetting and directory.online:
-            self._checkpoint_later(directory, self._forgotten)
-
-    def _forgotten(self, directory: LogDir) -> None:
-        self._forgetting.pop(directory, None)
+    def _forget_later(self, directory: LogDir, version: int) -> None:
+        if self._forgetting.get(directory) == version and directory.online:
+            self._checkpoint_later(directory)
 
     def _forget_now(self) -> None:
         """Forget deleted logs durably, with their offsets, before a log is created that may have their name."""
