@@ -86,6 +86,22 @@ def test_stale_batches_behind_a_truncation_do_not_return(tmp_path: Path) -> None
     assert (again.end_offset, list(again.epochs.entries)) == (3, [(1, 0), (2, 2)])
 
 
+@pytest.mark.parametrize("left", [4, 75])
+def test_a_torn_append_after_a_gap_fails_no_directory(tmp_path: Path, left: int) -> None:
+    """The log ended within a gap, at the recovery point: the torn bytes were taken for durable ones that are damaged."""
+    log = new_log(tmp_path, cleanup_policy=("compact",))
+    append(log, [b"x"])
+    log.append_as_given(build_batch([NewRecord(None, b"y")], base_offset=12), MonotonicMs(NOW))
+    log.truncate_to(12, MonotonicMs(NOW))
+    log.flush_now()
+    assert (log.end_offset, log.recovery_point) == (12, 12)
+    size = log.active.size
+    log.append_as_given(build_batch([NewRecord(None, b"z" * 50)], base_offset=12), MonotonicMs(NOW))
+    log.active.path.write_bytes(log.active.path.read_bytes()[: size + left])
+    again, _ = reopened(log, clean=False, recovery_point=12)
+    assert again.active.size == size
+
+
 def test_indexes_whose_segment_was_lost_are_removed(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, [b"x"])

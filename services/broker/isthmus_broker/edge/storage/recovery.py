@@ -249,12 +249,19 @@ def check_segment(log: Log, segment: Segment, recovery_point: int, epoch: int, n
             checked += header.size
         segment.index_batch(position, header, interval)
         expected, end, epoch = header.last_offset + 1, position + header.size, header.leader_epoch
-    if end < segment.size and max(expected, log.log_start_offset) < recovery_point:
+    is_below = max(expected, log.log_start_offset) < recovery_point
+    if end < segment.size and is_below and not _is_torn_append(log, segment, end, recovery_point):
         why = f"damaged at offset {expected}, below the recovery point {recovery_point}"
         raise DiskFailure(segment.path, OSError(errno.EIO, why))
     segment.offsets.write_tail()
     segment.times.write_tail()
     return Checked(end, checked, epoch)
+
+
+def _is_torn_append(log: Log, segment: Segment, position: int, recovery_point: int) -> bool:
+    """Whether an append after a gap was cut short: the log may have ended within the gap, at the recovery point."""
+    base_offset = segment.read(position, 8)
+    return log.config.leaves_gaps and (len(base_offset) < 8 or int.from_bytes(base_offset) >= recovery_point)
 
 
 def _confirms(header: BatchHeader, following: Placed | None, next_base: int | None) -> bool:
