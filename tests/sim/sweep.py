@@ -13,6 +13,7 @@ from tests.sim.cluster.life import ClusterLife
 from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
+from tests.sim.storage import canaries as storage
 from tests.sim.storage.life import StorageLife
 from tests.sim.world import Violation, World
 
@@ -114,7 +115,13 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
             for name, canary in canaries.CANARIES.items()
         },
     },
-    "storage": {None: Kind(_storage)},
+    "storage": {
+        None: Kind(_storage),
+        **{
+            name: Kind(_storage, name, partial(storage.planted, name), canary.violations)
+            for name, canary in storage.CANARIES.items()
+        },
+    },
 }
 """By world and canary."""
 RAFT: Final = KINDS["raft"][None]

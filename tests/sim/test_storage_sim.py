@@ -2,28 +2,38 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
+from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore
+from isthmus_broker.edge.quorum.quorum_state import write_quorum_state
+from isthmus_broker.edge.quorum.raft_storage import RaftStorage
 from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_mover import LogMover
+from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 
 from tests.edge.storage.logs import NOW, NoFailures, append, config
 from tests.sim.power.disk import SimDisk
 from tests.sim.power.errors import ProcessDied
 from tests.sim.power.files import SimFiles
-from tests.sim.storage.life import content_of
+from tests.sim.storage.canaries import CANARIES
 from tests.sim.storage.loop import SimLoop
+from tests.sim.storage.metadata import CONFIG, HOME
+from tests.sim.storage.reading import content_of
 from tests.sim.sweep import KINDS, sweep
 
 SEEDS = 1_000
 CHUNK = 50
 """Several chunks, so that parallel workers share the sweep."""
+CANARY_SEEDS = 300
 STORAGE = KINDS["storage"][None]
 KEY = ("t", 0)
 HERE, THERE = Path("/d0"), Path("/d1")
@@ -40,6 +50,82 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_life_breaks_an_invariant(first: int) -> None:
     assert sweep(range(first, first + CHUNK), STORAGE) is None
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_a_planted_defect_causes_its_violation(canary: str) -> None:
+    assert sweep(range(CANARY_SEEDS), KINDS["storage"][canary]) is not None
+
+
+def test_a_directory_that_fails_a_resumed_move_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node did not start."""
+    disk, loop, lost = SimDisk(Random(0)), SimLoop(), []  # type: ignore[abstract]
+    files = disk.start()
+    for path in (HERE, THERE):
+        files.make_directory(path, exist_ok=True)
+    manager = opened(files, loop)
+    monkeypatch.setattr(NoFailures, "directory_failed", lambda _self, keys: lost.append(keys))
+    with loop.running():
+        manager.create(*KEY, UUID(int=9), manager.directories[0].directory_id)
+        manager.unfinished_moves.append((KEY, manager.directories[1]))
+        disk.fail("write", under=THERE, times=None)
+        LogMover(manager, lambda: 2.0**63, lambda _key, _log: None).resume()
+    assert [directory.online for directory in manager.directories] == [True, False]
+    assert (list(manager.logs), lost, manager.unfinished_moves) == ([KEY], [[]], [])
+
+
+@pytest.mark.parametrize("dies_at", range(1, 8))
+def test_a_vote_that_a_start_has_read_is_durable(dies_at: int) -> None:
+    """The last process was killed before its vote was durable. A power loss after the start took it back, and the node voted again."""
+    for seed in range(10):
+        disk = SimDisk(Random(seed))
+        files = disk.start()
+        files.make_directory(HOME, exist_ok=True)
+        files.sync_path(Path("/"))
+        MetadataLogStore(FilePool(files), HOME, CONFIG, CLOCKS)
+        disk.act_at(dies_at, disk.kill)
+        with suppress(ProcessDied):
+            write_quorum_state(files, HOME / DIRECTORY, QuorumState(5, None, ReplicaKey(2, UUID(int=2))), None)
+        states = []
+        for _ in range(2):
+            files = disk.start()
+            log = MetadataLogStore(FilePool(files), HOME, CONFIG, CLOCKS)
+            states.append(RaftStorage(files, HOME / DIRECTORY, log).recover().quorum)
+            disk.cut_power()
+        assert states[0] == states[1]
+
+
+class SyncsLater:
+    """An owner whose worker thread has not run yet."""
+
+    def segment_closed(self, log: Log) -> None:
+        pass
+
+    def offsets_lowered(self, log: Log) -> None:
+        pass
+
+
+def test_a_truncated_batch_does_not_return_before_new_ones() -> None:
+    """The truncation was not durable, and a batch after it in the next segment was. Recovery cannot detect that."""
+    path, now = Path("/t-0"), MonotonicMs(NOW)
+    for seed in range(200):
+        disk = SimDisk(Random(seed))
+        files = disk.start()
+        log = create_log(
+            FilePool(files), path, *KEY, config(segment_bytes=500), UUID(int=9), now_ms=now, owner=SyncsLater()
+        )
+        for _ in range(5):
+            append(log, [b"x" * 30], epoch=1)
+        files.sync_path(log.active.path)  # the system writes pages back when it likes
+        log.truncate_to(4, now)
+        for _ in range(4):
+            append(log, [b"y" * 30], epoch=2)
+        files.sync_path(path)
+        files.sync_path(Path("/"))
+        disk.cut_power()
+        again, _ = open_log(FilePool(disk.start()), path, *KEY, log.config, now_ms=now, clean=False, recovery_point=0)
+        epochs = [batch.header.leader_epoch for batch in content_of(again).batches]
+        assert 2 not in epochs[5:] or epochs[4] == 2, f"seed {seed}: {epochs}"
 
 
 def opened(files: SimFiles, loop: SimLoop) -> LogManager:

@@ -22,12 +22,14 @@ from isthmus_broker.edge.storage.log_manager import LogManager, NoDirectoryLeft
 from isthmus_broker.edge.storage.log_mover import LogMover
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 from isthmus_wire.markers import Marker, ProducerId, build_marker
-from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, checksum_matches, header_at
+from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, header_at
 
 from tests.sim.power.disk import SimDisk
 from tests.sim.power.errors import ProcessDied
 from tests.sim.storage.loop import SimLoop
-from tests.sim.storage.truth import Batch, Content, Ending, Truth, batch_at, producers_of
+from tests.sim.storage.metadata import HOME, MetadataLife
+from tests.sim.storage.reading import check_producers, content_of
+from tests.sim.storage.truth import Ending, Truth, batch_at, producers_of
 from tests.sim.world import Violation, World
 
 DIRECTORIES: Final = (Path("/d0"), Path("/d1"))
@@ -72,6 +74,7 @@ class StorageLife:
         self._power_rate = random.choice((0.2, 0.5, 0.8))
         self._retention_ms = random.choice((-1, 4_000, 60_000))
         self.configs["plain"] = replace(_SMALL, retention_ms=self._retention_ms)
+        self.metadata = MetadataLife(random, self.log)
 
     def _wall(self) -> int:
         return self._wall_ms
@@ -87,7 +90,7 @@ class StorageLife:
 
     def _run_processes(self) -> None:
         files = self.disk.start()
-        for number, path in enumerate(DIRECTORIES):
+        for number, path in enumerate((*DIRECTORIES, HOME)):
             write_meta(files, path, MetaProperties("cluster", 1, UUID(int=number + 1)))
         files.sync_path(Path("/"))
         for _ in range(self.random.randint(2, 5)):
@@ -131,7 +134,7 @@ class StorageLife:
 
     def _ended(self, how: Ending) -> None:
         self.log(f"ends by {how}")
-        for truth in self.truths.values():
+        for truth in (*self.truths.values(), self.metadata.truth):
             truth.ended(how)
 
     def _start(self, death: Callable[[], None], *, faults: bool) -> None:
@@ -141,6 +144,7 @@ class StorageLife:
         if faults:
             self._plan_fault()
         self.loop = SimLoop()  # type: ignore[abstract]
+        self._with_metadata(lambda: self.metadata.start(files, self.clocks(), self.loop))
         with self.loop.running():
             directories = [self._directory(LogDir(files, path)) for path in DIRECTORIES]
             self.logs = LogManager(directories, FilePool(files, 6), self.configs.__getitem__, self, self.clocks())
@@ -178,11 +182,13 @@ class StorageLife:
         self._check_errors()
         with self.loop.running():
             self.logs.close(7)
+        self._with_metadata(self.metadata.stop)
         self.log("stops")
-        self.disk.kill()
         if self.is_faulty:
+            self.disk.cut_power()
             self._ended("power")
             return
+        self.disk.kill()
         for truth in self.truths.values():
             truth.synced(truth.current.end)
             truth.current.confirmed_start = truth.current.start
@@ -192,7 +198,7 @@ class StorageLife:
     def _plan_fault(self) -> None:
         self.is_faulty = True
         fault = self.random.choice(("read", "write", "sync", "entry", "full"))
-        under = self.random.choice((*DIRECTORIES, Path("/")))
+        under = self.random.choice((*DIRECTORIES, HOME, Path("/")))
         times = self.random.choice((1, None))
         self.log(f"fault: {fault} under {under}, {times}")
         if fault == "full":
@@ -211,7 +217,7 @@ class StorageLife:
 
     def _fault_is_expected(self) -> None:
         if not self.is_faulty:
-            raise Violation("a log directory failed although the disk did not")
+            raise Violation("disk-failure: a log directory failed although the disk did not")
 
     # -- checks --------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +232,11 @@ class StorageLife:
             if log is None:
                 if not all(directory.online for directory in self.logs.directories):
                     continue
-                log = self._create(key)
+                try:
+                    log = self._create(key)
+                except DiskFailure:
+                    self._fault_is_expected()
+                    continue
             content = content_of(log)
             truth.check(content)
             check_producers(truth, log, content)
@@ -252,7 +262,7 @@ class StorageLife:
         for error in self.loop.errors:
             if isinstance(error, ProcessDied | NoDirectoryLeft | Violation):
                 raise error
-            raise Violation(f"an error reached the event loop: {error!r}") from error
+            raise Violation(f"error: it reached the event loop: {error!r}") from error
 
     def log(self, what: str) -> None:
         self.world.log(1, f"{what} [{self.disk.operations}]")
@@ -277,6 +287,7 @@ class StorageLife:
             (2, self._checkpoint_confirmed),
             (1, self._recreate),
             (3, self._sleep),
+            (25, lambda: self._with_metadata(self.metadata.step)),
         ]
         weights = [weight for weight, _ in steps]
         step = self.random.choices([each for _, each in steps], weights)[0]
@@ -284,6 +295,16 @@ class StorageLife:
         self._check_errors()
         for key in self.truths:
             self._observe(key)
+
+    def _with_metadata(self, act: Callable[[], None]) -> None:
+        """A step of the raft storage; a failing disk ends the node."""
+        with self.loop.running():
+            try:
+                act()
+                self.metadata.raise_fault()
+            except OSError as failure:
+                self._fault_is_expected()
+                raise NoDirectoryLeft(str(failure)) from failure
 
     def _run(self, job: Callable[[], None]) -> None:
         """A job of the product's maintenance, on the event loop."""
@@ -439,7 +460,9 @@ class StorageLife:
         self.loop.settle()
         self._check_errors()
         for key, start in starts.items():
-            if key in self.logs.logs:
+            if (
+                key in self.logs.logs and key in self.truths
+            ):  # a deleted topic's log may be there again after a power loss
                 self.truths[key].current.confirmed_start = start
 
     def _recreate(self) -> None:
@@ -453,46 +476,3 @@ class StorageLife:
         with self.loop.running(), suppress(DiskFailure):
             self.mover.cancel(key)
             self.logs.delete(key)
-
-
-def content_of(log: Log) -> Content:
-    """Everything that a log has, read batch by batch."""
-    batches = []
-    for segment, placed in log.placed_batches(log.log_start_offset):
-        data = segment.read(placed.position, placed.header.size)
-        if not checksum_matches(data, placed.header):
-            raise Violation(f"{log.topic} has a damaged batch at {placed.header.base_offset}")
-        batches.append(Batch(placed.header, data))
-    return Content(log.log_start_offset, log.end_offset, batches, list(log.epochs.entries))
-
-
-def check_producers(truth: Truth, log: Log, content: Content) -> None:
-    """Compare the producer state with the one that follows from the batches that were appended, for producers that still have one."""
-    state, aborted = producers_of(truth.current.batches)
-    batches = [batch for batch in truth.current.batches if batch.end > log.log_start_offset]
-    for batch in content.batches:
-        producer = batch.header.producer_id
-        if producer < 0 or batch.header.is_control:
-            continue
-        expected, actual = state.producers[producer], log.producers.producers.get(producer)
-        if actual is None or actual.last_sequence != expected.last_sequence:
-            raise Violation(f"{truth.name}: producer {producer} is {actual}, not {expected}")
-    if truth.compacts:
-        return
-    first = state.first_open_offset()
-    if first is not None and first >= log.log_start_offset and log.producers.first_open_offset() != first:
-        raise Violation(f"{truth.name}: the first open transaction is {log.producers.first_open_offset()}, not {first}")
-    stored = {
-        (row.producer_id, row.last_offset): row for row in log.aborted_between(log.log_start_offset, log.end_offset)
-    }
-    for row in aborted:
-        kept = stored.pop((row.producer_id, row.last_offset), None)
-        read = [
-            batch.header.base_offset
-            for batch in batches
-            if batch.header.producer_id == row.producer_id and row.first_offset < batch.end <= row.last_offset
-        ]
-        if read and (kept is None or not row.first_offset <= kept.first_offset <= read[0]):
-            raise Violation(f"{truth.name}: the aborted transaction {row} is recorded as {kept}")
-    if stored:
-        raise Violation(f"{truth.name}: {stored.values()} were not aborted")

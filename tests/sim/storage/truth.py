@@ -143,19 +143,19 @@ class Truth:
         ending, self.ending = self.ending, "stop"
         floor = self.durable_end if ending == "power" else self.cached_end
         if content.end < floor:
-            raise Violation(f"{self.name} lost synced records: it ends at {content.end}, not at {floor} ({ending})")
+            raise Violation(f"lost-records: {self.name} ends at {content.end}, not at {floor} (after {ending})")
         versions = self.stored if ending == "power" else self.cached
         start_max = max(
             version.start for version in versions
         )  # a restart that was cut short may have recorded its start
-        why = "no history"
+        why = None
         for version in reversed(versions):
             reason = self._differs(content, version, start_max)
             if reason is None:
                 self._continue(_left_of(version, content), ending)
                 return
-            why = why if version is not self.current and why != "no history" else reason
-        raise Violation(f"{self.name} after {ending}: {why}")
+            why = why if version is not self.current and why is not None else reason
+        raise Violation(f"{why or 'no-history'} ({self.name} after {ending})")
 
     def _continue(self, version: Version, ending: Ending) -> None:
         if ending == "power":
@@ -166,10 +166,11 @@ class Truth:
         self.done()
 
     def _differs(self, content: Content, version: Version, start_max: int) -> str | None:
-        if not version.ends_at(content.end):
-            return f"it ends at {content.end}, where no batch ended"
+        is_restarted = content.start == content.end and version.confirmed_start <= content.end <= start_max
+        if not is_restarted and not version.ends_at(content.end):
+            return f"log-end: it ends at {content.end}, where no batch ended"
         if not min(version.confirmed_start, content.end) <= content.start <= start_max:
-            return f"its log start is {content.start}, not within {version.confirmed_start} and {start_max}"
+            return f"log-start: it is {content.start}, not within {version.confirmed_start} and {start_max}"
         expected = [b for b in _left_of(version, content).batches if b.end > content.start]
         differs = _compacted(content.batches, expected) if self.compacts else _unequal(content.batches, expected)
         return differs or self._wrong_epochs(content, version)
@@ -177,15 +178,15 @@ class Truth:
     def _wrong_epochs(self, content: Content, version: Version) -> str | None:
         history = EpochHistory(content.epochs)
         if list(history.entries) != list(content.epochs):
-            return f"its epochs {content.epochs} do not rise"
+            return f"epochs: {content.epochs} do not rise"
         for batch in content.batches:
             at = max(batch.header.base_offset, content.start)
             if at < batch.end and history.epoch_at(at) != batch.header.leader_epoch:
-                return f"its epochs {content.epochs} are not those of the batch {batch.header.base_offset} of {batch.header.leader_epoch}"
+                return f"epochs: {content.epochs} are not those of the batch {batch.header.base_offset} of {batch.header.leader_epoch}"
         for epoch, start in content.epochs:
             begins = [first for each, first in version.epochs if each == epoch]
             if not any(self._is_begin(first, start, content, version) for first in begins):
-                return f"its epoch {epoch} begins at {start}, not at {begins}"
+                return f"epochs: {epoch} begins at {start}, not at {begins}"
         return None
 
     def _is_begin(self, first: int, start: int, content: Content, version: Version) -> bool:
@@ -199,19 +200,21 @@ class Truth:
 
 def _left_of(version: Version, content: Content) -> Version:
     """The part of a history that is left. A log whose end was lost, up to its start, starts again there, perhaps inside a batch."""
-    if content.start == content.end:
-        return Version(content.end, start=content.start, confirmed_start=version.confirmed_start)
+    if content.start == content.end and all(batch.end != content.end for batch in version.batches):
+        confirmed_start = min(version.confirmed_start, content.start)
+        return Version(content.end, [], set(content.epochs), content.start, confirmed_start)
     left = version.below(content.end)
     left.start = content.start
+    left.epochs = {epoch for epoch in left.epochs if epoch[1] < content.end or epoch in content.epochs}
     return left
 
 
 def _unequal(batches: Sequence[Batch], expected: Sequence[Batch]) -> str | None:
     offsets = [b.header.base_offset for b in batches]
     if offsets != [b.header.base_offset for b in expected]:
-        return f"it has the batches {offsets}, not {[b.header.base_offset for b in expected]}"
+        return f"batches: it has {offsets}, not {[b.header.base_offset for b in expected]}"
     changed = next((b.header.base_offset for b, e in zip(batches, expected, strict=True) if b.data != e.data), None)
-    return None if changed is None else f"its batch at {changed} has changed"
+    return None if changed is None else f"batches: the one at {changed} has changed"
 
 
 def _compacted(batches: Sequence[Batch], expected: Sequence[Batch]) -> str | None:
@@ -223,11 +226,11 @@ def _compacted(batches: Sequence[Batch], expected: Sequence[Batch]) -> str | Non
         for record in batch.records():
             original = appended.get(record.offset)
             if original is None or (original.key, original.value) != (record.key, record.value):
-                return f"its record at {record.offset} was never appended"
+                return f"batches: the record at {record.offset} was never appended"
             kept.setdefault(record.key, []).append(record.offset)
     for key, record in newest.items():
         if record.offset not in kept.get(key, []) and (record.value is not None or key in kept):
-            return f"the newest record of {key!r} at {record.offset} is lost, and {kept.get(key)} remain"
+            return f"batches: the newest record of {key!r} at {record.offset} is lost, and {kept.get(key)} remain"
     return None
 
 

@@ -16,9 +16,10 @@ from isthmus_broker.core.raft.events import (
     WriteSnapshotChunk,
 )
 from isthmus_broker.core.raft.types import Entry, Recovered, SnapshotId, VoterSet
-from isthmus_broker.edge.quorum.quorum_state import read_quorum_state, write_quorum_state
+from isthmus_broker.edge.quorum.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
 from isthmus_broker.edge.quorum.raft_records import entries, placed
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
+from isthmus_broker.edge.storage.files import sync_existing
 from isthmus_broker.edge.storage.filesystem import FileSystem
 
 READ_BYTES: Final = 1024 * 1024
@@ -72,7 +73,10 @@ class RaftStorage:
         self._saved_state: SaveQuorumState | None = None  # assigned by sync, in its own thread
 
     def recover(self) -> Recovered:
+        """Read everything. The last process may have left it in the page cache, and raft counts all of it as durable: it becomes so."""
         log = self.log
+        log.flush()
+        sync_existing(self._files, [self._directory / QUORUM_STATE, self._directory])
         snapshots = self.snapshots.complete()
         base = snapshots[-1].end_offset if snapshots else 0
         voters: list[tuple[int, VoterSet]] = []

@@ -29,7 +29,7 @@ from isthmus_broker.edge.storage.checkpoints import (
     write_epochs,
 )
 from isthmus_broker.edge.storage.durability import ALONE, Durability, LogOwner, Unsynced
-from isthmus_broker.edge.storage.files import FilePool, failures_at, remove_if_present, replace_file
+from isthmus_broker.edge.storage.files import FilePool, failures_at, remove_if_present, replace_file, sync_path
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, file_name
 from isthmus_broker.edge.storage.segment_source import Slice
@@ -229,10 +229,7 @@ class Log(Durability):
     def _seal(self) -> None:
         self.active.seal()
         self.note_change(*self.active.files())
-        self._sync_if_trusted()
-
-    def _sync_if_trusted(self) -> None:
-        """Sync a change of the active segment if recovery will not check the segment, as it ends at the recovery point."""
+        # Recovery does not check a segment that ends at the recovery point.
         if self.recovery_point == self.end_offset and self.active.make_durable():
             self.note_change(self.directory)
 
@@ -384,10 +381,11 @@ class Log(Durability):
         self.remove_segments(max(bisect_left(self._bases, end_offset), 1))
         self.active.truncate(end_offset, self.config.index_interval_bytes)
         end_offset = self.end_offset  # lower, if a batch contained it
-        self.note_change(*self.active.files())
         self._tail = None
         self._lower_offsets(end_offset)
-        self._sync_if_trusted()
+        # A removed batch or segment must not return before new ones: recovery could not detect it.
+        self.active.make_durable()
+        sync_path(self.pool.files, self.directory)
         if self.epochs.truncate_from_end(end_offset):
             self.write_epochs()
         self.drop_producer_snapshots(above=end_offset)
@@ -400,6 +398,7 @@ class Log(Durability):
         self.cleaned_to = min(self.cleaned_to, offset)
         self._owner.offsets_lowered(self)
         self.remove_segments(0)
+        sync_path(self.pool.files, self.directory)  # removed segments must not return behind the new start
         self.add_segment(offset, now_ms)
         self.epochs = EpochHistory()
         self.write_epochs()

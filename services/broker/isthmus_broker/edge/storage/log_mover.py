@@ -39,10 +39,13 @@ class LogMover:
         return [(key, target, copy) for key, (target, copy, _) in self._moves.items()]
 
     def resume(self) -> None:
-        """Restart the moves that the last stop interrupted."""
+        """Restart the moves that the last stop interrupted; a directory that fails goes offline."""
         for key, directory in self._logs.unfinished_moves:
-            if key in self._logs.logs:
-                self.move(key, directory)
+            if key in self._logs.logs and directory.online:
+                try:
+                    self.move(key, directory)
+                except DiskFailure as failure:
+                    self._logs.fail(directory, failure)
         self._logs.unfinished_moves.clear()
 
     def move(self, key: TopicPartition, target: LogDir) -> None:
