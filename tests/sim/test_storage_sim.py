@@ -66,12 +66,13 @@ def test_a_directory_that_fails_a_resumed_move_goes_offline(monkeypatch: pytest.
     manager = opened(files, loop)
     monkeypatch.setattr(NoFailures, "directory_failed", lambda _self, keys: lost.append(keys))
     with loop.running():
-        manager.create(*KEY, UUID(int=9), manager.directories[0].directory_id)
-        manager.unfinished_moves.append((KEY, manager.directories[1]))
+        append(manager.create(*KEY, UUID(int=9), manager.directories[0].directory_id), [b"x"])
+        manager.create_copy(KEY, manager.directories[1])
         disk.fail("write", under=THERE, times=None)
         LogMover(manager, lambda: 2.0**63, lambda _key, _log: None).resume()
+    loop.settle()
     assert [directory.online for directory in manager.directories] == [True, False]
-    assert (list(manager.logs), lost, manager.unfinished_moves) == ([KEY], [[]], [])
+    assert (list(manager.logs), lost, manager.copies) == ([KEY], [[]], {})
 
 
 @pytest.mark.parametrize("dies_at", range(1, 8))
@@ -170,7 +171,13 @@ def moved(seed: int, dies_at: int, *, power: bool) -> bool:
     has_ended = not files.is_dead
     loop.abandon()
     disk.cut_power() if power else disk.kill()
-    again = opened(disk.start(), SimLoop())  # type: ignore[abstract]
+    loop = SimLoop()  # type: ignore[abstract]
+    again = opened(disk.start(), loop)
+    assert content_of(again.logs[KEY]) == before
+    with loop.running():
+        LogMover(again, lambda: 2.0**63, lambda _key, _log: None).resume()
+    loop.settle()
+    assert not again.copies
     assert content_of(again.logs[KEY]) == before
     return has_ended
 

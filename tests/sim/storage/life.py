@@ -12,7 +12,7 @@ from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node, with_embedded_defaults
 from isthmus_broker.core.config.topic_config import resolve_topic
 from isthmus_broker.core.log.placement import place
-from isthmus_broker.edge.storage import log_manager, log_mover
+from isthmus_broker.edge.storage import log_manager
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.cleaner import Cleaner
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool
@@ -85,7 +85,7 @@ class StorageLife:
         def uuid() -> UUID:
             return UUID(int=self.random.getrandbits(128))
 
-        with patch.object(log_manager, "uuid4", uuid), patch.object(log_mover, "uuid4", uuid):
+        with patch.object(log_manager, "uuid4", uuid):
             self._run_processes()
 
     def _run_processes(self) -> None:
@@ -474,5 +474,4 @@ class StorageLife:
         self.log(f"delete {key}")
         del self.truths[key]
         with self.loop.running(), suppress(DiskFailure):
-            self.mover.cancel(key)
             self.logs.delete(key)

@@ -58,6 +58,17 @@ class EpochHistory:
             return epoch, self._entries[0][1]
         return self._entries[position - 1][0], self._entries[position][1]
 
+    def matching_end(self, log_end_offset: int, other: "EpochHistory", other_end_offset: int) -> int:
+        """The offset up to which the log and another one, with these ends, have the same records; -1 without a common epoch.
+
+        A leader writes each offset of its epoch once, so logs that share an epoch are equal up to where it ends in one of them.
+        """
+        for epoch, _ in reversed(self._entries):
+            known, end = other.end_offset(epoch, other_end_offset)
+            if known == epoch:
+                return min(self.end_offset(epoch, log_end_offset)[1], end)
+        return UNDEFINED_OFFSET
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """Remove epochs that begin at or after `end_offset`."""
         before = len(self._entries)

@@ -27,10 +27,9 @@ from isthmus_broker.edge.observe.observation import Observation
 from isthmus_broker.edge.requests.dispatch import Dispatcher
 from isthmus_broker.edge.requests.services import NodeServices
 from isthmus_broker.edge.requests.table import Side, operation_of
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, raise_file_limit
 from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem
 from isthmus_broker.edge.storage.log_dir import Inconsistent, LogDir, NotFormatted, read_meta
-from isthmus_broker.edge.storage.log_manager import raise_file_limit
 from isthmus_broker.edge.transport.admission import Admission, connection_limits
 from isthmus_broker.edge.transport.budget import Budget
 from isthmus_broker.edge.transport.listener import Listener, ListenerSettings

@@ -47,7 +47,7 @@ def _describe(
     if total < 0:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(directory.path), topics=())
     logs = [(key, node.logs.logs[key], False) for key in node.logs.keys_in(directory)]
-    logs += [(key, copy, True) for key, source, copy in node.mover.moves() if source is directory]
+    logs += [(key, copy.log, True) for key, copy in node.logs.copies.items() if copy.directory is directory]
     entries = [entry for entry in logs if requested is None or entry[0] in requested]
     volume: Any = {"total_bytes": total, "usable_bytes": usable}
     return DescribeLogDirsResult(

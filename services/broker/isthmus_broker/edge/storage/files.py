@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -160,3 +161,21 @@ def remove_if_present(files: FileSystem, path: Path) -> None:
     """Remove a file if it exists."""
     with suppress(FileNotFoundError):
         files.remove(path)
+
+
+def remove_all(files: FileSystem, paths: Iterable[Path]) -> None:
+    """Remove files and directories that are no longer in use; the next start removes those that remain."""
+    for path in paths:
+        with suppress(OSError):
+            if files.is_directory(path):
+                files.remove_directory(path)
+            else:
+                remove_if_present(files, path)
+
+
+def raise_file_limit() -> int:
+    """Raise the process's limit of open files to the maximum; returns the capacity for the pool."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(64, min(OPEN_FILES_MAX, hard // 2))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from isthmus_model.clocks import Clocks
 
@@ -38,14 +38,19 @@ class LoadStopped(Exception):
     """The node stops, or another log of the directory could not be opened."""
 
 
+class Loaded(NamedTuple):
+    """The logs of a directory, and the copies of logs that were being moved to it."""
+
+    logs: list[Log]
+    copies: list[Log]
+
+
 class DirectoryLoad:
     """The load of one directory: `run` opens its logs."""
 
     def __init__(
         self, directory: LogDir, config_of: Callable[[str], TopicConfig], owner: LogOwner[Log], clocks: Clocks
     ) -> None:
-        self.unfinished_moves: list[TopicPartition] = []
-        """Partitions whose move to this directory was interrupted."""
         self._directory = directory
         self._config_of = config_of
         self._owner = owner
@@ -57,32 +62,38 @@ class DirectoryLoad:
         self._log_starts: dict[TopicPartition, int] = {}
         self._watermarks: dict[TopicPartition, int] = {}
 
-    async def run(self, threads: int) -> list[Log]:
+    async def run(self, threads: int) -> Loaded:
         """Open every log, with this many threads; raises DiskFailure if one cannot be opened."""
         executor = ThreadPoolExecutor(threads, thread_name_prefix="recovery")
         run = partial(asyncio.get_running_loop().run_in_executor, executor)
         try:
             entries = await run(self._prepare)
             opened = await asyncio.gather(*(run(self._open, entry) for entry in entries))
-            return [log for log in opened if log is not None]
+            loaded = Loaded([], [])
+            for entry, log in zip(entries, opened, strict=True):
+                if log is not None:
+                    (loaded.copies if entry.suffix else loaded.logs).append(log)
+            return loaded
         finally:
             self._is_stopped = True
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _prepare(self) -> list[PartitionDirectory]:
-        """Read the checkpoints and remove what was deleted or is incomplete; returns the directories of logs."""
+        """Read the checkpoints and remove what was deleted; returns the directories of logs, and of copies of logs of other directories."""
         directory = self._directory
         with failures_at(directory.path):
             self._recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
             self._log_starts = read_offsets(directory.files, directory.path / LOG_STARTS) or {}
             self._watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS) or {}
             entries = list(directory.partitions())
+            present = {(entry.topic, entry.partition) for entry in entries if not entry.suffix}
+            logs = []
             for entry in entries:
-                if entry.suffix in (DELETE_SUFFIX, FUTURE_SUFFIX):
+                is_useless = entry.suffix == FUTURE_SUFFIX and (entry.topic, entry.partition) in present
+                if entry.suffix == DELETE_SUFFIX or is_useless:
                     directory.files.remove_directory(entry.path)
-                    if entry.suffix == FUTURE_SUFFIX:
-                        self.unfinished_moves.append((entry.topic, entry.partition))
-        logs = [entry for entry in entries if not entry.suffix]
+                elif entry.suffix in ("", FUTURE_SUFFIX):
+                    logs.append(entry)
         self._log_count = len(logs)
         if logs and directory.was_clean:
             logger.info("loading %d logs in %s without recovery: clean shutdown", len(logs), directory.path)

@@ -6,14 +6,12 @@ thread syncs closed segments and removes files, which would block the event loop
 
 import asyncio
 import logging
-import resource
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID, uuid4
 
 from isthmus_model.clocks import Clocks
@@ -29,14 +27,13 @@ from isthmus_broker.edge.storage.files import (
     DiskFailure,
     FilePool,
     failures_at,
-    remove_if_present,
+    remove_all,
     sync_existing,
     sync_path,
 )
-from isthmus_broker.edge.storage.filesystem import FileSystem
-from isthmus_broker.edge.storage.loading import DirectoryLoad
+from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, LogDir
+from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 
 logger = logging.getLogger(__name__)
@@ -62,6 +59,13 @@ class DirectoryFailures(Protocol):
         ...
 
 
+class Copy(NamedTuple):
+    """A log on its way to another directory, which is not complete yet."""
+
+    directory: LogDir
+    log: Log
+
+
 class LogManager:
     """Logs by topic and partition."""
 
@@ -79,7 +83,8 @@ class LogManager:
         self._versions = count()  # of the checkpoints
         self._forgetting: dict[LogDir, int] = {}
         """Directories where logs were deleted: only checkpoints newer than this version are without their offsets."""
-        self.unfinished_moves: list[tuple[TopicPartition, LogDir]] = []
+        self.copies: dict[TopicPartition, Copy] = {}
+        """Copies of logs that move to another directory; each has its log."""
         self._failures = failures
         self.clocks = clocks
         self._pool = pool
@@ -92,12 +97,15 @@ class LogManager:
         """Open every log, with this many threads for each directory; a directory that fails goes offline. Raises NoDirectoryLeft."""
         online = [directory for directory in self.directories if directory.online]
         loaded = await asyncio.gather(*(self._load_directory(directory, threads) for directory in online))
-        for directory, logs in zip(online, loaded, strict=True):
+        for directory, (logs, _) in zip(online, loaded, strict=True):
             try:
                 for log in logs:
                     self._add_loaded(directory, log)
             except DiskFailure as failure:
                 self.fail(directory, failure)
+        for directory, (_, copies) in zip(online, loaded, strict=True):
+            for copy in copies:
+                self._add_loaded_copy(directory, copy)
         for directory in online:
             if directory.online:
                 directory.is_loaded = True
@@ -107,15 +115,12 @@ class LogManager:
         if not self._is_any_online():
             raise NoDirectoryLeft("every log directory has failed; the log lines above name the errors")
 
-    async def _load_directory(self, directory: LogDir, threads: int) -> list[Log]:
-        load = DirectoryLoad(directory, self._config_of, self, self.clocks)
+    async def _load_directory(self, directory: LogDir, threads: int) -> Loaded:
         try:
-            logs = await load.run(threads)
+            return await DirectoryLoad(directory, self._config_of, self, self.clocks).run(threads)
         except DiskFailure as failure:
             self.fail(directory, failure)
-            return []
-        self.unfinished_moves += [(key, directory) for key in load.unfinished_moves]
-        return logs
+            return Loaded([], [])
 
     def _add_loaded(self, directory: LogDir, log: Log) -> None:
         """Add a log; of two of the same partition, after a move that was interrupted, the longer one is kept."""
@@ -128,6 +133,27 @@ class LogManager:
         if other is not None:
             self.delete(key)
         self._adopt(directory, key, log)
+
+    def _add_loaded_copy(self, directory: LogDir, copy: Log) -> None:
+        """Add the copy of an interrupted move, without what its log does not have: the log may have been truncated, or created again."""
+        if not directory.online:
+            return
+        copy.use_pool(self._pool)
+        key = (copy.topic, copy.partition)
+        self.discard_copy(key)
+        self.copies[key] = Copy(directory, copy)
+        log = self.logs.get(key)
+        if log is None or log.topic_id != copy.topic_id:
+            self.discard_copy(key)
+            return
+        end = copy.epochs.matching_end(copy.end_offset, log.epochs, log.end_offset)
+        try:
+            if copy.log_start_offset > log.log_start_offset or end <= copy.log_start_offset:
+                copy.restart_at(log.log_start_offset, self.clocks.monotonic())
+            else:
+                copy.truncate_to(end, self.clocks.monotonic())
+        except DiskFailure as failure:
+            self.fail(directory, failure)
 
     def _is_any_online(self) -> bool:
         return any(directory.online for directory in self.directories)
@@ -145,8 +171,8 @@ class LogManager:
         for directory in self.directories:
             if directory.online and directory.is_loaded:
                 try:
-                    for key in self.keys_in(directory):
-                        self.logs[key].close(self.clocks.monotonic())
+                    for log in self._logs_in(directory).values():
+                        log.close(self.clocks.monotonic())
                     self._checkpoint_now(directory)
                     directory.write_clean_marker(broker_epoch)
                 except DiskFailure as failure:
@@ -162,30 +188,52 @@ class LogManager:
         directory = self._choose(directory_id)
         key = (topic, partition)
         try:
-            log = self.create_at(directory.path / f"{topic}-{partition}", key, topic_id)
+            log = self._create_at(directory.path / f"{topic}-{partition}", key, topic_id)
         except DiskFailure as failure:
             self.fail(directory, failure)
             raise
         self._adopt(directory, key, log)
         return log
 
-    def create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
-        """Create a log at any path, which is not in use yet."""
+    def create_copy(self, key: TopicPartition, target: LogDir) -> Copy:
+        """Create an empty copy of a log in another directory; raises DiskFailure."""
+        self._forget_now()
+        log, (topic, partition) = self.logs[key], key
+        path = target.path / f"{topic}-{partition}.{uuid4().hex}{FUTURE_SUFFIX}"
+        copy = self.copies[key] = Copy(target, self._create_at(path, key, log.topic_id))
+        copy.log.restart_at(log.log_start_offset, self.clocks.monotonic())
+        return copy
+
+    def discard_copy(self, key: TopicPartition) -> None:
+        """Remove the copy of a log, if there is one; no start finds it again."""
+        copy = self.copies.pop(key, None)
+        if copy is None or not copy.directory.online:
+            return
+        try:
+            self._remove(copy.log)
+            sync_path(self._pool.files, copy.directory.path)
+        except DiskFailure as failure:
+            self.fail(copy.directory, failure)
+        else:
+            self._forget_offsets(copy.directory)
+
+    def _create_at(self, path: Path, key: TopicPartition, topic_id: UUID | None) -> Log:
         config = self._config_of(key[0])
         return create_log(self._pool, path, *key, config, topic_id, now_ms=self.clocks.monotonic(), owner=self)
 
-    def replace(self, key: TopicPartition, target: LogDir, copy: Log) -> Log:
+    def replace(self, key: TopicPartition) -> Log:
         """Replace a log by its complete copy in another directory; raises DiskFailure.
 
         The copy has its offsets on record and its final name before the log loses its own. A start that finds both keeps the longer one.
         """
-        old = self.logs[key]
+        old, (target, copy) = self.logs[key], self.copies[key]
         copy.close(self.clocks.monotonic())
         path = target.path / f"{key[0]}-{key[1]}"
         with failures_at(path):
-            self._checkpoint_now(target, {key: copy})
+            self._checkpoint_now(target)
             target.files.rename(copy.directory, path)
             sync_path(target.files, target.path)
+        del self.copies[key]
         source = self.home[key]
         self.delete(key)
         sync_path(source.files, source.path)
@@ -203,12 +251,6 @@ class LogManager:
         self._adopt(target, key, log)
         return log
 
-    def discard(self, copy: Log) -> None:
-        """Remove a copy that is no longer needed."""
-        for segment in copy.segments:
-            segment.close()
-        self._remove_later([copy.directory], 0)
-
     def _choose(self, directory_id: UUID | None) -> LogDir:
         online = [directory for directory in self.directories if directory.online]
         for directory in online:
@@ -217,7 +259,8 @@ class LogManager:
         return min(online, key=lambda directory: len(self.keys_in(directory)))
 
     def delete(self, key: TopicPartition) -> None:
-        """Delete a log; its files are removed after the topic's file.delete.delay.ms. Raises DiskFailure."""
+        """Delete a log, and its copy; its files are removed after the topic's file.delete.delay.ms. Raises DiskFailure."""
+        self.discard_copy(key)
         log = self.logs.pop(key)
         self._forget_offsets(self.home.pop(key))
         self._remove(log)
@@ -235,6 +278,11 @@ class LogManager:
         """The partitions whose logs are in that directory."""
         return [key for key, home in self.home.items() if home is directory]
 
+    def _logs_in(self, directory: LogDir) -> dict[TopicPartition, Log]:
+        """The logs in that directory, and the copies of logs of others."""
+        logs = {key: self.logs[key] for key in self.keys_in(directory)}
+        return logs | {key: copy.log for key, copy in self.copies.items() if copy.directory is directory}
+
     # -- failure -------------------------------------------------------------------------------------------------------------
 
     def fail(self, directory: LogDir, failure: DiskFailure) -> None:
@@ -250,6 +298,9 @@ class LogManager:
             for segment in self.logs.pop(key).segments:
                 segment.close()
             del self.home[key]
+        for key, copy in list(self.copies.items()):
+            if copy.directory is directory or key in lost:
+                self.discard_copy(key)
         self._failures.directory_failed(lost)
         if not self._is_any_online():
             self._failures.all_directories_failed(
@@ -300,9 +351,9 @@ class LogManager:
 
         return self._in_worker(directory, directory.write_checkpoints, version, offsets, then=written)
 
-    def _checkpoint_now(self, directory: LogDir, arriving: Mapping[TopicPartition, Log] = MappingProxyType({})) -> None:
+    def _checkpoint_now(self, directory: LogDir) -> None:
         version = next(self._versions)
-        directory.write_checkpoints(version, self._offsets(directory, arriving))
+        directory.write_checkpoints(version, self._offsets(directory))
         self._written(directory, version)
 
     def _written(self, directory: LogDir, version: int) -> None:
@@ -311,9 +362,17 @@ class LogManager:
 
     def offsets_lowered(self, log: Log) -> None:
         """Record the offsets of a log whose records are about to be removed."""
+        directory = self._directory_of(log)
+        if directory is not None:
+            self._checkpoint_now(directory)
+
+    def _directory_of(self, log: Log) -> LogDir | None:
+        """The directory of a log or a copy; None if it is neither yet, or no longer."""
         key = (log.topic, log.partition)
-        if self.logs.get(key) is log:
-            self._checkpoint_now(self.home[key])
+        copy = self.copies.get(key)
+        if copy is not None and copy.log is log:
+            return copy.directory
+        return self.home[key] if self.logs.get(key) is log else None
 
     def write_checkpoint(self, directory: LogDir, name: str, offsets: dict[TopicPartition, int]) -> None:
         """Write another checkpoint file of a directory, in the worker thread."""
@@ -341,11 +400,9 @@ class LogManager:
             except DiskFailure as failure:
                 self.fail(directory, failure)
 
-    def _offsets(
-        self, directory: LogDir, arriving: Mapping[TopicPartition, Log] = MappingProxyType({})
-    ) -> dict[str, dict[TopicPartition, int]]:
-        """The checkpoint files of a directory, by name; `arriving` are logs that are being moved to it."""
-        logs = {**{key: self.logs[key] for key in self.keys_in(directory)}, **arriving}
+    def _offsets(self, directory: LogDir) -> dict[str, dict[TopicPartition, int]]:
+        """The checkpoint files of a directory, by name."""
+        logs = self._logs_in(directory)
         return {
             # The log starts first: without them, records before a log that was restarted would seem to be lost.
             LOG_STARTS: {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > 0},
@@ -419,7 +476,6 @@ class LogManager:
 
     def segment_closed(self, log: Log) -> None:
         """Sync the closed segments in the worker thread."""
-        key = (log.topic, log.partition)
         unsynced = log.unsynced(log.segments[:-1])
         done = asyncio.get_running_loop().run_in_executor(self._worker, sync_existing, self._pool.files, unsynced.files)
 
@@ -427,30 +483,15 @@ class LogManager:
             error = future.exception()
             if error is None:
                 log.synced(unsynced)
-            elif isinstance(error, DiskFailure):
-                self.fail_log(key, error)
-            else:
+            elif not isinstance(error, DiskFailure):
                 raise error
+            elif (directory := self._directory_of(log)) is not None:
+                self.fail(directory, error)
 
         done.add_done_callback(finished)
 
     def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(delay_ms / 1000, lambda: loop.run_in_executor(self._worker, _remove, self._pool.files, paths))
-
-
-def _remove(files: FileSystem, paths: list[Path]) -> None:
-    for path in paths:
-        with suppress(OSError):  # the next start removes remaining files
-            if files.is_directory(path):
-                files.remove_directory(path)
-            else:
-                remove_if_present(files, path)
-
-
-def raise_file_limit() -> int:
-    """Raise the process's limit of open files to the maximum; returns the capacity for the pool."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(64, min(8192, hard // 2))
+        loop.call_later(
+            delay_ms / 1000, lambda: loop.run_in_executor(self._worker, remove_all, self._pool.files, paths)
+        )

@@ -1,20 +1,19 @@
 """Moving a log to another directory while it is in use (AlterReplicaLogDirs).
 
 The log is copied batch by batch into a directory with the suffix `-future`. A complete copy replaces the log in one step of the event
-loop, so readers and writers always have a log. A node that stops during a move restarts the copy at its next start.
+loop, so readers and writers always have a log. A node that stops during a move continues the copy after its next start.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
-from uuid import uuid4
 
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import FUTURE_SUFFIX, LogDir
-from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_broker.edge.storage.log_dir import LogDir
+from isthmus_broker.edge.storage.log_manager import Copy, LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -32,74 +31,57 @@ class LogMover:
         self._logs = logs
         self._bytes_per_second = bytes_per_second
         self._moved = moved
-        self._moves: dict[TopicPartition, tuple[LogDir, Log, asyncio.Task[None]]] = {}
-
-    def moves(self) -> list[tuple[TopicPartition, LogDir, Log]]:
-        """The partitions that are moving, their new directories, and the incomplete copies."""
-        return [(key, target, copy) for key, (target, copy, _) in self._moves.items()]
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def resume(self) -> None:
-        """Restart the moves that the last stop interrupted; a directory that fails goes offline."""
-        for key, directory in self._logs.unfinished_moves:
-            if key in self._logs.logs and directory.online:
-                try:
-                    self.move(key, directory)
-                except DiskFailure as failure:
-                    self._logs.fail(directory, failure)
-        self._logs.unfinished_moves.clear()
+        """Continue the moves that the last stop interrupted."""
+        for key, copy in self._logs.copies.items():
+            logger.info(
+                "continuing to move %s-%d to %s, from offset %d", *key, copy.directory.path, copy.log.end_offset
+            )
+            self._start(key, copy)
 
     def move(self, key: TopicPartition, target: LogDir) -> None:
         """Move a log. This replaces a move under way; a move to its current directory only cancels that. Raises DiskFailure."""
-        under_way = self._moves.get(key)
-        if under_way is not None and under_way[0] is target:
+        under_way = self._logs.copies.get(key)
+        if under_way is not None and under_way.directory is target:
             return
-        self.cancel(key)
-        if self._logs.home[key] is target:
-            return
-        topic, partition = key
-        copy = self._logs.create_at(
-            target.path / f"{topic}-{partition}.{uuid4().hex}{FUTURE_SUFFIX}", key, self._logs.logs[key].topic_id
-        )
-        copy.restart_at(self._logs.logs[key].log_start_offset, self._logs.clocks.monotonic())
-        task = asyncio.get_running_loop().create_task(self._run(key, target, copy))
-        self._moves[key] = (target, copy, task)
+        self._logs.discard_copy(key)
+        if self._logs.home[key] is not target:
+            self._start(key, self._logs.create_copy(key, target))
 
     def truncated(self, key: TopicPartition, end_offset: int) -> None:
         """Truncate the copy of a log that was truncated: its next records will be different."""
-        under_way = self._moves.get(key)
+        under_way = self._logs.copies.get(key)
         if under_way is not None:
-            under_way[1].truncate_to(end_offset, self._logs.clocks.monotonic())
-
-    def cancel(self, key: TopicPartition) -> None:
-        """Cancel a move and remove the copy."""
-        move = self._moves.pop(key, None)
-        if move is not None:
-            move[2].cancel()
-            self._logs.discard(move[1])
+            under_way.log.truncate_to(end_offset, self._logs.clocks.monotonic())
 
     def stop(self) -> None:
-        """Stop the moves but keep the copies, so that the next start resumes them."""
-        for _, _, task in self._moves.values():
+        """Stop the moves but keep the copies, so that the next start continues them."""
+        for task in self._tasks:
             task.cancel()
 
-    async def _run(self, key: TopicPartition, target: LogDir, copy: Log) -> None:
+    def _start(self, key: TopicPartition, copy: Copy) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(key, copy))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, key: TopicPartition, copy: Copy) -> None:
+        """Copy until the copy is complete, or discarded: with its log, its directory, or for another move."""
         try:
-            while True:
-                source = self._logs.logs.get(key)
-                if source is None:
-                    self.cancel(key)
-                    return
-                copied = self._copy_slice(source, copy)
+            while self._logs.copies.get(key) is copy:
+                copied = self._copy_slice(self._logs.logs[key], copy.log)
                 if copied == 0:
-                    break
+                    self._moved(key, self._logs.replace(key))
+                    logger.info("moved %s-%d to %s", *key, copy.directory.path)
+                    return
                 limit = self._bytes_per_second()
                 await asyncio.sleep(copied / limit if limit < _UPPER else 0)
-            del self._moves[key]
-            self._moved(key, self._logs.replace(key, target, copy))
-            logger.info("moved %s-%d to %s", *key, target.path)
         except DiskFailure as failure:
-            self._moves.pop(key, None)
-            self._logs.fail(target if target.path in failure.path.parents else self._logs.home[key], failure)
+            if copy.directory.path in failure.path.parents:
+                self._logs.fail(copy.directory, failure)
+            else:
+                self._logs.fail_log(key, failure)
 
     def _copy_slice(self, source: Log, copy: Log) -> int:
         """Copy the next batches; returns their size, 0 if the copy is complete."""
