@@ -1,18 +1,23 @@
 """Delays requests for partitions of a lost leader until the metadata names another; `core/replica/lost_leaders.py` decides."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from isthmus_model.clocks import MonotonicClock
 
-from isthmus_broker.core.metadata.image import ClusterImage
+from isthmus_broker.core.metadata.image import NO_LEADER, ClusterImage
 from isthmus_broker.core.replica.lost_leaders import LostLeaders
+
+NOTICE_SECONDS: Final = 0.005
+"""A client that loses its connection to a leader requests metadata at once, perhaps before this node has seen that its own has ended."""
 
 
 class DelayedRequests:
     """The requests of one node that wait for a new leader."""
 
-    def __init__(self, clock: MonotonicClock) -> None:
+    def __init__(self, node_id: int, clock: MonotonicClock) -> None:
+        self._node_id = node_id
         self._clock = clock
         self._leaders = LostLeaders()
         self._changed: asyncio.Event | None = None
@@ -36,12 +41,14 @@ class DelayedRequests:
         self._leaders.replaced(is_replaced)
         self._wake()
 
-    def __bool__(self) -> bool:
-        return bool(self._leaders)
-
-    async def settled(self, leaders: Iterable[int]) -> None:
-        """Wait while any of these leaders counts as just lost."""
-        leader_ids = tuple(leaders)
+    async def settled(self, leaders: Callable[[], Iterable[int]]) -> None:
+        """Wait while any of these leaders counts as just lost, or may be lost at this moment."""
+        if all(leader in (self._node_id, NO_LEADER) for leader in leaders()):
+            return
+        await asyncio.sleep(NOTICE_SECONDS)
+        if not self._leaders:
+            return
+        leader_ids = tuple(leaders())
         while (until := self._leaders.delayed_until(leader_ids, self._clock())) is not None:
             if self._changed is None:
                 self._changed = asyncio.Event()

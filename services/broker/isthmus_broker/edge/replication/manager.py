@@ -75,7 +75,7 @@ class ReplicaManager:
         self._logs = logs
         self._clocks = logs.clocks
         self.throttles = Throttles(config)
-        self.delayed_requests = DelayedRequests(logs.clocks.monotonic)
+        self.delayed_requests = DelayedRequests(config.node_id, logs.clocks.monotonic)
         self.followers = FollowerSessions()
         self.opener = BatchOpener()
         self._fetch_settings = fetch_settings(config)

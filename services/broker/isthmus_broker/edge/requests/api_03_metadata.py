@@ -25,8 +25,7 @@ async def handle(node: Services, request: Request) -> None:
     body: MetadataRequest = request.decode()
     version = request.header.api_version
     creation = await _create_missing(node, body, version)
-    if node.replicas.delayed_requests:
-        await node.replicas.delayed_requests.settled(_leaders(node.image, body))
+    await node.replicas.delayed_requests.settled(lambda: _leaders(node.image, body))
     view = View(node.image, request.connection.listener_name, node.cluster_id, node.recently_fenced.still_listed())
     try:
         request.respond(metadata(view, body, version, creation))

@@ -53,8 +53,8 @@ async def _find(node: Services, request: Request, key_type: int, key: str) -> Co
         await node.topics.create(OFFSETS_TOPIC)
         return _none(key, ErrorCode.coordinator_not_available)
     index = group_partition(key, len(topic.partitions))
-    if node.replicas.delayed_requests and index in topic.partitions:
-        await node.replicas.delayed_requests.settled((topic.partitions[index].leader,))
+    if index in topic.partitions:
+        await node.replicas.delayed_requests.settled(lambda: (topic.partitions[index].leader,))
     partition = node.image.topics.partition(topic.id, index)
     broker = None if partition is None else node.image.brokers.get(partition.leader)
     endpoint = endpoint_of(broker, request.connection.listener_name)
