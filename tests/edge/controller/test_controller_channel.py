@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Coroutine
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from isthmus_broker.edge.controller.active_controller import ActiveController
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.quorum.raft_driver import RaftStopped
+from isthmus_client.connection import Connection
+from isthmus_client.errors import ConnectionFailed
 from isthmus_model.endpoints import Endpoint
 
 from tests.node import free_ports
@@ -97,5 +99,68 @@ def test_a_leader_that_is_not_there_is_none_either() -> None:
         (port,) = free_ports(1)
         with pytest.raises(ControllerUnreachable, match=r"refused|in time"):
             await channel(Active(), port).send(REQUEST, seconds=0.2)
+
+    run(test())
+
+
+class Silent:
+    """A connection whose peer responds to nothing, as one whose host has lost power."""
+
+    opened: ClassVar[list["Silent"]] = []
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.closed = False
+        self._lost = asyncio.get_running_loop().create_future()
+        self.opened.append(self)
+
+    async def request(self, *_request: Any, **_options: Any) -> Any:
+        return await self._lost
+
+    def close(self) -> None:
+        self.closed = True
+        if not self._lost.done():
+            self._lost.set_exception(ConnectionFailed("closed"))
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> list[Silent]:
+    async def opened(endpoint: Endpoint, _client_id: str) -> Silent:
+        return Silent(endpoint)
+
+    monkeypatch.setattr(Connection, "open", opened)
+    monkeypatch.setattr(Silent, "opened", [])
+    return Silent.opened
+
+
+async def await_connections(silent: list[Silent], count: int) -> None:
+    async with asyncio.timeout(30):
+        while len(silent) < count:
+            await asyncio.sleep(0.001)
+
+
+def test_a_request_is_sent_again_to_a_node_that_leads_again(silent: list[Silent]) -> None:
+    """Its host may have lost power in between: the old connection would stay silent until the request times out."""
+
+    async def test() -> None:
+        way = channel(Active(), 9093)
+        request = asyncio.get_running_loop().create_task(way.send(REQUEST))
+        await await_connections(silent, 1)
+        way.leader_changed()
+        await await_connections(silent, 2)
+        assert [connection.closed for connection in silent] == [True, False]
+        request.cancel()
+
+    run(test())
+
+
+def test_one_attempt_takes_no_longer_than_the_socket_timeout(silent: list[Silent]) -> None:
+    async def test() -> None:
+        place = Endpoint("127.0.0.1", 9093)
+        way = ControllerChannel(cast(ActiveController, Active()), lambda: place, timeout_ms=10)
+        request = asyncio.get_running_loop().create_task(way.send(REQUEST, seconds=60))
+        await await_connections(silent, 3)
+        assert not request.done()
+        request.cancel()
 
     run(test())

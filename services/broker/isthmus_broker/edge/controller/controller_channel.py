@@ -41,7 +41,7 @@ class ControllerChannel:
     def __init__(self, active: ActiveController, place: Callable[[], Endpoint | None], timeout_ms: int) -> None:
         """`place` returns the endpoint of the quorum's leader, if it is known.
 
-        The timeout bounds the search for an active controller and its response; ControllerUnreachable follows.
+        The timeout bounds one attempt, and all attempts of a request that has no timeout of its own; ControllerUnreachable follows.
         """
         self._seconds = timeout_ms / 1000
         self._active = active
@@ -63,7 +63,7 @@ class ControllerChannel:
         while True:
             self._changed.clear()
             try:
-                response = await self._attempt(request, deadline - loop.time())
+                response = await self._attempt(request, min(deadline - loop.time(), self._seconds))
                 self._failing_since = None
                 return response
             except (NotController, RaftStopped) as refusal:
@@ -87,11 +87,13 @@ class ControllerChannel:
         return min(max(_RETRY_SECONDS, _RETRY_SHARE * (now - self._failing_since)), _RETRY_SECONDS_MAX)
 
     def leader_changed(self) -> None:
-        """The active controller changed: waiting requests are retried, and the connection to the previous one is closed."""
+        """The active controller changed: waiting requests are retried, and the connection to the previous one is closed.
+
+        It is closed too if the same node leads again: the node may have been restarted, and the connection be dead.
+        """
         self._failing_since = None
         self._changed.set()
-        connection = self._connection
-        if connection is not None and (self._active.is_ready or self._place() not in (None, connection.endpoint)):
+        if self._active.is_ready or self._place() is not None:
             self.close()
 
     def close(self) -> None:
@@ -122,6 +124,8 @@ class ControllerChannel:
                     ApiKey(request.__api_key__), request, seconds=seconds, at_most=newest
                 )
         except (ClientError, WireError, TimeoutError) as error:
+            if connection is self._connection:
+                self.close()  # whatever waits on it would wait as long
             why = str(error) or "the active controller did not respond in time"
             raise (NotController(why) if connection is None else _NoResponse(why)) from error
         if says_not_controller(response):
