@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.sweep import KINDS, MIRROR, sweep
 
-SEEDS = 2_000
+SEEDS = 1_000
 CHUNK = 250
 
 

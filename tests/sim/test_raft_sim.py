@@ -10,7 +10,7 @@ import pytest
 from tests.sim.__main__ import main
 from tests.sim.sweep import KINDS, RAFT, Finding, Kind, sweep, trace
 
-SEEDS = 2_000
+SEEDS = 1_000
 CHUNK = 125
 """Several chunks, so that parallel workers share the sweep."""
 
@@ -36,7 +36,7 @@ def test_votes_sent_before_they_are_durable_are_detected() -> None:
 def test_a_seed_is_the_same_life_whatever_the_hash_seed(world: str, seed: int) -> None:
     traces = [_trace_in_process(world, seed, hash_seed) for hash_seed in ("0", "1")]
     assert traces[0] == traces[1]
-    assert len(traces[0].splitlines()) > 30
+    assert len(traces[0].splitlines()) > 20
 
 
 def _trace_in_process(world: str, seed: int, hash_seed: str) -> str:
