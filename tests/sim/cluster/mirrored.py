@@ -10,7 +10,7 @@ from uuid import UUID
 
 from isthmus_client.admin.links import create_link, describe_links
 from isthmus_client.admin.mirrors import create_mirror, raise_leader_epochs
-from isthmus_client.append_mirrored import Batches, LogEnd, append_mirrored, progress
+from isthmus_client.append_mirrored import Batches, append_mirrored, progress
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition
@@ -150,29 +150,30 @@ class LinkWorker:
         ends = (await progress(self._client, [MIRRORED]))[MIRRORED]
         if isinstance(ends, ClientError):
             raise ends
+        self._acknowledge(ends.high_watermark)
         missing = [batch for batch in self._source.batches if batch.base >= ends.log_end_offset]
-        if not missing and self.acknowledged >= self._source.end:
+        if not missing:
             return
         sent = missing[: self._random.randint(1, 6)]
         epoch = max((batch.epoch for batch in sent), default=0)
-        append = Batches(ends.log_end_offset, b"".join(batch.data for batch in sent) or None, self._source.end, epoch)
+        append = Batches(ends.log_end_offset, b"".join(batch.data for batch in sent), self._source.end, epoch)
         end = (await append_mirrored(self._client, link_id, {MIRRORED: append}))[MIRRORED]
         if isinstance(end, ClientError):
             raise end
         if end.refused is None:
-            self._acknowledge(end)
+            self._acknowledge(end.log_end)
         elif end.refused.code is ErrorCode.fenced_leader_epoch:
             await raise_leader_epochs(self._client, {MIRRORED: epoch + 10})
         else:
             raise end.refused
 
-    def _acknowledge(self, end: LogEnd) -> None:
-        """An append is acknowledged once everything up to its end is committed."""
+    def _acknowledge(self, end: int) -> None:
+        """Everything below that offset is committed."""
         for batch in self._source.batches:
-            if self.acknowledged < batch.end <= end.log_end:
+            if self.acknowledged < batch.end <= end:
                 for index, value in enumerate(batch.values):
                     self._record(Acknowledged(MIRRORED, value, batch.base + index))
-        self.acknowledged = max(self.acknowledged, end.log_end)
+        self.acknowledged = max(self.acknowledged, end)
 
 
 async def create_mirror_topic(client: Client) -> None:
