@@ -103,10 +103,10 @@ def test_a_leader_that_is_not_there_is_none_either() -> None:
     run(test())
 
 
-class Silent:
+class Unresponsive:
     """A connection whose peer responds to nothing, as one whose host has lost power."""
 
-    opened: ClassVar[list["Silent"]] = []
+    opened: ClassVar[list["Unresponsive"]] = []
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -124,42 +124,42 @@ class Silent:
 
 
 @pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> list[Silent]:
-    async def opened(endpoint: Endpoint, _client_id: str) -> Silent:
-        return Silent(endpoint)
+def unresponsive(monkeypatch: pytest.MonkeyPatch) -> list[Unresponsive]:
+    async def opened(endpoint: Endpoint, _client_id: str) -> Unresponsive:
+        return Unresponsive(endpoint)
 
     monkeypatch.setattr(Connection, "open", opened)
-    monkeypatch.setattr(Silent, "opened", [])
-    return Silent.opened
+    monkeypatch.setattr(Unresponsive, "opened", [])
+    return Unresponsive.opened
 
 
-async def await_connections(silent: list[Silent], count: int) -> None:
+async def await_connections(unresponsive: list[Unresponsive], count: int) -> None:
     async with asyncio.timeout(30):
-        while len(silent) < count:  # noqa: ASYNC110 - the channel says nothing of its connections
+        while len(unresponsive) < count:  # noqa: ASYNC110 - the channel says nothing of its connections
             await asyncio.sleep(0.001)
 
 
-def test_a_request_is_sent_again_to_a_node_that_leads_again(silent: list[Silent]) -> None:
-    """Its host may have lost power in between: the old connection would stay silent until the request times out."""
+def test_a_request_is_sent_again_to_a_node_that_leads_again(unresponsive: list[Unresponsive]) -> None:
+    """Its host may have lost power in between: the old connection would stay unresponsive until the request times out."""
 
     async def test() -> None:
         way = channel(Active(), 9093)
         request = asyncio.get_running_loop().create_task(way.send(REQUEST))
-        await await_connections(silent, 1)
+        await await_connections(unresponsive, 1)
         way.leader_changed()
-        await await_connections(silent, 2)
-        assert [connection.closed for connection in silent] == [True, False]
+        await await_connections(unresponsive, 2)
+        assert [connection.closed for connection in unresponsive] == [True, False]
         request.cancel()
 
     run(test())
 
 
-def test_one_attempt_takes_no_longer_than_the_socket_timeout(silent: list[Silent]) -> None:
+def test_one_attempt_takes_no_longer_than_the_socket_timeout(unresponsive: list[Unresponsive]) -> None:
     async def test() -> None:
         place = Endpoint("127.0.0.1", 9093)
         way = ControllerChannel(cast(ActiveController, Active()), lambda: place, timeout_ms=10)
         request = asyncio.get_running_loop().create_task(way.send(REQUEST, seconds=60))
-        await await_connections(silent, 3)
+        await await_connections(unresponsive, 3)
         assert not request.done()
         request.cancel()
 
