@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from tests.sim.canary import ImpatientNode
 from tests.sim.cluster import canaries
 from tests.sim.cluster.life import ClusterLife
+from tests.sim.cluster.plan import Rates
 from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
@@ -72,8 +73,8 @@ def _impatient_raft(seed: int, traced: bool) -> Life:
     return RaftLife(seed, traced=traced, make_node=ImpatientNode)
 
 
-def _cluster(seed: int, traced: bool) -> Life:
-    return ClusterLife(seed, traced=traced)
+def _cluster(seed: int, traced: bool, rates: Rates | None = None) -> Life:
+    return ClusterLife(seed, traced=traced, rates=rates)
 
 
 def _link(seed: int, traced: bool) -> Life:
@@ -111,7 +112,7 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "cluster": {
         None: Kind(_cluster),
         **{
-            name: Kind(_cluster, name, partial(canaries.planted, name), canary.violations)
+            name: Kind(partial(_cluster, rates=canary.rates), name, partial(canaries.planted, name), canary.violations)
             for name, canary in canaries.CANARIES.items()
         },
     },

@@ -15,6 +15,8 @@ from isthmus_broker.core.replica.log_view import LogView
 from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
 from isthmus_model.clocks import MonotonicMs
 
+from tests.sim.cluster.plan import Rates
+
 
 class HastyLeader(ReplicaLeader):
     """Counts every appended record as committed, without its replicas."""
@@ -59,16 +61,36 @@ class Canary(NamedTuple):
     defect: object
     violations: tuple[str, ...]
     """The finding begins with one of these names."""
+    rates: Rates
+    """Faults that bring the defect to light soon."""
 
+
+_FAILOVERS: Final = Rates(
+    kill_every=2.0,
+    cut_every=1.0,
+    slow_every=1.0,
+    pause_every=1.5,
+    down_max=0.5,
+    pause_max=1.5,
+    cut_max=2.0,
+    one_way=0.5,
+)
+_POWER: Final = Rates(power_every=1.5, site_every=2.0, operate_every=0.5, down_max=0.5)
 
 CANARIES: Final[Mapping[str, Canary]] = {
     "hasty-leader": Canary(
-        replica, "ReplicaLeader", HastyLeader, ("missing-in-sync", "lost-write", "inconsistent-offsets")
+        replica, "ReplicaLeader", HastyLeader, ("missing-in-sync", "lost-write", "inconsistent-offsets"), _FAILOVERS
     ),
-    "stubborn-follower": Canary(replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole")),
-    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write")),
-    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write")),
-    "unsynced-metadata": Canary(MetadataLogStore, "flush", _no_flush, ("lost-write", "inconsistent-offsets")),
+    "stubborn-follower": Canary(
+        replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole"), _FAILOVERS
+    ),
+    "forgetful-leader": Canary(
+        replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _FAILOVERS
+    ),
+    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write"), _FAILOVERS),
+    "unsynced-metadata": Canary(
+        MetadataLogStore, "flush", _no_flush, ("lost-topic", "lost-write", "inconsistent-offsets"), _POWER
+    ),
 }
 
 

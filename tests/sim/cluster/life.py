@@ -14,7 +14,7 @@ from tests.sim.cluster.loop import SimLoop
 from tests.sim.cluster.machine import Machine
 from tests.sim.cluster.nemesis import Nemesis
 from tests.sim.cluster.net import Link, Network
-from tests.sim.cluster.peace import has_recovered, why_not_replicated, why_not_whole
+from tests.sim.cluster.peace import has_recovered, lost_topics, why_not_replicated, why_not_whole
 from tests.sim.cluster.plan import Plan, Rates
 from tests.sim.cluster.threads import Threads
 from tests.sim.world import Violation, World
@@ -29,10 +29,11 @@ _CLUSTER_ID: Final = "Y2x1c3Rlci1vZi1zaW1zQQ"
 class ClusterLife:
     """The whole product under one seed."""
 
-    def __init__(self, seed: int, *, traced: bool = False) -> None:
+    def __init__(self, seed: int, *, traced: bool = False, rates: Rates | None = None) -> None:
+        """The rates of faults are drawn from the seed, or given."""
         world = self.world = World(seed, traced=traced)
         random = world.random
-        self.plan, self.rates = Plan.draw(random), Rates.draw(random)
+        self.plan, self.rates = Plan.draw(random), rates or Rates.draw(random)
         self._lossy = {topic.name for topic in self.plan.topics if topic.may_lose}
         self.history: list[Event] = []
         self._loop = loop = SimLoop()
@@ -104,6 +105,8 @@ class ClusterLife:
         sent = [producer.acknowledged for producer in producers]
         committed = [committer.confirmed for committer in committers]
         self._expect(lambda: all(machine.is_serving for machine in self.machines), "stuck-node: not every node serves")
+        if lost := lost_topics(self.machines, self.plan):
+            raise Violation(f"lost-topic: {lost} were created, and do not exist")
         self._expect(
             lambda: all(p.acknowledged > before for p, before in zip(producers, sent, strict=True)),
             "stuck-producer: not every producer gets acknowledgements",

@@ -28,6 +28,12 @@ def newest_image(machines: Sequence[Machine]) -> ClusterImage:
     return max((machine.metadata for machine in machines), key=lambda applied: applied[0])[1]
 
 
+def lost_topics(machines: Sequence[Machine], plan: Plan) -> list[str]:
+    """The topics of the plan that the metadata no longer has."""
+    topics = newest_image(machines).topics
+    return [topic.name for topic in plan.topics if topics.named(topic.name) is None]
+
+
 def has_recovered(machines: Sequence[Machine], machine: Machine) -> bool:
     """Whether a node serves and has everything again: it is in sync, or an observer that has reached the high watermark."""
     return machine.is_serving and all(
