@@ -56,7 +56,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *(
         Choice(
             f"replicas/reassignments over reassignments/{number} *",
-            "decision 35: in Kafka this one would never complete",
+            "decision 36: in Kafka this one would never complete",
         )
         for number in (9, 13)
     ),
