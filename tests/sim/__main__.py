@@ -18,6 +18,13 @@ CHUNK = 50
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     logging.disable(logging.ERROR)  # truncations and failing disks are frequent here
+    try:
+        return _run(given)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _run(given: argparse.Namespace) -> int:
     worlds = sorted(KINDS) if given.world is None else [given.world]
     if given.seed is not None:
         if len(worlds) > 1:

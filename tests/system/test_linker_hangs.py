@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Producer
+from isthmus_client.admin.partitions import elect
 from isthmus_client.admin.topics import describe
 from isthmus_client.append_mirrored import progress
 from isthmus_client.client import Client
@@ -151,7 +152,12 @@ def test_a_stuck_replica_of_the_destination_holds_up_its_own_partitions_alone(tm
         link(destination.bootstrap, "mirror", "create", "west", "orders")
         write(source.bootstrap, everything)
         await_level(source.bootstrap, destination.bootstrap, everything)
-        replicas = query(destination.bootstrap, lambda client: describe(client, ["orders"]))["orders"].partitions
+        query(destination.bootstrap, lambda client: elect(client, None))  # stalls of a busy machine move leaders
+        replicas = wait_for(
+            destination.bootstrap,
+            lambda client: describe(client, ["orders"]),
+            lambda found: all(p.leader == p.replicas[0] for p in found["orders"].partitions.values()),
+        )["orders"].partitions
         free = {tp: tp for tp in everything if stuck not in replicas[tp.partition].replicas}
         waiting = [tp for tp in everything if stuck in replicas[tp.partition].replicas[1:]]
         assert {replicas[tp.partition].leader for tp in free} & {replicas[tp.partition].leader for tp in waiting}
