@@ -3,7 +3,6 @@
 Times are from exec to the line `ready`. Pages of the data are dropped from memory before a cold start; the program's own are not.
 """
 
-import json
 import statistics
 import tempfile
 import time
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from bench.report import RESULTS, conditions
+from bench.report import conditions, save
 from tests.node import Node
 from tests.system.filled import bytes_read, fill, forget_pages
 
@@ -95,7 +94,6 @@ def _write(measured: list[Starts], machine: dict[str, Any], total: int) -> None:
         "goal": f"a clean directory serves in {GOAL_SECONDS:.0f} s",
     }
     data = {"conditions": facts, "starts": [asdict(starts) for starts in measured]}
-    (RESULTS / "recovery.json").write_text(json.dumps(data, indent=1) + "\n")
     table = [
         "# Start with a large log directory",
         "",
@@ -105,9 +103,7 @@ def _write(measured: list[Starts], machine: dict[str, Any], total: int) -> None:
         "|---|---|---|---|",
         *(starts.row() for starts in measured),
     ]
-    text = "\n".join(table) + "\n"
-    (RESULTS / "recovery.md").write_text(text)
-    print(text)
+    print(save("recovery", data, table).read_text())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -101,9 +101,17 @@ class Heading:
 _BROKERS: Final = Heading()
 
 
+def save(stem: str, data: Mapping[str, Any], lines: Iterable[str]) -> Path:
+    """Write a result as JSON and as a page; returns the page's path."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{stem}.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    page = RESULTS / f"{stem}.md"
+    page.write_text("\n".join(lines) + "\n")
+    return page
+
+
 def write(rows: list[Row], facts: Mapping[str, Any], stem: str, heading: Heading = _BROKERS) -> Path:
     """Both files; returns the table's path."""
-    RESULTS.mkdir(exist_ok=True)
     figures = [
         {
             "scenario": row.scenario,
@@ -116,14 +124,10 @@ def write(rows: list[Row], facts: Mapping[str, Any], stem: str, heading: Heading
         }
         for row in rows
     ]
-    document = json.dumps({"conditions": facts, "figures": figures}, indent=1, ensure_ascii=False)
-    (RESULTS / f"{stem}.json").write_text(document + "\n")
-    table = RESULTS / f"{stem}.md"
-    table.write_text(_markdown(rows, facts, heading))
-    return table
+    return save(stem, {"conditions": facts, "figures": figures}, _markdown(rows, facts, heading))
 
 
-def _markdown(rows: list[Row], facts: Mapping[str, Any], heading: Heading) -> str:
+def _markdown(rows: list[Row], facts: Mapping[str, Any], heading: Heading) -> list[str]:
     lines = [
         f"# {heading.title}",
         "",
@@ -142,7 +146,7 @@ def _markdown(rows: list[Row], facts: Mapping[str, Any], heading: Heading) -> st
             f"| {row.scenario} | {row.name} | {_number(row.median(ISTHMUS))} | {_number(row.median(KAFKA))} "
             f"| {row.figure.unit} | {'' if ratio is None else f'{ratio:.2f}'} | {bound} | {row.verdict()} |"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _number(value: float) -> str:

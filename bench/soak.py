@@ -6,7 +6,6 @@ directory stays. As root, full disks are volumes that are really full.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from bench.report import RESULTS, conditions
+from bench.report import conditions, save
 from tests.system.fault_load import Load, load
 from tests.system.faults import FAULTS, HOME, REGIONS, TOPOLOGY, combined_round, one_round, stepped_clocks, volume
 from tests.system.stretched import Stretched, running
@@ -116,7 +115,6 @@ def _kept(directory: Path) -> Path:
 def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
     facts["load"] = "3 idempotent producers, one to a compacted topic, a reader, a group's commits; small segments"
     data = {"conditions": facts, "faults": [asdict(outcome) for outcome in outcomes]}
-    (RESULTS / "soak.json").write_text(json.dumps(data, indent=1) + "\n")
     table = [
         "# Faults under load",
         "",
@@ -129,7 +127,7 @@ def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
         "|---|--:|--:|--:|--:|--:|",
         *(outcome.row() for outcome in outcomes),
     ]
-    (RESULTS / "soak.md").write_text("\n".join(table) + "\n")
+    save("soak", data, table)
 
 
 if __name__ == "__main__":

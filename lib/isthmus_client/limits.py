@@ -18,7 +18,7 @@ REQUEST_SECONDS: Final = 30.0
 METADATA_SECONDS: Final = 5.0
 METADATA_STAGGER_SECONDS: Final = 0.5
 TIMED_OUT_SECONDS: Final = 10.0
-"""A broker that has not responded in time is the last choice for requests that any broker can serve, for this long."""
+"""For this long, a broker that did not respond in time is the last choice for requests that any broker can serve."""
 OPERATION_SECONDS: Final = 60.0
 IN_FLIGHT_MAX: Final = 64
 FRAME_MAX: Final = 256 * 1024 * 1024

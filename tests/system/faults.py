@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,22 +55,23 @@ _STEP_MS: Final = 45 * 60_000
 _VOLUME_MB: Final = 512
 
 
-class Fault:
+class Fault(ABC):
     """One kind of fault."""
 
     def victim(self, load: Load) -> str:
         """The node to strike."""
         return load.leader()
 
+    @abstractmethod
     def strike(self, cluster: Stretched, node: str, random: Random) -> None:
         """Cause it."""
-        raise NotImplementedError
 
-    def await_effect(self, load: Load, node: str) -> None:
+    def await_effect(self, load: Load, node: str) -> None:  # noqa: B027 - most faults take effect at once
         """Until the cluster has noticed."""
 
+    @abstractmethod
     def undo(self, cluster: Stretched, node: str) -> None:
-        """Repair the node, or what it is connected by."""
+        """Repair the node or its network."""
 
 
 class Kill(Fault):

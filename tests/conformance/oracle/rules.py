@@ -2,7 +2,7 @@
 
 - ids: a broker draws topic, session, producer and member ids. The first that an exchange meets is `topic 1`, the next `topic 2`: which is
   which still shows.
-- addresses: the host, the ports of the nodes, and the data directory. A client of a cluster may be told of any broker as the controller.
+- addresses: the host, the ports of the nodes, and the data directory. Clients of a cluster may get any broker as the controller.
 - the four tables below.
 """
 

@@ -126,7 +126,7 @@ class MetadataLife:
             except WireError as error:
                 raise Violation(f"damaged-snapshot: {error}") from error
             if values != self._contents[snapshot]:
-                raise Violation(f"damaged-snapshot: {snapshot} has other records than those that were written")
+                raise Violation(f"damaged-snapshot: {snapshot} does not have the records that were written")
         self._snapshots = set(recovered.snapshots)
 
     def _latest_end(self) -> int:

@@ -33,6 +33,6 @@ def _shift_clock(configuration: str) -> None:
     time.time = lambda: (time_ns() + shift.ns()) / 1e9
 
 
-_arguments = getattr(sys, "orig_argv", [])
+_arguments = sys.orig_argv
 if "-c" in _arguments[3:]:
     _shift_clock(_arguments[_arguments.index("-c", 3) + 1])

@@ -106,9 +106,9 @@ def _target(image: ClusterImage, topic: Topic, partition: Partition, target: Rep
 def reassign(change: PartitionChange, target: Placed) -> None:
     """Begin a reassignment. The target comes first in order; replicas to be removed stay until every new one is in sync.
 
-    A target may replace that of a reassignment in progress. As in Kafka `adding` then names the replicas that the new target adds, or, if
-    there are none, those that were being added. Unlike in Kafka, where it would never complete, it does not wait for one of the latter
-    that is not in the new target, which is dropped at once if it is not in sync; and a replica that the new target keeps is not removed.
+    A target may replace that of a reassignment in progress. As in Kafka, `adding` then names the replicas that the new target adds or, if
+    it adds none, those that were being added. Two things differ (decision 36), since the reassignment might never complete: a replica
+    that was being added and is not in the new target is dropped at once unless it is in sync, and one that is in it is never removed.
     """
     partition = change.partition
     kept, current = set(target.replicas), set(partition.replicas)

@@ -17,6 +17,7 @@ R_co = TypeVar("R_co", covariant=True)
 # Bounds of one request; beyond them the whole request is refused with POLICY_VIOLATION.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 MAX_RECORDS_PER_REQUEST: Final = 10_000
+NOT_HOSTED: Final = "This server does not host this topic-partition."
 TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 
 

@@ -34,6 +34,7 @@ from isthmus_broker.core.metadata.partitions import default_directory
 from isthmus_broker.core.metadata.placement import place, usable_brokers
 from isthmus_broker.core.metadata.result import (
     MAX_PARTITIONS_PER_REQUEST,
+    NOT_HOSTED,
     ControllerContext,
     ControllerError,
     Result,
@@ -44,7 +45,6 @@ from isthmus_broker.core.metadata.schema import MetadataRecord, PartitionRecord,
 USE_DEFAULT: Final = -1
 _TOO_MANY: Final = "Excessively large number of partitions per request."
 _FENCED: Final = "All brokers are currently fenced or in controlled shutdown."
-_NO_TOPIC: Final = "This server does not host this topic-partition."
 _NO_ID: Final = "This server does not host this topic ID."
 Replicas = tuple[int, ...]
 
@@ -330,7 +330,7 @@ def delete_topics(
         if name_times[name] > 1:
             results.append(_deleted(name, None, ErrorCode.invalid_request, "Duplicate topic name."))
         elif topic is None:
-            results.append(_deleted(name, None, ErrorCode.unknown_topic_or_partition, _NO_TOPIC))
+            results.append(_deleted(name, None, ErrorCode.unknown_topic_or_partition, NOT_HOSTED))
         elif topic.id in id_times:
             doomed.pop(topic.id, None)
             why = "The provided topic name maps to an ID that was already supplied."

@@ -22,7 +22,7 @@ from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 logger = logging.getLogger(__name__)
 
 STALL_MS: Final = 100
-"""A check for expired sessions that is so late shows that this process was stalled, and has not read what arrived meanwhile."""
+"""If a check for expired sessions is this late, the process was stalled, and has not read the heartbeats that arrived meanwhile."""
 
 
 class QuorumOperation(NamedTuple):

@@ -14,7 +14,7 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from isthmus_broker.core.metadata.result import ControllerContext, ControllerError
+from isthmus_broker.core.metadata.result import NOT_HOSTED, ControllerContext, ControllerError
 from isthmus_broker.core.raft.types import ReplicaKey, ReplicaProgress, Voter, VoterEndpoint
 from isthmus_broker.edge.controller.controller import NotController
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver, RaftRefused
@@ -28,7 +28,6 @@ _MESSAGES: Final = {
         "caught up with the leader"
     ),
 }
-_NOT_HOSTED: Final = "This server does not host this topic-partition."
 _NOT_LEADER: Final = (
     "For requests intended only for the leader, this error indicates that the broker is not the current leader. For requests "
     "intended for any replica, this error indicates that the broker is not a replica of the topic partition."
@@ -133,7 +132,7 @@ async def describe_quorum(
     """Describe voters and observers; raises NotController when this node is not the quorum's leader."""
     partitions = [(topic.topic_name, [part.partition_index for part in topic.partitions]) for topic in request.topics]
     if partitions != [(METADATA_TOPIC, [0])]:
-        return _undescribed(request, ErrorCode.unknown_topic_or_partition, _NOT_HOSTED)
+        return _undescribed(request, ErrorCode.unknown_topic_or_partition, NOT_HOSTED)
     info = raft.describe()
     if info is None:
         raise NotController

@@ -1,6 +1,6 @@
 """DescribeProducers: the producer states of a partition's log."""
 
-from typing import Any, Final
+from typing import Any
 
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -14,10 +14,9 @@ from kio.schema.describe_producers.v0.response import (
 
 from isthmus_broker.core.log.producer_state import Producer
 from isthmus_broker.core.metadata.names import why_invalid
+from isthmus_broker.core.metadata.result import NOT_HOSTED
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
-
-_NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
 def handle(node: Services, request: Request) -> None:
@@ -39,7 +38,7 @@ def _describe(node: Services, topic: str, index: Any) -> PartitionResponse:
     partition = node.replicas.find(topic, index)
     error = partition if isinstance(partition, ErrorCode) else partition.refuses()
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
-        message = _NOT_HOSTED if node.image.topics.named(topic) is None else None
+        message = NOT_HOSTED if node.image.topics.named(topic) is None else None
         return _refused(index, error or ErrorCode.kafka_storage_error, message)
     producers = tuple(_state(producer) for producer in partition.log.producers.active())
     return PartitionResponse(
