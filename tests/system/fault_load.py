@@ -6,17 +6,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from isthmus_client.admin.partitions import elect, reassign
+from isthmus_client.admin.replicas import PartitionStatus, replica_status
 from isthmus_client.admin.topics import NewTopic
 from isthmus_client.admin.topics import describe as describe_topics
 from isthmus_client.metadata import Topic
 from isthmus_client.metadata import TopicPartition as Place
+from isthmus_wire.records import batches
 
 from tests.histories import UNKNOWN, CommitConfirmed, CommitRead, CommitRequested, Event, violations
-from tests.system.ledger import PARTITIONS, Ledger, wait_until
+from tests.system.ledger import CLIENT_SETTINGS, PARTITIONS, Ledger, wait_until
 from tests.system.quorums import query, wait_for
 from tests.system.stretched import Follower, Stretched
 
@@ -33,15 +35,23 @@ _CLEANED: Final = {
 
 
 class Committer:
-    """Commits rising offsets for a group without members, and reads them back; records the history."""
+    """Commits rising offsets for a group without members, and reads them back; records the history.
+
+    After a failure it goes on with a new consumer. The old one would look for the coordinator at the only broker that it is connected to,
+    which may be cut off and name itself.
+    """
 
     def __init__(self, bootstrap: str, partition: tuple[str, int]) -> None:
         self.history: list[Event] = []
         self.confirmed = 0
         self._place = partition
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "committer", "enable.auto.commit": False, "log_level": 2}
-        )
+        self._settings: dict[str, Any] = {
+            **CLIENT_SETTINGS,
+            "bootstrap.servers": bootstrap,
+            "group.id": "committer",
+            "enable.auto.commit": False,
+        }
+        self._consumer = Consumer(self._settings)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -54,6 +64,7 @@ class Committer:
             try:
                 (result,) = self._consumer.commit(offsets=[TopicPartition(*self._place, offset)], asynchronous=False)
             except KafkaException:
+                self._reopen()
                 continue
             if result.error is None:
                 self.history.append(CommitConfirmed("committer", self._place, offset))
@@ -65,9 +76,16 @@ class Committer:
         try:
             (found,) = self._consumer.committed([TopicPartition(*self._place)], timeout=5)
         except KafkaException:
+            self._reopen()
+            return False
+        if found.error is not None:
             return False
         self.history.append(CommitRead("committer", self._place, max(found.offset, UNKNOWN)))
         return True
+
+    def _reopen(self) -> None:
+        self._consumer.close()
+        self._consumer = Consumer(self._settings)
 
     def wait_for(self, count: int) -> None:
         """Until that many commits are confirmed."""
@@ -151,16 +169,37 @@ class Load:
         return self.cluster.names[found[self.topics[0]].partitions[0].leader]
 
     def compare_replicas(self) -> None:
-        """Every replica in sync has the same bytes, as far as all of them have got. Compacted logs are cleaned at different times."""
-        for topic in self.plain:
-            for partition in range(PARTITIONS):
-                replicas = {broker: self._log(broker, topic, partition) for broker in self.brokers}
-                size = min(map(len, replicas.values()))
-                assert len({data[:size] for data in replicas.values()}) == 1, f"replicas of {topic}-{partition} differ"
+        """Every replica has the same bytes up to the high watermark. Compacted logs are cleaned at different times."""
+        wait_until(self._compared, "replicas that all remain in sync while they are read")
 
-    def _log(self, broker: int, topic: str, partition: int) -> bytes:
+    def _compared(self) -> bool:
+        """Whether the comparison counts: a follower may truncate its log once another broker has become the leader."""
+        before = self._whole()
+        logs = {place: [self._log(broker, place) for broker in self.brokers] for place in before}
+        after = self._whole()
+        if not before or {place: epoch for place, (epoch, _) in before.items()} != {
+            p: e for p, (e, _) in after.items()
+        }:
+            return False
+        for place, (_, end) in before.items():
+            committed = {_below(log, end) for log in logs[place]}
+            assert len(committed) == 1, f"replicas of {place} differ below {end}"
+        return True
+
+    def _whole(self) -> dict[Place, tuple[int, int]]:
+        """The leader epoch and the high watermark of each partition; empty unless every replica of every partition is in sync."""
+        places = [Place(topic, partition) for topic in self.plain for partition in range(PARTITIONS)]
+        found = query(self.cluster.bootstrap(self.home), lambda client: replica_status(client, places))
+        whole = {
+            place: (status.leader_epoch, min(replica.log_end for replica in status.replicas))
+            for place, status in found.items()
+            if isinstance(status, PartitionStatus) and all(replica.is_in_isr for replica in status.replicas)
+        }
+        return whole if len(whole) == len(places) else {}
+
+    def _log(self, broker: int, place: Place) -> bytes:
         (node,) = [node for node in self.cluster.site.plan.nodes if node.node_id == broker]
-        folder = Path(node.settings["log.dirs"]) / f"{topic}-{partition}"
+        folder = Path(node.settings["log.dirs"]) / str(place)
         return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
 
     def give_leadership_to(self, node: str) -> None:
@@ -195,6 +234,16 @@ class Load:
             ledger.stop()
         self.committer.close()
         self.follower.close()
+
+
+def _below(log: bytes, end: int) -> bytes:
+    """The batches below an offset."""
+    size = 0
+    for position, header in batches(log):
+        if header.base_offset >= end:
+            break
+        size = position + header.size
+    return log[:size]
 
 
 @contextmanager

@@ -43,6 +43,7 @@ nodes = [
 ]
 
 [clusters.config]
+"auto.create.topics.enable" = false
 "min.insync.replicas" = 2
 "replica.lag.time.max.ms" = 1500
 "broker.session.timeout.ms" = {SESSION_SECONDS * 1000}

@@ -3,14 +3,20 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.histories import Acknowledged, Event, FinalRead, Sent, violations
+from tests.histories import UNKNOWN, Acknowledged, Event, FinalRead, Sent, violations
 
 PARTITIONS = 4
 WAIT_SECONDS = 120
+CLIENT_SETTINGS: Final[Mapping[str, Any]] = {
+    "socket.timeout.ms": 10_000,  # how long a client waits for a node that does not respond; 60 s by default
+    "reconnect.backoff.max.ms": 200,
+    "log_level": 2,
+}
 
 
 class Ledger:
@@ -26,15 +32,14 @@ class Ledger:
         self.failures: list[str] = []
         self._producer = Producer(
             {
+                **CLIENT_SETTINGS,
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 2,
                 "batch.size": 16384,  # segments may be small
                 "message.timeout.ms": WAIT_SECONDS * 1000,
-                "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 20,
-                "log_level": 2,
             }
         )
         self._keys = keys
@@ -81,14 +86,11 @@ class Ledger:
                 self._stop.wait(self._pause_seconds)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
+        value, partition, offset = message.value(), message.partition(), message.offset()
+        if error is not None or value is None or partition is None:
             self.failures.append(str(error))
             return
-        value, partition, offset = message.value(), message.partition(), message.offset()
-        assert value is not None
-        assert partition is not None
-        assert offset is not None
-        self.history.append(Acknowledged((self.topic, partition), value, max(offset, -1)))
+        self.history.append(Acknowledged((self.topic, partition), value, UNKNOWN if offset is None else offset))
         self.acknowledged[partition] += 1
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from isthmus_client.admin.quorum import Quorum, describe_quorum
 from isthmus_client.admin.topics import NewTopic, create, list_topics
 from isthmus_client.admin.topics import describe as describe_topics
 from isthmus_client.client import Client
-from isthmus_model.endpoints import parse_bootstrap
+from isthmus_model.endpoints import Endpoint, parse_bootstrap
 
 from tests.node import Cluster
 from tests.system.ledger import Ledger
@@ -22,11 +22,18 @@ ANSWER_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.02
 
 
+class Pinned(Client):
+    """A client whose bootstrap brokers alone serve the requests that any broker serves: others may be cut off, with old metadata."""
+
+    def endpoints(self) -> list[Endpoint]:
+        return list(self._bootstrap)
+
+
 def query(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
     """Run `work` with a new client."""
 
     async def connected() -> T:
-        async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
+        async with Pinned(parse_bootstrap(bootstrap), client_id="test") as client:
             return await work(client)
 
     return asyncio.run(connected())
@@ -36,7 +43,7 @@ def wait_for(bootstrap: str, query: Callable[[Client], Awaitable[T]], done: Call
     """Query until the condition holds, with a new client after a timeout: the node may be paused or partitioned."""
 
     async def queried() -> T:
-        async with Client(parse_bootstrap(bootstrap), client_id="test") as client:
+        async with Pinned(parse_bootstrap(bootstrap), client_id="test") as client:
             while True:
                 async with asyncio.timeout(ANSWER_SECONDS):
                     found = await query(client)

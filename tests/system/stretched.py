@@ -28,7 +28,7 @@ from isthmus_topology.processes import Site, new_site
 from isthmus_topology.wan.control import send_request as ask_wan
 
 from tests.histories import Event, Polled, Positioned, violations
-from tests.system.ledger import Ledger, wait_until
+from tests.system.ledger import CLIENT_SETTINGS, Ledger, wait_until
 from tests.system.quorums import query, quorum, wait_for
 
 CLUSTER: Final = "c"
@@ -251,12 +251,11 @@ class Follower:
         self.errors: list[str] = []
         self._consumer = Consumer(
             {
+                **CLIENT_SETTINGS,
                 "bootstrap.servers": bootstrap,
                 "group.id": "follower",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 2,
             }
         )
         self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
