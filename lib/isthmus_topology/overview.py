@@ -40,6 +40,7 @@ class _Partitions:
     """The partitions of a cluster whose status is available."""
 
     leaderless: int = 0
+    unreported: int = 0
     statuses: tuple[PartitionStatus, ...] = ()
 
     def replicas(self) -> Iterable[tuple[ReplicaStatus, int]]:
@@ -61,6 +62,11 @@ def observe(site: Site) -> Overview:
             overview.troubles.append(f"cluster {cluster.name} does not respond: {error or 'timed out'}")
         if partitions.leaderless:
             overview.troubles.append(f"cluster {cluster.name}: {partitions.leaderless} partitions have no leader")
+        if partitions.unreported:
+            overview.troubles.append(
+                f"cluster {cluster.name}: the leaders of {partitions.unreported} partitions did not report; "
+                "their replicas are not counted"
+            )
         overview.nodes += _nodes(site, cluster.name, partitions)
         overview.regions += _regions(site, cluster.name, partitions)
     overview.services = [_service(site, service) for service in site.plan.services]
@@ -89,7 +95,7 @@ async def _query(site: Site, cluster: str) -> _Partitions:
             with_leader = [partition for partition, leader in led if leader >= 0]
             results = await replica_status(client, with_leader)
     statuses = tuple(status for status in results.values() if isinstance(status, PartitionStatus))
-    return _Partitions(len(led) - len(with_leader), statuses)
+    return _Partitions(len(led) - len(with_leader), len(results) - len(statuses), statuses)
 
 
 def _service(site: Site, service: ServicePlan) -> dict[str, Any]:
