@@ -132,9 +132,9 @@ def read_all(bootstrap: str, topic: str) -> list[FinalRead]:
     return [FinalRead((topic, p), *marks[p], values) for p, values in records.items()]
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Waits for a condition, with a generous deadline."""
+def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] = str) -> None:
+    """Wait for a condition, with a generous deadline; `state` describes what there is instead."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"waited in vain for {what} {state()}"
         time.sleep(0.01)

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -276,7 +277,7 @@ class Follower:
     def check(self, ledgers: Sequence[Ledger]) -> None:
         """It reads every acknowledged record once and in order, without an error on the way."""
         count = sum(ledger.total() for ledger in ledgers)
-        wait_until(lambda: self._records() >= count or bool(self.errors), "the reader to catch up")
+        wait_until(lambda: self._records() >= count or bool(self.errors), "the reader to catch up", self._received)
         self.close()
         assert self.errors == []
         assert violations([event for ledger in ledgers for event in ledger.history] + self.history) == []
@@ -284,6 +285,10 @@ class Follower:
 
     def _records(self) -> int:
         return sum(isinstance(event, Polled) for event in self.history)
+
+    def _received(self) -> dict[tuple[str, int], int]:
+        """Records by partition."""
+        return dict(Counter(event.partition for event in self.history if isinstance(event, Polled)))
 
     def close(self) -> None:
         if not self._stop.is_set():
