@@ -37,8 +37,8 @@ _CLEANED: Final = {
 class Committer:
     """Commits rising offsets for a group without members, and reads them back; records the history.
 
-    After a failure it opens a new consumer. The old one would look for the coordinator at the only broker that it is connected to, which may
-    be cut off and name itself.
+    After a failure it opens a new consumer. The old one would query the only broker that it is connected to for the coordinator; that
+    broker may be cut off, and name itself.
     """
 
     def __init__(self, bootstrap: str, partition: tuple[str, int]) -> None:
