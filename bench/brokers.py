@@ -17,7 +17,7 @@ from typing import Final
 
 from bench.process import cpu_seconds
 from tests.kafka import CLUSTER_ID, fetch
-from tests.node import free_ports
+from tests.ports import free_ports
 
 ROOT: Final = Path(__file__).parent.parent
 INSTALLATION: Final = ROOT / ".tools" / "isthmus-run"

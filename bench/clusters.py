@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.brokers import KAFKA, Broker, install
 from bench.process import cpu_seconds, resident_mb
 from tests.kafka import CLUSTER_ID, fetch
-from tests.node import free_ports
+from tests.ports import free_ports
 
 NODES: Final = (1, 2, 3)
 ANSWER_SECONDS: Final = 30

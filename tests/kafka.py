@@ -16,7 +16,7 @@ from typing import Final
 from isthmus_broker.core.config.node_config import EMBEDDED_DEFAULTS
 
 from tests.node import CLUSTER_ID as CLUSTER_ID
-from tests.node import free_ports
+from tests.ports import free_ports
 from tests.process import Process
 
 VERSION: Final = "4.3.1"

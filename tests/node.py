@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,22 +15,11 @@ from isthmus_broker.edge.controller.metadata_quorum import local_voter
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import read_meta
 
+from tests.ports import free_ports
 from tests.process import ISTHMUS, Process
 
 # For records whose timestamps lie years back: retention checks, the first after 30 s, would delete them in the middle of a slow test.
 NO_RETENTION_CHECK = {"log.initial.task.delay.ms": str(7 * 24 * 3_600_000)}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Node(Process):

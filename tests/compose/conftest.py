@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "infra" / "compose" / "compose.yaml"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.node import free_ports
+from tests.ports import free_ports
 from tests.system import site
 
 TOPOLOGY: Final = (

@@ -2,11 +2,10 @@
 
 import os
 import signal
-import socket
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,20 +22,17 @@ from isthmus_client.metadata import TopicPartition as Place
 from isthmus_model.config_resources import ResourceType
 from isthmus_topology.bring_up import bring_up
 from isthmus_topology.description import read_topology
-from isthmus_topology.plan import HOST, Plan
+from isthmus_topology.plan import Plan
 from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import Site, new_site
 from isthmus_topology.wan.control import send_request as ask_wan
 
 from tests.histories import Event, Polled, Positioned, violations
+from tests.ports import free_ports
 from tests.system.ledger import CLIENT_SETTINGS, Ledger, wait_until
 from tests.system.quorums import query, quorum, wait_for
 
 CLUSTER: Final = "c"
-_LOWEST_PORT: Final = 10_000
-_HIGHEST_PORT: Final = 32_000
-"""Above it the system takes ports for connections."""
-_PORTS_APART: Final = 100
 
 
 class Led(NamedTuple):
@@ -317,14 +313,10 @@ def running(directory: Path, text: str) -> Iterator[Stretched]:
 
 
 def free_base(text: str) -> int:
-    """Where enough ports are free; test processes that run at once begin to look at different places."""
-    span = _HIGHEST_PORT - _LOWEST_PORT
-    first = os.getpid() * _PORTS_APART % span
-    for offset in range(0, span, _PORTS_APART):
-        base = _LOWEST_PORT + (first + offset) % span
-        if _are_free(ports_of(make_plan(read_topology(f"base_port = {base}\n{text}"), Path("/")))):
-            return base
-    raise AssertionError("no ports are free")
+    """The first of as many free ports as the topology needs."""
+    first = 1_024
+    needed = max(ports_of(make_plan(read_topology(f"base_port = {first}\n{text}"), Path("/")))) + 1 - first
+    return free_ports(needed)[0]
 
 
 def ports_of(plan: Plan) -> set[int]:
@@ -332,13 +324,3 @@ def ports_of(plan: Plan) -> set[int]:
     bound = {port for node in plan.nodes for port in node.bound.values()}
     controllers = {node.controller_bound for node in plan.nodes if node.controller_bound is not None}
     return bound | controllers | {relay.port for relay in plan.relays}
-
-
-def _are_free(ports: Collection[int]) -> bool:
-    with ExitStack() as opened:
-        for port in ports:
-            try:
-                opened.enter_context(socket.socket()).bind((HOST, port))
-            except OSError:
-                return False
-    return True

@@ -9,7 +9,8 @@ from isthmus_wire.apis import ApiKey
 from isthmus_wire.headers import encode_request_header
 
 from tests.conformance.clients.kafka_python import ConfigResource, ConfigResourceType, KafkaAdminClient
-from tests.node import Node, free_ports, running_node
+from tests.node import Node, running_node
+from tests.ports import free_ports
 from tests.system.ledger import wait_until
 
 MOST = 20

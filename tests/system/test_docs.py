@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.node import free_ports
+from tests.ports import free_ports
 from tests.process import ISTHMUS
 from tests.system import site
 

@@ -15,7 +15,8 @@ from isthmus_model.internal_topics import LAG_TOPIC, LOAD_TOPIC
 from isthmus_model.load_samples import LoadSample
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.node import COMBINED, Cluster, free_ports
+from tests.node import COMBINED, Cluster
+from tests.ports import free_ports
 from tests.system.ledger import wait_until
 from tests.system.quorums import query
 

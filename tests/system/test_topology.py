@@ -15,7 +15,7 @@ from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import open_site
 from isthmus_topology.wiring import ControlPlane
 
-from tests.node import free_ports
+from tests.ports import free_ports
 from tests.system.ledger import wait_until
 from tests.system.quorums import wait_for
 from tests.system.site import Site, two_regions, with_console

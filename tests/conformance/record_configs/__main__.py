@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,18 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.ports import free_ports
+
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parent / "recordings" / "configs"
 START_SECONDS = 60
 NOTHING: Final[Mapping[str, str]] = {}
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def server_properties(folder: Path, broker_port: int, controller_port: int, extra: Mapping[str, str]) -> str:
@@ -79,14 +73,14 @@ def without_machine(text: str, folder: Path, broker_port: int, controller_port: 
 
 def record(home: Path) -> None:
     classpath = str(home / "libs" / "*")
-    ports = free_port(), free_port()
+    broker, controller = free_ports(2)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with running_node(classpath, folder, *ports):
+        with running_node(classpath, folder, broker, controller):
             # The admin client retries until the node responds, or gives up after a minute.
-            dump = ["java", "-cp", classpath, str(HERE / "Dump.java"), f"127.0.0.1:{ports[0]}"]
+            dump = ["java", "-cp", classpath, str(HERE / "Dump.java"), f"127.0.0.1:{broker}"]
             answer = subprocess.run(dump, check=True, capture_output=True, text=True).stdout
-        document: dict[str, Any] = json.loads(without_machine(answer, folder, *ports))
+        document: dict[str, Any] = json.loads(without_machine(answer, folder, broker, controller))
     RECORDINGS.mkdir(parents=True, exist_ok=True)
     parts = {"probes": document.pop("probes"), "described": document.pop("described"), "definitions": document}
     for part, content in parts.items():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 START_SECONDS = 60
 STOP_SECONDS = 60

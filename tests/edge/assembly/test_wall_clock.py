@@ -16,7 +16,7 @@ from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.clock import monotonic_ms, wall_ms
 from isthmus_model.clocks import Clocks, WallMs
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 HOUR_MS: Final = 3_600_000
 DEADLINE_SECONDS: Final = 120

@@ -14,7 +14,7 @@ from isthmus_client.connection import Connection
 from isthmus_client.errors import ConnectionFailed
 from isthmus_model.endpoints import Endpoint
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 
 class Active:

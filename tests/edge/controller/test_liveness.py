@@ -12,7 +12,7 @@ from isthmus_broker.edge.controller.liveness import BrokerLiveness
 from isthmus_broker.edge.transport.connection import Connection
 from isthmus_model.addresses import Address, parse_address
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 EPOCH: Final = 11
 NONE: Final[Mapping[str, str]] = MappingProxyType({})

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 from isthmus_broker.edge.quorum.connection_refused import is_refusal
 
-from tests.node import free_ports
+from tests.ports import free_ports
 
 REFUSED = "[Errno 111] Connect call failed ('127.0.0.1', 9)"
 

@@ -1,7 +1,6 @@
 """The emulator over real sockets: bytes cross unchanged and late, cuts hold them back, closes cross too."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -11,16 +10,11 @@ from isthmus_topology.plan import Relay
 from isthmus_topology.wan.relay import IN_FLIGHT_MAX
 from isthmus_topology.wan.server import Wan
 
+from tests.ports import free_ports
+
 DEADLINE = 20.0
 CLOCK_STEPS = 0.005
 """The event loop counts whole milliseconds, at each hop."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class World:
@@ -69,7 +63,7 @@ class World:
 async def world(**weather: float) -> AsyncIterator[World]:
     topology = Topology(("west", "east"), (Link(("west", "east"), Weather(**weather)),), ())
     wan = Wan(topology, seed=1)
-    made = World(wan, free_port())
+    made = World(wan, *free_ports(1))
     server = await asyncio.start_server(made.echo, "127.0.0.1", 0)
     await wan.open([Relay("west", "east", made.port, server.sockets[0].getsockname()[1])])
     try:
@@ -185,8 +179,8 @@ def test_a_reset_breaks_both_sides_and_new_connections_wait() -> None:
 def test_a_closed_port_on_the_other_side_is_a_reset() -> None:
     async def test() -> None:
         topology = Topology(("west", "east"), (), ())
-        wan, port = Wan(topology), free_port()
-        await wan.open([Relay("west", "east", port, free_port())])
+        wan, (port, target) = Wan(topology), free_ports(2)
+        await wan.open([Relay("west", "east", port, target)])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with suppress(ConnectionResetError):
             assert await reader.read() == b""

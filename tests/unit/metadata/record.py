@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.conformance.record_configs.__main__ import free_port, running_node
+from tests.conformance.record_configs.__main__ import running_node
+from tests.ports import free_ports
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -52,11 +53,11 @@ SETTINGS = {
 
 def record(home: Path) -> None:
     classpath = str(home / "libs" / "*")
-    ports = free_port(), free_port()
+    broker, controller = free_ports(2)
     with tempfile.TemporaryDirectory() as name:
-        with running_node(classpath, Path(name), *ports, SETTINGS):
+        with running_node(classpath, Path(name), broker, controller, SETTINGS):
             for tool, arguments in COMMANDS:
-                command = ["java", "-cp", classpath, tool, "--bootstrap-server", f"127.0.0.1:{ports[0]}"]
+                command = ["java", "-cp", classpath, tool, "--bootstrap-server", f"127.0.0.1:{broker}"]
                 subprocess.run([*command, *arguments.split()], check=True, input=b"a record\n", capture_output=True)
         log = Path(name) / "data" / "__cluster_metadata-0"
         shutil.rmtree(RECORDINGS, ignore_errors=True)
