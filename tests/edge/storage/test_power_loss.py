@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from isthmus_broker.edge.storage import log as log_module
 from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -160,3 +161,16 @@ def test_an_empty_follower_restarts_at_the_batch_that_contains_its_start(tmp_pat
     follower.raise_start(5)
     assert (follower.log_start_offset, follower.end_offset) == (5, 10)
     assert list(follower.epochs.entries) == [(1, 5)]
+
+
+def test_a_restarted_log_does_not_take_back_the_producers_of_its_old_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot at that offset was removed after the last sync: a power loss brought it back, with its open transaction."""
+    log = new_log(tmp_path)
+    append(log, [b"open"], producer_id=2, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL_BIT)
+    log.snapshot_producers()
+    synced: list[list[str]] = []
+    monkeypatch.setattr(log_module, "sync_path", lambda _, path: synced.append(sorted(p.name for p in path.iterdir())))
+    log.restart_at(log.end_offset, MonotonicMs(NOW))
+    assert not [name for name in synced[-1] if name.endswith((".snapshot", ".log"))]

@@ -15,7 +15,7 @@ def content_of(log: Log) -> Content:
         if not checksum_matches(data, placed.header):
             raise Violation(f"batches: {log.topic} has a damaged one at {placed.header.base_offset}")
         batches.append(Batch(placed.header, data))
-    return Content(log.log_start_offset, log.end_offset, batches, list(log.epochs.entries))
+    return Content(log.segments[0].base_offset, log.log_start_offset, log.end_offset, batches, list(log.epochs.entries))
 
 
 def check_producers(truth: Truth, log: Log, content: Content) -> None:

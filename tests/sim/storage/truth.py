@@ -64,6 +64,8 @@ class Version:
 class Content:
     """What is read from a log after a start."""
 
+    base: int = field(compare=False)
+    """Where its files begin: records below the start may still be in them, and need not be in a copy."""
     start: int
     end: int
     batches: Sequence[Batch]
@@ -166,6 +168,8 @@ class Truth:
         self.done()
 
     def _differs(self, content: Content, version: Version, start_max: int) -> str | None:
+        if content.base < version.origin:
+            return f"log-base: its files begin at {content.base}, below {version.origin}"
         is_restarted = content.start == content.end and version.confirmed_start <= content.end <= start_max
         if not is_restarted and not version.ends_at(content.end):
             return f"log-end: it ends at {content.end}, where no batch ended"

@@ -397,13 +397,13 @@ class Log(Durability):
         self.log_start_offset = self.high_watermark = offset
         self.cleaned_to = min(self.cleaned_to, offset)
         self._owner.offsets_lowered(self)
+        self.drop_producer_snapshots(above=-1)
         self.remove_segments(0)
-        sync_path(self.pool.files, self.directory)  # removed segments must not return behind the new start
+        sync_path(self.pool.files, self.directory)  # neither must return behind the new start
         self.add_segment(offset, now_ms)
         self.epochs = EpochHistory()
         self.write_epochs()
         self.producers = ProducerState()
-        self.drop_producer_snapshots(above=-1)
 
     def rebuild_producers(self) -> None:
         """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it."""
