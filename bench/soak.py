@@ -108,8 +108,8 @@ def _cluster(name: str) -> Iterator[Stretched]:
 
 
 def _kept(directory: Path) -> Path:
-    """Copy a directory from volumes that are about to vanish."""
-    return Path(shutil.copytree(directory, f"{directory}-failed"))
+    """Copy a directory from volumes that are about to vanish; sockets cannot be copied."""
+    return Path(shutil.copytree(directory, f"{directory}-failed", ignore=shutil.ignore_patterns("*.socket")))
 
 
 def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:

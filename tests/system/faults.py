@@ -118,11 +118,18 @@ class CutOff(Fault):
 
 
 class Cut(CutOff):
-    """Two regions are cut off from each other."""
+    """Two regions are cut off from each other, one of which has leaders."""
 
     def __init__(self, *, one_way: bool, reset: bool) -> None:
         self._one_way = one_way
         self._reset = reset
+
+    def victim(self, load: Load) -> str:
+        """A node that leads: between two followers a cut changes nothing."""
+        victim = super().victim(load)
+        if load.leader() != victim:
+            load.give_leadership_to(victim)
+        return victim
 
     def strike(self, cluster: Stretched, node: str, random: Random) -> None:
         near = cluster.site.find(node).region
