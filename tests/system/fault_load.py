@@ -18,7 +18,7 @@ from isthmus_client.metadata import TopicPartition as Place
 from isthmus_wire.records import batches
 
 from tests.histories import UNKNOWN, CommitConfirmed, CommitRead, CommitRequested, Event, violations
-from tests.system.ledger import CLIENT_SETTINGS, PARTITIONS, Ledger, wait_until
+from tests.system.ledger import CLIENT_SETTINGS, PARTITIONS, WAIT_SECONDS, Ledger, wait_until
 from tests.system.quorums import query, wait_for
 from tests.system.stretched import Follower, Stretched
 
@@ -92,9 +92,9 @@ class Committer:
         wait_until(lambda: self.confirmed >= count, f"{count} confirmed commits")
 
     def stop(self) -> None:
-        """Commit nothing more."""
+        """Commit nothing more. A commit that waits for a coordinator which is gone for good is left behind."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(WAIT_SECONDS)
 
     def check(self) -> None:
         """The group's offset is one that the history explains."""
@@ -120,7 +120,7 @@ class Load:
         count = len(self.brokers)
         rolling = [NewTopic(topic, PARTITIONS, count, configs=_ROLLING) for topic in self.plain]
         cluster.make(home, *rolling, NewTopic(COMPACTED, PARTITIONS, count, configs=_CLEANED))
-        bootstrap = cluster.bootstrap(home)
+        bootstrap = cluster.bootstrap_all(home)
         self.ledgers = [Ledger(bootstrap, topic, pause_seconds=pause_seconds) for topic in self.plain]
         self.ledgers.append(Ledger(bootstrap, COMPACTED, keys=_KEYS, pause_seconds=pause_seconds))
         self.follower = Follower(bootstrap, self.plain, PARTITIONS)

@@ -118,7 +118,7 @@ class CutOff(Fault):
 
 
 class Cut(CutOff):
-    """Two regions are cut off from each other, one of which has leaders."""
+    """Two regions are cut off from each other. One of them has leaders."""
 
     def __init__(self, *, one_way: bool, reset: bool) -> None:
         self._one_way = one_way
@@ -241,9 +241,8 @@ def combined_round(load: Load, random: Random, seconds: float) -> None:
             fault.strike(load.cluster, node, random)
             time.sleep(seconds * random.random())
     finally:
-        for fault, node in sorted(
-            struck, key=lambda one: isinstance(one[0], Kill)
-        ):  # a node starts once the others work
+        # A node starts once the others work, and all of them have space.
+        for fault, node in sorted(struck, key=lambda one: (isinstance(one[0], Kill), not isinstance(one[0], FullDisk))):
             fault.undo(load.cluster, node)
     load.cluster.await_brokers(HOME, fenced=())
     recover(load, struck[0][1])

@@ -22,7 +22,7 @@ from isthmus_client.metadata import TopicPartition as Place
 from isthmus_model.config_resources import ResourceType
 from isthmus_topology.bring_up import bring_up
 from isthmus_topology.description import read_topology
-from isthmus_topology.plan import Plan
+from isthmus_topology.plan import HOST, Plan
 from isthmus_topology.planner import make_plan
 from isthmus_topology.processes import Site, new_site
 from isthmus_topology.wan.control import send_request as ask_wan
@@ -60,6 +60,10 @@ class Stretched:
     def bootstrap(self, region: str) -> str:
         """Where a client of a region begins."""
         return self.site.plan.bootstrap(CLUSTER, region)
+
+    def bootstrap_all(self, region: str) -> str:
+        """Every broker, at its address for clients of a region: one that starts while others are dead finds the cluster."""
+        return ",".join(f"{HOST}:{node.advertised[region]}" for node in self.site.plan.nodes if node.is_broker)
 
     def log(self, node: str) -> str:
         """What a node said on standard error."""
