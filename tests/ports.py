@@ -1,4 +1,4 @@
-"""Ports for test processes that run at the same time, below those that the system assigns to connections."""
+"""Free ports for test processes that run in parallel. The system does not use ports of this range for outgoing connections."""
 
 import socket
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import cache
 from typing import Final
 
-HOST: Final = "127.0.0.1"
+_HOST: Final = "127.0.0.1"
 _LOWEST: Final = 10_000
 _HIGHEST: Final = 32_000
 _BLOCK: Final = 2_000
@@ -14,7 +14,7 @@ _BLOCK: Final = 2_000
 
 
 class _Block:
-    """A block of ports that belongs to this process as long as it lives. They are used in turn, so a stopped node's are not reused soon."""
+    """The ports of this process for as long as it lives. They are taken in turn, so that those of a stopped node are not reused soon."""
 
     def __init__(self) -> None:
         self._first, self._claim = _claim()
@@ -60,11 +60,10 @@ def _are_free(ports: Iterable[int]) -> bool:
     with ExitStack() as opened:
         for port in ports:
             probe = opened.enter_context(socket.socket())
-            probe.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # as servers do: closed connections do not matter
+            # As servers do: connections that were closed a moment ago do not matter.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((HOST, port))
+                probe.bind((_HOST, port))
             except OSError:
                 return False
     return True

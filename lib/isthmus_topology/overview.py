@@ -39,6 +39,7 @@ class Overview:
 class _Partitions:
     """The partitions of a cluster whose status is available."""
 
+    count: int = 0
     leaderless: int = 0
     unreported: int = 0
     statuses: tuple[PartitionStatus, ...] = ()
@@ -61,11 +62,13 @@ def observe(site: Site) -> Overview:
         except (ClientError, OSError, TimeoutError) as error:
             overview.troubles.append(f"cluster {cluster.name} does not respond: {error or 'timed out'}")
         if partitions.leaderless:
-            overview.troubles.append(f"cluster {cluster.name}: {partitions.leaderless} partitions have no leader")
+            overview.troubles.append(
+                f"cluster {cluster.name}: no leader for {partitions.leaderless} of {partitions.count} partitions"
+            )
         if partitions.unreported:
             overview.troubles.append(
-                f"cluster {cluster.name}: the leaders of {partitions.unreported} partitions did not report; "
-                "their replicas are not counted"
+                f"cluster {cluster.name}: no report from the leaders of {partitions.unreported} of {partitions.count} "
+                "partitions; their replicas are not counted"
             )
         overview.nodes += _nodes(site, cluster.name, partitions)
         overview.regions += _regions(site, cluster.name, partitions)
@@ -95,7 +98,12 @@ async def _query(site: Site, cluster: str) -> _Partitions:
             with_leader = [partition for partition, leader in led if leader >= 0]
             results = await replica_status(client, with_leader)
     statuses = tuple(status for status in results.values() if isinstance(status, PartitionStatus))
-    return _Partitions(len(led) - len(with_leader), len(results) - len(statuses), statuses)
+    return _Partitions(
+        count=len(led),
+        leaderless=len(led) - len(with_leader),
+        unreported=len(results) - len(statuses),
+        statuses=statuses,
+    )
 
 
 def _service(site: Site, service: ServicePlan) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -92,19 +92,21 @@ class Committer:
         wait_until(lambda: self.confirmed >= count, f"{count} confirmed commits")
 
     def stop(self) -> None:
-        """Commit nothing more. A commit that waits for a coordinator which is gone for good is left behind."""
+        """Commit nothing more. A commit whose coordinator never comes back does not return."""
         self._stop.set()
         self._thread.join(WAIT_SECONDS)
 
     def check(self) -> None:
         """The group's offset is one that the history explains."""
         self.stop()
+        assert not self._thread.is_alive(), f"a commit has not returned within {WAIT_SECONDS} s"
         wait_until(self._read, "the committed offset")
         assert violations(self.history) == []
 
     def close(self) -> None:
         self.stop()
-        self._consumer.close()
+        if not self._thread.is_alive():
+            self._consumer.close()
 
 
 class Load:
@@ -177,23 +179,23 @@ class Load:
         before = self._whole()
         logs = {place: [self._log(broker, place) for broker in self.brokers] for place in before}
         after = self._whole()
-        if not before or {place: epoch for place, (epoch, _) in before.items()} != {
-            p: e for p, (e, _) in after.items()
-        }:
+        if not before or _epochs(before) != _epochs(after):
             return False
-        for place, (_, end) in before.items():
+        for place, status in before.items():
+            end = min(replica.log_end for replica in status.replicas)
             committed = {_below(log, end) for log in logs[place]}
             assert len(committed) == 1, f"replicas of {place} differ below {end}"
         return True
 
-    def _whole(self) -> dict[Place, tuple[int, int]]:
-        """The leader epoch and the high watermark of each partition; empty unless every replica of every partition is in sync."""
+    def _whole(self) -> dict[Place, PartitionStatus]:
+        """The status of each partition; empty unless every replica of every partition is in sync, and its log end known to the leader."""
         places = [Place(topic, partition) for topic in self.plain for partition in range(PARTITIONS)]
         found = query(self.cluster.bootstrap(self.home), lambda client: replica_status(client, places))
         whole = {
-            place: (status.leader_epoch, min(replica.log_end for replica in status.replicas))
+            place: status
             for place, status in found.items()
-            if isinstance(status, PartitionStatus) and all(replica.is_in_isr for replica in status.replicas)
+            if isinstance(status, PartitionStatus)
+            and all(replica.is_in_isr and replica.log_end >= 0 for replica in status.replicas)
         }
         return whole if len(whole) == len(places) else {}
 
@@ -234,6 +236,10 @@ class Load:
             ledger.stop()
         self.committer.close()
         self.follower.close()
+
+
+def _epochs(statuses: Mapping[Place, PartitionStatus]) -> dict[Place, int]:
+    return {place: status.leader_epoch for place, status in statuses.items()}
 
 
 def _below(log: bytes, end: int) -> bytes:

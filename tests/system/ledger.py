@@ -88,7 +88,7 @@ class Ledger:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         value, partition, offset = message.value(), message.partition(), message.offset()
         if error is not None or value is None or partition is None:
-            self.failures.append(str(error))
+            self.failures.append(str(error or "an acknowledgement without its record"))
             return
         self.history.append(Acknowledged((self.topic, partition), value, UNKNOWN if offset is None else offset))
         self.acknowledged[partition] += 1
@@ -132,9 +132,11 @@ def read_all(bootstrap: str, topic: str) -> list[FinalRead]:
     return [FinalRead((topic, p), *marks[p], values) for p, values in records.items()]
 
 
-def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] = str) -> None:
+def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] | None = None) -> None:
     """Wait for a condition, with a generous deadline; `state` describes what there is instead."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what} {state()}"
+        assert time.monotonic() < deadline, (
+            f"waited in vain for {what}{'' if state is None else f'; there is {state()}'}"
+        )
         time.sleep(0.01)

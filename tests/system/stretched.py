@@ -317,7 +317,7 @@ def running(directory: Path, text: str) -> Iterator[Stretched]:
 
 
 def free_base(text: str) -> int:
-    """The first of as many free ports as the topology needs."""
+    """The first of as many successive free ports as the topology needs."""
     first = 1_024
     needed = max(ports_of(make_plan(read_topology(f"base_port = {first}\n{text}"), Path("/")))) + 1 - first
     return free_ports(needed)[0]

@@ -38,7 +38,7 @@ class Nemesis:
         self._is_recovered = is_recovered
         self._is_over = False
         self._lossy: list[Machine] = []
-        """Machines that lost records in a power failure and have not recovered."""
+        """Machines that lost records in a power failure and have not recovered yet."""
 
     def start(self) -> None:
         rates = self._rates

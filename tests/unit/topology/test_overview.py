@@ -1,4 +1,4 @@
-"""The status of a topology when some leaders do not report: that is shown, and their replicas do not pass for counted."""
+"""The status of a topology when leaders do not report: it says so, since their replicas are missing from the counts."""
 
 import os
 from collections.abc import Collection
@@ -66,7 +66,7 @@ def test_leaders_that_do_not_report_are_a_trouble(tmp_path: Path, monkeypatch: p
     site.processes["west-1"] = Process(os.getpid(), _STARTED)
     observed = overview.observe(site)
     assert observed.troubles == [
-        "cluster c: 1 partitions have no leader",
-        "cluster c: the leaders of 1 partitions did not report; their replicas are not counted",
+        "cluster c: no leader for 1 of 3 partitions",
+        "cluster c: no report from the leaders of 1 of 3 partitions; their replicas are not counted",
     ]
     assert [region["replicas"] for region in observed.regions] == [1]

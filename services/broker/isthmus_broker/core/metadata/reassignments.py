@@ -106,9 +106,10 @@ def _target(image: ClusterImage, topic: Topic, partition: Partition, target: Rep
 def reassign(change: PartitionChange, target: Placed) -> None:
     """Begin a reassignment. The target comes first in order; replicas to be removed stay until every new one is in sync.
 
-    A target may replace that of a reassignment in progress. As in Kafka, `adding` then names the replicas that the new target adds or, if
-    it adds none, those that were being added. Two things differ (decision 36), since the reassignment might never complete: a replica
-    that was being added and is not in the new target is dropped at once unless it is in sync, and one that is in it is never removed.
+    A target may replace that of a reassignment in progress. As in Kafka, `adding` then names the replicas that the new target adds; if
+    it adds none, `adding` stays as it was. Kafka's other rules can leave a reassignment that never completes, so two differ here
+    (decision 36). A replica that was being added and is not in the new target is dropped at once, unless it is in sync. A replica that
+    is in the new target is never removed.
     """
     partition = change.partition
     kept, current = set(target.replicas), set(partition.replicas)

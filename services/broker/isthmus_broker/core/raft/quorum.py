@@ -25,7 +25,7 @@ class Ballot:
     gone: set[int] = field(default_factory=set)
     """Voters whose process is dead: they cannot vote now, but may when they are back."""
     unresponsive: set[int] = field(default_factory=set)
-    """Voters that have not responded within the fetch timeout: they may still vote, but an election waits for them only briefly."""
+    """Voters that did not respond within the fetch timeout. They may still vote, but an election waits for them only briefly."""
 
     def record(self, voter: int, granted: bool) -> None:
         """Count a vote. Only a voter's first vote counts."""

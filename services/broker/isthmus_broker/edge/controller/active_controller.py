@@ -22,7 +22,7 @@ from isthmus_broker.edge.quorum.raft_driver import RaftDriver
 logger = logging.getLogger(__name__)
 
 STALL_MS: Final = 100
-"""If a check for expired sessions is this late, the process was stalled, and has not read the heartbeats that arrived meanwhile."""
+"""If the check for expired sessions runs this late, the process was stalled, and heartbeats that arrived meanwhile are still unread."""
 
 
 class QuorumOperation(NamedTuple):

@@ -399,7 +399,7 @@ class Log(Durability):
         self._owner.offsets_lowered(self)
         self.drop_producer_snapshots(above=-1)
         self.remove_segments(0)
-        sync_path(self.pool.files, self.directory)  # neither must return behind the new start
+        sync_path(self.pool.files, self.directory)  # neither snapshots nor segments may return behind the new start
         self.add_segment(offset, now_ms)
         self.epochs = EpochHistory()
         self.write_epochs()
