@@ -64,6 +64,7 @@ async def _serve(config: "NodeConfig") -> int:
     stop = loop.create_task(stopping.wait())
     try:
         running = Node(config)
+        loop.set_exception_handler(running.unhandled)
         fault = loop.create_task(running.failed())
         start = loop.create_task(running.start())
         await asyncio.wait((start, fault, stop), return_when=asyncio.FIRST_COMPLETED)

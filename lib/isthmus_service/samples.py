@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from isthmus_client.admin import topics
@@ -37,7 +37,7 @@ class SampleTopic:
         self._is_created = False
         self._failing = False
 
-    async def write(self, samples: Iterable[tuple[bytes, bytes]]) -> None:
+    async def write(self, samples: Sequence[tuple[bytes, bytes]]) -> None:
         """Write keys and values. Waits only briefly, since the next samples are due soon."""
         try:
             await self._create()

@@ -77,7 +77,7 @@ async def write(bootstrap: str, now_ms: int) -> None:
     """As services do; and then, as of a minute later, into each partition a sample, one of a later version, and what is none."""
     async with Client(parse_bootstrap(bootstrap)) as client:
         early = [sample(now_ms + at, partition, at) for at in range(EARLY // 8) for partition in range(8)]
-        await SampleTopic(client, LAG_TOPIC).write((one.key(), one.value()) for one in early)
+        await SampleTopic(client, LAG_TOPIC).write([(one.key(), one.value()) for one in early])
         async with Producer(client) as producer:
             for partition in PARTITIONS:
                 late = sample(now_ms + 60_000, partition, 7).value()

@@ -1,7 +1,7 @@
 """Two nodes in this process whose wall clock is set forward and back by an hour under load."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +46,8 @@ class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
         self.count += 1
 
 
-def configs(directory: Path) -> list[NodeConfig]:
+def configs(directory: Path, others: Mapping[str, str] | None = None) -> list[NodeConfig]:
+    """A combined node and a broker, with these settings beside those of the tests."""
     first, second, controller = free_ports(3)
     cluster_id, made = new_cluster_id(), []
     for node_id, port in ((1, first), (2, second)):
@@ -64,6 +65,7 @@ def configs(directory: Path) -> list[NodeConfig]:
             "offsets.topic.replication.factor": "2",
             "offsets.topic.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
+            **(others or {}),
         }
         made.append(resolve_node(BrokerLayers(with_embedded_defaults(settings, str(data)))))
     return made

@@ -374,6 +374,27 @@ def test_an_election_that_is_lost_while_the_leader_is_dead_is_repeated_less_and_
     assert pauses[0] < 100 < 500 < pauses[-1]
 
 
+def is_led(bench: Bench) -> bool:
+    return bench.core.is_led
+
+
+def test_a_node_is_led_only_while_its_leader_responds() -> None:
+    """After an election without a winner it follows the dead leader again, which must not look like a working quorum."""
+    bench = Bench(THREE)
+    fetch = only(requests(bench.request(begin(2, 1)), FetchRequest))
+    assert is_led(bench) is False
+    bench.receive(fetch, FetchResponse(error=ErrorCode.none, epoch=1, leader_id=2, high_watermark=0))
+    assert is_led(bench) is True
+    for peer in (2, 3):
+        bench.feed(RequestFailed(peer, 0, is_gone=True))
+    while bench.role() is Follower:
+        bench.wait(1)
+    for peer in (2, 3):
+        bench.feed(RequestFailed(peer, 0, is_gone=True))
+    assert bench.role() is Follower
+    assert is_led(bench) is False
+
+
 def test_nodes_that_start_without_a_leader_stand_for_election_soon() -> None:
     bench = Bench(THREE)
     bench.wait(19)

@@ -128,4 +128,4 @@ class Worker:
             await asyncio.sleep(_LAG_SECONDS)
             samples = [sample for runner in self.runners for sample in lag_samples(runner, self._destination)]
             if samples:
-                await topic.write((sample.key(), sample.value()) for sample in samples)
+                await topic.write([(sample.key(), sample.value()) for sample in samples])

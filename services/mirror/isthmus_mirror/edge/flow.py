@@ -229,7 +229,7 @@ class FlowRunner:
                 target.latency.measure(target.copy.counters.records, target.copy.counters.bytes, _LAG_SECONDS)
             samples = list(lag_samples(self.settings, self.source, self.target, self.copier))
             if samples:
-                await topic.write((sample.key(), sample.value()) for sample in samples)
+                await topic.write([(sample.key(), sample.value()) for sample in samples])
 
 
 def _client(bootstrap: str) -> Client:

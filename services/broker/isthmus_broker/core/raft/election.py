@@ -285,8 +285,7 @@ def _can_grant(state: RaftState, request: VoteRequest) -> bool:
     role = state.role
     is_log_complete = (request.last_epoch, request.end_offset) >= (state.log.last_epoch, state.log.end)
     if request.pre_vote:
-        is_led = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
-        return is_log_complete and not is_led
+        return is_log_complete and not state.is_led
     if not isinstance(role, Unattached | Prospective) or state.leader_id is not None:
         return False
     voted = state.quorum.voted

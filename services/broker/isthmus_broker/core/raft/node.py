@@ -132,6 +132,13 @@ class Raft:
         return self._state.leader is not None
 
     @property
+    def is_led(self) -> bool:
+        """Whether this node leads, or its leader responds. After an election without a winner it follows the former leader again, and is
+        not led until that leader responds.
+        """
+        return self._state.is_led
+
+    @property
     def predecessor_contact(self) -> tuple[int, MonotonicMs] | None:
         """As leader: the leader that this node followed before, and when it received its last message."""
         leader = self._state.leader

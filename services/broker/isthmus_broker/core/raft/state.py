@@ -11,7 +11,7 @@ from isthmus_broker.core.raft.log_view import LogView
 from isthmus_broker.core.raft.messages import Request
 from isthmus_broker.core.raft.outbox import Outbox
 from isthmus_broker.core.raft.requests import Requests
-from isthmus_broker.core.raft.roles import Leader, Role, Unattached
+from isthmus_broker.core.raft.roles import Follower, Leader, Role, Unattached
 from isthmus_broker.core.raft.types import QuorumState, Recovered, VoterSet
 from isthmus_broker.core.raft.voters import VoterHistory
 
@@ -78,6 +78,11 @@ class RaftState:
     @property
     def leader(self) -> Leader | None:
         return self.role if isinstance(self.role, Leader) else None
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this node leads, or follows a leader that has responded within the fetch timeout."""
+        return isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
 
     @property
     def is_voter(self) -> bool:

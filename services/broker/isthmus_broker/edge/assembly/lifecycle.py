@@ -21,6 +21,7 @@ from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.metadata.features import SUPPORTED
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.edge.assembly.format import random_uuid
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.storage.log_dir import LogDir
 
@@ -109,7 +110,7 @@ class BrokerLifecycle:
             except ControllerUnreachable as problem:
                 logger.warning("waiting to be unfenced: %s", problem)
             await asyncio.sleep(_ROUND_SECONDS)
-        self._heart = asyncio.get_running_loop().create_task(self._beat())
+        self._heart = background(self._beat())
 
     def wake(self) -> None:
         """Send a heartbeat to a new active controller at once, so that it can monitor the connection."""

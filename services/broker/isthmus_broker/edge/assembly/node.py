@@ -5,7 +5,7 @@ import logging
 import random
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from isthmus_client.clock import CLOCKS
 from isthmus_model.clocks import Clocks
@@ -21,6 +21,7 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.security.authorizer import ALLOW_ALL
 from isthmus_broker.edge.assembly.format import directories_of, identify, random_uuid
 from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
+from isthmus_broker.edge.background import ENDED
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.observe.observation import Observation
@@ -175,6 +176,12 @@ class Node:
         """Its listeners, as bound."""
         bound = self._config.listeners.bound
         return ",".join(f"{e.name}://{e.host}:{made.port}" for e, made in zip(bound, self._listeners, strict=True))
+
+    def unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The event loop's exception handler: logs the exception, and stops the node if its background work ended with it."""
+        loop.default_exception_handler(context)
+        if ENDED in context:
+            self._fault(context["exception"])
 
     # -- stop ----------------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from isthmus_broker.core.metadata.features import activation_records
 from isthmus_broker.core.metadata.operation import ControllerOperation, DecisionContext, KraftVersion
 from isthmus_broker.core.metadata.result import ControllerContext, ControllerError, Result
 from isthmus_broker.core.metadata.sessions import Sessions
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.controller import Controller, NotController
 from isthmus_broker.edge.controller.liveness import BrokerLiveness
 from isthmus_broker.edge.controller.maintenance import ControllerMaintenance
@@ -67,7 +68,7 @@ class ActiveController:
     def leadership_changed(self, leads: bool) -> None:
         """Become active, or stop being active."""
         if leads:
-            self._task = asyncio.get_running_loop().create_task(self._activate())
+            self._task = background(self._activate())
         else:
             self.stop()
 
@@ -154,7 +155,7 @@ class ActiveController:
 
     def _end_sessions(self) -> None:
         self._expiry = None
-        self._task = asyncio.get_running_loop().create_task(self._fence_stale())
+        self._task = background(self._fence_stale())
 
     async def _fence_stale(self) -> None:
         controller, fenced = self._controller, -1

@@ -16,6 +16,7 @@ from typing import Final
 
 from isthmus_broker.core.metadata.image import Broker, ClusterImage
 from isthmus_broker.core.metadata.schema import BrokerEndpoint
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.quorum.connection_refused import is_refusal
 from isthmus_broker.edge.transport.connection import Connection
 
@@ -62,7 +63,7 @@ class BrokerLiveness:
             probe.cancel()
 
     def _probe(self, broker_id: int, epoch: int, *, same_machine: bool) -> None:
-        task = asyncio.get_running_loop().create_task(self._fence_if_dead(broker_id, epoch, same_machine))
+        task = background(self._fence_if_dead(broker_id, epoch, same_machine))
         self._probes.add(task)
         task.add_done_callback(self._probes.discard)
 

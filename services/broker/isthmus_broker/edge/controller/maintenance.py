@@ -14,6 +14,7 @@ from isthmus_broker.core.metadata.auto_placement import (
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.result import ControllerContext, Result
 from isthmus_broker.core.metadata.schema import NoOpRecord
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.controller import Controller, NotController
 
 logger = logging.getLogger(__name__)
@@ -35,10 +36,7 @@ class ControllerMaintenance:
 
     def start(self) -> None:
         """Begin."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(work()) for work in (self._satisfy_constraints, self._balance, self._write_no_ops)
-        ]
+        self._tasks = [background(work()) for work in (self._satisfy_constraints, self._balance, self._write_no_ops)]
 
     def stop(self) -> None:
         """Stop the tasks."""

@@ -17,8 +17,8 @@ from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.raft.config import FETCH_WAIT_MAX_MS, RaftConfig
 from isthmus_broker.core.raft.messages import Request, Response
-from isthmus_broker.core.raft.roles import Follower, Leader
 from isthmus_broker.core.raft.types import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.active_controller import ActiveController, Operation
 from isthmus_broker.edge.controller.controller import Controller
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
@@ -95,13 +95,13 @@ class Quorum:
         if config.is_controller:
             request = controller_registration(config, self._context().new_id())
             self._registration = ControllerRegistration(request, self.channel())
-            self._tasks.append(asyncio.get_running_loop().create_task(self._registration.run()))
+            self._tasks.append(background(self._registration.run()))
         raft.start()
         if config.is_controller and config.settings.controller_quorum_auto_join_enable:
             from isthmus_broker.edge.controller.auto_join import join
 
-            task = join(raft, self.raft_config, self.channel(), self._context().cluster_id)
-            self._tasks.append(asyncio.get_running_loop().create_task(task))
+            joining = join(raft, self.raft_config, self.channel(), self._context().cluster_id)
+            self._tasks.append(background(joining))
 
     async def stop(self) -> None:
         """Controlled shutdown: a leader names its successors."""
@@ -150,7 +150,7 @@ class Quorum:
     @property
     def is_settled(self) -> bool:
         """Whether this node is the leader, or follows a leader that responds."""
-        return self._raft.core.role in (Follower, Leader)
+        return self._raft.core.is_led
 
     @property
     def kraft_version(self) -> int:

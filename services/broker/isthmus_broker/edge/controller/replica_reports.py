@@ -16,6 +16,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import request as assign
 from isthmus_broker.core.metadata.image import ClusterImage, directory_of
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import PartitionRecord
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel, ControllerUnreachable
 from isthmus_broker.edge.storage.log_manager import LogManager
 
@@ -47,7 +48,7 @@ class ReplicaReports:
         """Report the replicas that this image places in a wrong directory."""
         self._image = image
         if self._task is None and any(self._misplaced(image)):
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = background(self._run())
 
     def stop(self) -> None:
         """Stop reporting."""

@@ -20,6 +20,7 @@ from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, iter
 from isthmus_broker.core.coordinator.result import Note, RequestContext
 from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime
 from isthmus_broker.core.log.producer_state import Refusal
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -101,7 +102,7 @@ class CoordinatorHost(Generic[V]):
             shard = self._shards[partition.index] = _HostedShard(partition, runtime)
             shard.on_high_watermark = partial(self._high_watermark_moved, shard)
             partition.watch(shard.on_high_watermark)
-            shard.loading = asyncio.get_running_loop().create_task(self._load(shard, log))
+            shard.loading = background(self._load(shard, log))
 
     def unload(self, partition: Partition) -> None:
         """Unload the partition's shard, if there is one: this node is no longer its leader."""

@@ -58,6 +58,9 @@ class Sampler:
                     await self._write_with(client)
             except ClientError as error:
                 logger.warning("cannot write samples: %s", error)
+            except Exception:
+                # A defect in the samples must not stop the node, nor end the samples for good.
+                logger.exception("cannot write samples; retrying")
             await asyncio.sleep(self._interval)
 
     async def _write_with(self, client: Client) -> None:
@@ -69,8 +72,8 @@ class Sampler:
             config = self._services.config
             replicas = list(self._loads(now.monotonic))
             rack = config.settings.broker_rack or ""
-            await load.write((s.key(), s.value()) for s in load_samples(config.node_id, rack, now.wall, replicas))
-            await lag.write((s.key(), s.value()) for s in self._lags(now))
+            await load.write([(s.key(), s.value()) for s in load_samples(config.node_id, rack, now.wall, replicas)])
+            await lag.write([(s.key(), s.value()) for s in self._lags(self._services.clocks.now())])
 
     def _partitions(self) -> Iterator[Partition]:
         for partition in self._services.replicas.partitions():

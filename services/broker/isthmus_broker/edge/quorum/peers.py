@@ -13,6 +13,7 @@ from isthmus_client.errors import ClientError, ConnectionFailed
 from isthmus_wire.errors import WireError
 
 from isthmus_broker.core.raft.messages import EndQuorumEpochRequest, Request
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.quorum.connection_refused import is_refusal
 from isthmus_broker.edge.quorum.quorum_addresses import QuorumAddresses
 from isthmus_broker.edge.quorum.raft_driver import RaftDriver
@@ -40,7 +41,7 @@ class QuorumPeers:
 
     def send(self, peer: int, request_id: int, request: Request) -> None:
         """Send, and report the outcome to the driver."""
-        task = asyncio.get_running_loop().create_task(self._exchange(peer, request_id, request))
+        task = background(self._exchange(peer, request_id, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if isinstance(request, EndQuorumEpochRequest):

@@ -48,6 +48,7 @@ from isthmus_broker.core.raft.events import (
 from isthmus_broker.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from isthmus_broker.core.raft.node import Raft
 from isthmus_broker.core.raft.types import Entry, QuorumInfo, ReplicaKey, SnapshotId, Voter
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.quorum.driver import Driver
 from isthmus_broker.edge.quorum.raft_records import RaftRecords
 from isthmus_broker.edge.quorum.raft_storage import LogStore, RaftStorage
@@ -296,7 +297,7 @@ class RaftDriver:
         """Obtain the state from the state machine now, and write it without blocking the loop."""
         batches = self._setting.state_machine.snapshot(reply.snapshot)
         header = self._records.snapshot_header(self._last_timestamp, reply.voters)
-        task = asyncio.get_running_loop().create_task(self._write_snapshot(reply.snapshot, header, batches))
+        task = background(self._write_snapshot(reply.snapshot, header, batches))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 

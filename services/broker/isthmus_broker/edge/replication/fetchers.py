@@ -31,6 +31,7 @@ from isthmus_wire.fetch import (
 from isthmus_broker.core.replica.fetch_plan import FetchPlan
 from isthmus_broker.core.replica.follower import ReplicaFollower, ResolveOffsets, Step
 from isthmus_broker.core.replica.throttles import Throttles
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings
 from isthmus_broker.edge.replication.leader_offsets import leader_offsets
@@ -112,7 +113,7 @@ class Fetcher:
         self._plan.add(partition)
         self._added.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = background(self._run())
 
     def drop(self, partition: Partition) -> None:
         """Stop fetching this partition."""

@@ -12,6 +12,7 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 
 from isthmus_broker.core.replica.isr_proposals import Decided, IsrProposals, Key
 from isthmus_broker.core.replica.leader import IsrProposal
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.replication.partition import Partition
 
@@ -49,7 +50,7 @@ class IsrChanges:
         self._partitions[key] = partition
         self._proposals.add(key, partition.leader, proposal)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = background(self._run())
 
     def stop(self) -> None:
         """Stop sending."""

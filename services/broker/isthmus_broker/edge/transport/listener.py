@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from isthmus_broker.edge.background import background
 from isthmus_broker.edge.transport.admission import Admission
 from isthmus_broker.edge.transport.budget import Budget
 from isthmus_broker.edge.transport.connection import Connection, Request
@@ -100,7 +101,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             listening.listen(self._settings.backlog)
-            self._accepting.append(loop.create_task(self._accept_from(listening)))
+            self._accepting.append(background(self._accept_from(listening)))
         self._sweep = loop.call_later(self._sweep_seconds(), self._sweep_idle)
 
     async def _accept_from(self, listening: socket.socket) -> None:
