@@ -121,14 +121,14 @@ def test_retention_by_size_by_age_and_by_deleted_records(tmp_path: Path) -> None
     for log, start in ((by_size, 2), (by_age, 4), (deleted, 3)):
         assert log.raise_start_by_retention(at(NOW + 5500))
         assert log.log_start_offset == start, log.directory
-        marked = log.delete_below_start(MonotonicMs(0))
+        marked = log.delete_below(log.log_start_offset, MonotonicMs(0))
         assert marked
         assert all(path.name.endswith(".deleted") for path in marked)
     assert by_age.raise_start_by_retention(at(NOW + 60_000))
-    assert by_age.delete_below_start(MonotonicMs(0))
+    assert by_age.delete_below(by_age.log_start_offset, MonotonicMs(0))
     assert (by_age.log_start_offset, by_age.end_offset, by_age.size) == (6, 6, 0)
     assert by_age.raise_start_by_retention(at(NOW + 120_000)) == "", "an empty log has no file yet"
-    assert by_age.delete_below_start(MonotonicMs(0)) == []
+    assert by_age.delete_below(by_age.log_start_offset, MonotonicMs(0)) == []
 
 
 def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 from isthmus_broker.core.config.topic_config import TopicConfig
-from isthmus_broker.edge.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from isthmus_broker.edge.storage.checkpoints import LOG_STARTS, RECOVERY_POINTS, read_offsets
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
@@ -19,7 +19,7 @@ KEY = ("t", 0)
 
 
 async def opened(directory: Path) -> LogManager:
-    settings: TopicConfig = config()
+    settings: TopicConfig = config(segment_bytes=250, retention_ms=-1)
     manager = LogManager(
         [LogDir(SYSTEM, directory)], FilePool(SYSTEM, 100), lambda _topic: settings, NoFailures(), CLOCKS
     )
@@ -82,3 +82,32 @@ def test_the_offsets_of_a_log_deleted_while_those_of_another_are_forgotten_are_f
     with loop.running():
         manager.create("b", 0, UUID(int=10))
     assert ("b", 0) not in (read_offsets(SYSTEM, tmp_path / RECOVERY_POINTS) or {})
+
+
+def test_a_start_that_is_raised_while_an_earlier_one_is_written_deletes_nothing_yet(tmp_path: Path) -> None:
+    """The segments between them were deleted while only the earlier start was on disk: after a power loss the log seemed to have lost its
+    beginning, and was discarded.
+    """
+    loop = SimLoop()  # type: ignore[abstract]
+    with loop.running():
+        load = loop.create_task(opened(tmp_path))
+    while not load.done():
+        loop.settle()
+    manager = load.result()
+    with loop.running():
+        log = manager.create(*KEY, UUID(int=1))
+        for _ in range(6):
+            append(log, [b"x" * 50])
+        log.high_watermark = log.end_offset
+        bases = [segment.base_offset for segment in log.segments]
+        assert len(bases) > 2
+        log.raise_start(bases[1])
+        manager.delete_expired()
+        log.raise_start(bases[2])
+    loop.settle()
+    assert read_offsets(SYSTEM, tmp_path / LOG_STARTS) == {KEY: bases[1]}
+    assert [segment.base_offset for segment in log.segments] == bases[1:]
+    with loop.running():
+        manager.delete_expired()
+    loop.settle()
+    assert [segment.base_offset for segment in log.segments] == bases[2:]

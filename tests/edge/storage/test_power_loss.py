@@ -145,7 +145,7 @@ def test_deleted_segments_stay_readable_while_a_response_is_sent(tmp_path: Path)
     piece = log.read(0, 10_000, log.end_offset, at_least_one=True)
     expected = piece.records()
     log.raise_start(log.end_offset)
-    for path in log.delete_below_start(MonotonicMs(NOW)):
+    for path in log.delete_below(log.log_start_offset, MonotonicMs(NOW)):
         path.unlink()
     assert piece.records() == expected
 

@@ -116,7 +116,7 @@ class MetadataLogStore:
         """Delete the segments that a snapshot covers."""
         self.log.raise_start(offset)
         self.log.high_watermark = self.log.end_offset
-        for path in self.log.delete_below_start(self._clocks.monotonic()):
+        for path in self.log.delete_below(self.log.log_start_offset, self._clocks.monotonic()):
             remove_if_present(self.log.pool.files, path)
 
     def read(self, offset: int, max_bytes: int) -> bytes:

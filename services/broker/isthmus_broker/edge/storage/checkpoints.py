@@ -27,6 +27,7 @@ _PRODUCER: Final = struct.Struct(">qhiqiqiq")
 NO_TRANSACTION: Final = -1
 
 TopicPartition = tuple[str, int]
+Offsets = Mapping[TopicPartition, int]
 
 
 def _read(files: FileSystem, path: Path) -> bytes | None:

@@ -448,7 +448,7 @@ class Log(Durability):
     def raise_start_by_retention(self, now: Now) -> str:
         """Raise the log start offset past the segments that retention deletes; returns the reason if there are any.
 
-        The segments are deleted by `delete_below_start` when the log start offset is on disk. In this order a crash leaves no gap, and none
+        The segments are deleted by `delete_below` when the log start offset is on disk. In this order a crash leaves no gap, and none
         of the deleted records returns.
         """
         config = self.config
@@ -464,11 +464,13 @@ class Log(Durability):
             self.raise_start(self._bases[count] if count < len(self._bases) else self.end_offset)
         return reason
 
-    def delete_below_start(self, now_ms: MonotonicMs) -> list[Path]:
-        """Mark the segments below the log start offset as deleted; returns the files to remove later."""
-        if self.active.size and self.end_offset <= self.log_start_offset:
+    def delete_below(self, offset: int, now_ms: MonotonicMs) -> list[Path]:
+        """Mark the segments below an offset as deleted, which is the log start offset or below it, and on disk; returns the files to
+        remove later.
+        """
+        if self.active.size and self.end_offset <= offset:
             self.roll(now_ms)
-        count = bisect_right(self._bases, self.log_start_offset) - 1
+        count = bisect_right(self._bases, offset) - 1
         marked: list[Path] = []
         with failures_at(self.directory):
             for segment in self.segments[:count]:

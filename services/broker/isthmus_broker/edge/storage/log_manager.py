@@ -21,6 +21,7 @@ from isthmus_broker.edge.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    Offsets,
     TopicPartition,
 )
 from isthmus_broker.edge.storage.files import (
@@ -341,13 +342,14 @@ class LogManager:
             await asyncio.shield(self._checkpoint_later(home))
 
     def _checkpoint_later(
-        self, directory: LogDir, then: Callable[[LogDir], None] = lambda _directory: None
+        self, directory: LogDir, then: Callable[[LogDir, Offsets], None] = lambda _directory, _starts: None
     ) -> asyncio.Future[None]:
+        """Write checkpoints in the worker thread, and then call `then` with the log start offsets that are on disk."""
         version, offsets = next(self._versions), self._offsets(directory)
 
         def written(directory: LogDir) -> None:
             self._written(directory, version)
-            then(directory)
+            then(directory, offsets[LOG_STARTS])
 
         return self._in_worker(directory, directory.write_checkpoints, version, offsets, then=written)
 
@@ -446,13 +448,14 @@ class LogManager:
                 directories[self.home[key]] = None
         for directory in directories:
             if directory.online:
-                self._checkpoint_later(directory, self._delete_below_start)
+                self._checkpoint_later(directory, self._delete_below)
 
-    def _delete_below_start(self, directory: LogDir) -> None:
+    def _delete_below(self, directory: LogDir, starts: Offsets) -> None:
+        """Delete the segments below these offsets. The log start offset may have been raised again, and is not on disk yet."""
         for key in self.keys_in(directory):
             log = self.logs[key]
             try:
-                marked = log.delete_below_start(self.clocks.monotonic())
+                marked = log.delete_below(min(starts.get(key, 0), log.log_start_offset), self.clocks.monotonic())
             except DiskFailure as failure:
                 self.fail_log(key, failure)
                 return
