@@ -96,6 +96,23 @@ def test_a_vote_that_a_start_has_read_is_durable(dies_at: int) -> None:
         assert states[0] == states[1]
 
 
+def test_a_log_that_restarted_has_its_topic_id_after_a_power_loss() -> None:
+    """Its recovery point was recorded before the id was durable. Without an id, its records could return in the next topic of its name."""
+    for seed in range(50):
+        disk, loop = SimDisk(Random(seed)), SimLoop()  # type: ignore[abstract]
+        files = disk.start()
+        for path in (HERE, THERE):
+            files.make_directory(path, exist_ok=True)
+        files.sync_path(Path("/"))
+        manager = opened(files, loop)
+        with loop.running():
+            log = manager.create(KEY[0], KEY[1], UUID(int=9), manager.directories[0].directory_id)
+            log.restart_at(4, MonotonicMs(0))
+        disk.cut_power()
+        again = opened(disk.start(), SimLoop()).logs[KEY]  # type: ignore[abstract]
+        assert (again.topic_id, again.end_offset) == (UUID(int=9), 4)
+
+
 class SyncsLater:
     """An owner whose worker thread has not run yet."""
 

@@ -11,8 +11,9 @@ from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_client.clock import CLOCKS
+from isthmus_model.clocks import MonotonicMs
 
-from tests.edge.storage.logs import NoFailures, append, config
+from tests.edge.storage.logs import NoFailures, append, config, new_log
 from tests.sim.storage.loop import SimLoop
 
 KEY = ("t", 0)
@@ -111,3 +112,13 @@ def test_a_start_that_is_raised_while_an_earlier_one_is_written_deletes_nothing_
         manager.delete_expired()
     loop.settle()
     assert [segment.base_offset for segment in log.segments] == bases[2:]
+
+
+def test_a_start_on_disk_from_before_a_restart_deletes_nothing(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=250)
+    log.restart_at(40, MonotonicMs(0))
+    for _ in range(6):
+        append(log, [b"x" * 50])
+    bases = [segment.base_offset for segment in log.segments]
+    assert log.delete_below(10, MonotonicMs(0)) == []
+    assert [segment.base_offset for segment in log.segments] == bases

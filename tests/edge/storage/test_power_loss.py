@@ -27,11 +27,14 @@ def with_epochs(directory: Path) -> Log:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("left", [None, b"", b"0\n4\n0 0\n3 4\n5 8\n7 1", b"0\n4\n0 0\n" + bytes(9)])
+@pytest.mark.parametrize("left", [None, b"", b"0\n0\n", b"0\n4\n0 0\n3 4\n5 8\n7 1", b"0\n4\n0 0\n" + bytes(9)])
 def test_a_lost_or_torn_epoch_checkpoint_is_rebuilt_from_the_batches(
     tmp_path: Path, left: bytes | None, clean: bool
 ) -> None:
-    """The file was renamed without a sync. An empty one was believed: the epochs became (7, 15), or no controller started again."""
+    """The file was renamed without a sync. An empty one was believed: the epochs became (7, 15), or no controller started again.
+
+    One without entries was written when all records had been deleted, and the log start offset of that deletion was lost.
+    """
     log = with_epochs(tmp_path)
     log.active.seal()
     path = log.directory / LEADER_EPOCHS

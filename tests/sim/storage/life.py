@@ -20,6 +20,7 @@ from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, read_meta, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager, NoDirectoryLeft
 from isthmus_broker.edge.storage.log_mover import LogMover
+from isthmus_broker.edge.storage.recovery import identify
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 from isthmus_wire.markers import Marker, ProducerId, build_marker
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, header_at
@@ -239,9 +240,18 @@ class StorageLife:
                     continue
             content = content_of(log)
             truth.check(content)
+            self._identify(key, log)
             check_producers(truth, log, content)
             self.epochs[key] += 1
             self._observe(key)
+
+    def _identify(self, key: TopicPartition, log: Log) -> None:
+        """As a broker does before it uses a log."""
+        if log.topic_id is None:
+            try:
+                identify(log, self.ids[key])
+            except DiskFailure as failure:
+                self.logs.fail_log(key, failure)
 
     def _create(self, key: TopicPartition) -> Log:
         return self.logs.create(*key, self.ids[key])

@@ -34,6 +34,7 @@ from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_manager import LogManager
+from isthmus_broker.edge.storage.recovery import identify
 
 if TYPE_CHECKING:
     from isthmus_broker.edge.replication.fetchers import Fetchers
@@ -208,9 +209,15 @@ class ReplicaManager:
             self._logs.delete(key)
             log = None
         try:
-            return log or self._logs.create(topic, index, topic_id, directory)
+            if log is None:
+                return self._logs.create(topic, index, topic_id, directory)
+            if log.topic_id is None:  # or it would be taken for the log of the next topic of that name
+                identify(log, topic_id)
+            return log
         except DiskFailure as failure:
-            logger.error("cannot create the log of %s-%d: %s", topic, index, failure)
+            logger.error("cannot create the log of %s-%d, or record its topic id: %s", topic, index, failure)
+            if log is not None:
+                self._logs.fail_log(key, failure)
             return None
 
     def _remove_topic(self, topic: str, topic_id: UUID) -> None:

@@ -393,6 +393,8 @@ class Log(Durability):
 
     def restart_at(self, offset: int, now_ms: MonotonicMs) -> None:
         """Delete everything and start empty at `offset`."""
+        with failures_at(self.directory):
+            self.sync_changes()  # the topic id: a log with a recovery point above 0 has one
         self.rewind(offset)
         self.log_start_offset = self.high_watermark = offset
         self.cleaned_to = min(self.cleaned_to, offset)
@@ -470,7 +472,7 @@ class Log(Durability):
         """
         if self.active.size and self.end_offset <= offset:
             self.roll(now_ms)
-        count = bisect_right(self._bases, offset) - 1
+        count = max(bisect_right(self._bases, offset) - 1, 0)  # a log that was restarted meanwhile begins above it
         marked: list[Path] = []
         with failures_at(self.directory):
             for segment in self.segments[:count]:

@@ -19,6 +19,7 @@ from isthmus_wire.records import BatchHeader, checksum_matches
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH, EpochHistory
 from isthmus_broker.edge.storage.checkpoints import (
+    PARTITION_METADATA,
     read_epochs,
     read_topic_id,
     write_topic_id,
@@ -55,13 +56,20 @@ def create_log(
     """Create an empty log; raises DiskFailure."""
     with failures_at(directory):
         pool.files.make_directory(directory, exist_ok=False)
-        if topic_id is not None:
-            write_topic_id(pool.files, directory, topic_id)
     log = Log(pool, directory, topic, partition, config, now_ms=now_ms, owner=owner)
-    log.topic_id = topic_id
+    if topic_id is not None:
+        identify(log, topic_id)
     log.pool.descriptor(str(log.add_segment(0, now_ms).path))
     log.expect_power_loss()
     return log
+
+
+def identify(log: Log, topic_id: UUID) -> None:
+    """Record the topic id of a log that is new or has lost it; raises DiskFailure."""
+    with failures_at(log.directory):
+        write_topic_id(log.pool.files, log.directory, topic_id)
+    log.topic_id = topic_id
+    log.note_change(log.directory / PARTITION_METADATA, log.directory)
 
 
 def open_log(
@@ -143,11 +151,11 @@ def _remove_below(log: Log, start: int) -> None:
 def _restore_epochs(log: Log, trusted_end: int) -> None:
     """Restore the leader epochs: below `trusted_end` from their checkpoint, which is durable there, above it from the batches.
 
-    They also come from the batches where the checkpoint does not cover the log: it is damaged, or the log start offset was lost that it
-    was written for.
+    They also come from the batches where the checkpoint does not cover the log: it is damaged, or the log start offset that it was written
+    for was lost.
     """
     stored = read_epochs(log.pool.files, log.directory)
-    covered_from = trusted_end if stored is None else stored[0][1] if stored else log.log_start_offset
+    covered_from = stored[0][1] if stored else trusted_end
     log.epochs = EpochHistory()
     for _, placed in log.placed_batches(log.log_start_offset):
         if placed.header.base_offset >= covered_from:
