@@ -9,9 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 Partition = tuple[str, int]
+Writer = tuple[int, int]
+"""The producer id and the producer epoch of a batch."""
 UNKNOWN = -1
 
 
@@ -97,12 +100,17 @@ class CommitRead(NamedTuple):
 
 
 class FinalRead(NamedTuple):
-    """Everything that a partition has at the end."""
+    """Everything that a partition has at the end, and who wrote it, if the batches were read as well."""
 
     partition: Partition
     start: int
     end: int
     records: Mapping[int, bytes]
+    writers: Mapping[int, Writer] = MappingProxyType({})
+
+    def resent(self) -> int:
+        """Copies of records that a client sent again under another producer epoch."""
+        return len(self.records) - len({*self.records.values()})
 
 
 Event = (
@@ -194,9 +202,14 @@ def _unsent(facts: _Facts) -> Iterator[str]:
 
 
 def _duplicates(facts: _Facts) -> Iterator[str]:
+    """Values at several offsets. Brokers remove the duplicates of one producer epoch: copies of different epochs were sent as new records,
+    by a client that took its first attempt for lost.
+    """
     for partition, offsets in facts.offsets.items():
+        final = facts.final.get(partition)
+        writers = final.writers if final is not None else {}
         for value, places in offsets.items():
-            if len(places) > 1:
+            if len(places) > 1 and len({writers.get(place) for place in places} - {None}) < len(places):
                 yield f"duplicate: {value!r} is in {partition[0]}-{partition[1]} at the offsets {sorted(places)}"
 
 

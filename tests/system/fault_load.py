@@ -138,6 +138,10 @@ class Load:
         """Records acknowledged so far."""
         return sum(ledger.total() for ledger in self.ledgers)
 
+    def resent(self) -> int:
+        """Copies of records that clients sent again under another producer epoch, as the check has found."""
+        return sum(ledger.resent for ledger in self.ledgers)
+
     # -- replicas ------------------------------------------------------------------------------------------------------------
 
     def await_shrunk(self, region: str) -> None:

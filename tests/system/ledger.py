@@ -1,5 +1,6 @@
 """A load that records its history, and the check that the log explains it."""
 
+import asyncio
 import threading
 import time
 from collections import defaultdict
@@ -7,8 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from isthmus_client.batch_io import FetchFrom, fetch_batches
+from isthmus_client.client import Client
+from isthmus_client.errors import ClientError
+from isthmus_client.metadata import TopicPartition as Place
+from isthmus_client.retry import is_retriable
+from isthmus_model.endpoints import parse_bootstrap
+from isthmus_wire.records import batches
 
-from tests.histories import UNKNOWN, Acknowledged, Event, FinalRead, Sent, violations
+from tests.histories import UNKNOWN, Acknowledged, Event, FinalRead, Sent, Writer, violations
 
 PARTITIONS = 4
 WAIT_SECONDS = 120
@@ -30,6 +38,8 @@ class Ledger:
         self.acknowledged: dict[int, int] = defaultdict(int)
         """Records by partition."""
         self.failures: list[str] = []
+        self.resent = 0
+        """Copies of records that the check found: librdkafka can send an idempotent record again under a new producer epoch."""
         self._producer = Producer(
             {
                 **CLIENT_SETTINGS,
@@ -94,13 +104,16 @@ class Ledger:
         self.acknowledged[partition] += 1
 
     def check(self) -> None:
-        """Every acknowledged record is there once and in order, and nothing else is; with keys, the last one of each key."""
-        final = read_all(self.bootstrap, self.topic)
+        """Every acknowledged record is there once for each producer epoch and in order, nothing else is; with keys, the last of each."""
+        final = [
+            read._replace(writers=writers_of(self.bootstrap, read)) for read in read_all(self.bootstrap, self.topic)
+        ]
+        self.resent = sum(read.resent() for read in final)
         if self._keys:
             assert violations([*self.history, *final], compacted={self.topic}) == []
             return
         assert violations([*self.history, *final]) == []
-        assert {read.partition[1]: len(read.records) for read in final} == {
+        assert {read.partition[1]: len({*read.records.values()}) for read in final} == {
             partition: self.acknowledged[partition] for partition in range(PARTITIONS)
         }
 
@@ -130,6 +143,27 @@ def read_all(bootstrap: str, topic: str) -> list[FinalRead]:
     finally:
         consumer.close()
     return [FinalRead((topic, p), *marks[p], values) for p, values in records.items()]
+
+
+def writers_of(bootstrap: str, read: FinalRead) -> dict[int, Writer]:
+    """Who wrote each record of a partition, as its batches have it."""
+
+    async def fetched() -> dict[int, Writer]:
+        writers: dict[int, Writer] = {}
+        partition, offset = Place(*read.partition), read.start
+        async with asyncio.timeout(WAIT_SECONDS), Client(parse_bootstrap(bootstrap), client_id="test") as client:
+            while offset < read.end:
+                outcome = (await fetch_batches(client, {partition: FetchFrom(offset)}))[partition]
+                if isinstance(outcome, ClientError):
+                    assert is_retriable(outcome), outcome
+                    continue
+                for _, header in batches(outcome.records):
+                    writer = header.producer_id, header.producer_epoch
+                    writers.update(dict.fromkeys(range(header.base_offset, header.last_offset + 1), writer))
+                    offset = header.last_offset + 1
+        return writers
+
+    return asyncio.run(fetched())
 
 
 def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] | None = None) -> None:

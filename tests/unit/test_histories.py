@@ -50,6 +50,15 @@ def test_a_correct_history_has_no_violation() -> None:
     assert violations(history) == []
 
 
+def test_records_sent_again_under_another_producer_epoch_are_counted() -> None:
+    read = final(b"1", b"2", b"1", b"2")
+    resent = read._replace(writers={0: (7, 0), 1: (7, 0), 2: (7, 1), 3: (7, 1)})
+    assert violations([*sent(b"1", b"2"), resent]) == []
+    assert resent.resent() == 2
+    for writers in ({}, {0: (7, 0), 1: (7, 0), 2: (7, 0), 3: (7, 0)}, {0: (7, 0), 1: (7, 0)}):
+        assert len(violations([*sent(b"1", b"2"), read._replace(writers=writers)])) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "history"),
     [
