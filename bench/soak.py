@@ -1,4 +1,4 @@
-"""`python -m bench.soak [--minutes M] [FAULT ...]`: a stretched cluster under load, struck by one kind of fault after another.
+"""`python -m bench.soak [--minutes M] [--jobs J] [FAULT ...]`: stretched clusters under load, each struck by one kind of fault.
 
 For each kind of fault a cluster is struck again and again for that long. After each round the replicas are compared byte for byte and the
 node that was struck leads; at the end the log must explain what all clients recorded. The first violation ends the command, and its
@@ -12,8 +12,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -53,17 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Strike clusters under load.")
     parser.add_argument("fault", nargs="*", help=f"of {', '.join(NAMES)}; by default all, one after another")
     parser.add_argument("--minutes", type=float, default=10.0, help="for each kind of fault (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="clusters at the same time (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of nodes and moments (%(default)s)")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.fault if name not in NAMES]
     if unknown:
         parser.error(f"no fault is named {unknown[0]}; the faults are {', '.join(NAMES)}")
     facts = conditions(1)
+    chosen = {fact: facts[fact] for fact in _FACTS} | {"clusters at the same time": given.jobs}
     outcomes = []
-    for name in given.fault or NAMES:
-        outcomes.append(soak(name, given.minutes, given.seed))
-        print(outcomes[-1].row(), flush=True)
-        _write(outcomes, {fact: facts[fact] for fact in _FACTS})
+    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as processes:
+        for outcome in processes.map(soak, given.fault or NAMES, repeat(given.minutes), repeat(given.seed)):
+            outcomes.append(outcome)
+            print(outcome.row(), flush=True)
+            _write(outcomes, chosen)
     return 0
 
 
@@ -77,9 +83,7 @@ def soak(name: str, minutes: float, seed: int) -> Outcome:
                 running_load.give_leadership_to(random.choice(sorted(cluster.ids)))
             _strike(running_load, name, random)
             rounds += 1
-            print(f"\r{name}: {rounds} rounds ", end="", file=sys.stderr, flush=True)
         taken = (time.monotonic() - start) / 60
-    print(file=sys.stderr)
     return Outcome(
         fault=name,
         seed=seed,
