@@ -1,5 +1,6 @@
 """What a power loss or a crash may leave on disk, built by hand; the storage world of the simulation finds such states."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,23 @@ def test_deleted_segments_stay_readable_while_a_response_is_sent(tmp_path: Path)
     for path in log.delete_below(log.log_start_offset, MonotonicMs(NOW)):
         path.unlink()
     assert piece.records() == expected
+
+
+def test_a_log_without_records_continues_at_its_recovery_point(tmp_path: Path) -> None:
+    """It ended in a gap above deleted records. It restarted at its log start, and a torn append there, below the recovery point on disk,
+    took the directory offline.
+    """
+    log = new_log(tmp_path)
+    append(log, [b"x"] * 4)
+    log.append_as_given(build_batch([NewRecord(None, b"x")], base_offset=7, leader_epoch=0), MonotonicMs(NOW))
+    log.truncate_to(7, MonotonicMs(NOW))
+    assert log.end_offset == 7
+    again, _ = reopened(log, clean=False, recovery_point=7, log_start_offset=6)
+    assert (again.log_start_offset, again.end_offset, again.recovery_point) == (7, 7, 7)
+    append(again, [b"torn"])
+    os.truncate(again.active.path, again.active.size - 1)
+    once_more, _ = reopened(again, clean=False, recovery_point=7, log_start_offset=6)
+    assert once_more.end_offset == 7
 
 
 def test_an_empty_follower_restarts_at_the_batch_that_contains_its_start(tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ class Truth:
         """Histories that the platter may hold."""
         self.durable_end = 0
         """Everything below it in the current history survives a power loss."""
+        self.recovery_point = 0
+        """What the product claims of that; above the last record, if the log ends in a gap."""
         self.cached_end = 0
         """Everything below it survives a kill."""
         self.ending: Ending = "stop"
@@ -129,6 +131,7 @@ class Truth:
 
     def synced(self, offset: int) -> None:
         """The product claims that everything below is durable."""
+        self.recovery_point = offset
         offset = min(offset, self.current.end)
         if offset > self.durable_end:
             self.durable_end = offset
@@ -170,6 +173,7 @@ class Truth:
     def _differs(self, content: Content, version: Version, start_max: int) -> str | None:
         if content.base < version.origin:
             return f"log-base: its files begin at {content.base}, below {version.origin}"
+        start_max = self._start_max(content, version, start_max)
         is_restarted = content.start == content.end and version.confirmed_start <= content.end <= start_max
         if not is_restarted and not version.ends_at(content.end):
             return f"log-end: it ends at {content.end}, where no batch ended"
@@ -178,6 +182,11 @@ class Truth:
         expected = [b for b in _left_of(version, content).batches if b.end > content.start]
         differs = _compacted(content.batches, expected) if self.compacts else _unequal(content.batches, expected)
         return differs or self._wrong_epochs(content, version)
+
+    def _start_max(self, content: Content, version: Version, start_max: int) -> int:
+        """The highest log start. A log without records continues at its recovery point, if there were none before it."""
+        has_lost = any(start_max < batch.end <= content.start for batch in version.batches)
+        return start_max if content.start < content.end or has_lost else max(start_max, self.recovery_point)
 
     def _wrong_epochs(self, content: Content, version: Version) -> str | None:
         history = EpochHistory(content.epochs)

@@ -120,7 +120,8 @@ def _load(
     log.log_start_offset = start
     recovered = _settle(log, clean=clean, recovery_point=durable_end, on_segment=on_segment)
     if not log.segments or log.end_offset < start:
-        log.restart_at(start, now_ms)
+        # Not below the recovery point on disk: what is appended and torn there would count as damage of durable records.
+        log.restart_at(max(start, durable_end), now_ms)
         pool.descriptor(str(log.active.path))
     log.log_start_offset = max(start, log.segments[0].base_offset)
     log.recovery_point = log.end_offset if clean else min(durable_end, log.end_offset)
