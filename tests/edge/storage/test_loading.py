@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.config.topic_config import TopicConfig
-from isthmus_broker.edge.storage.checkpoints import TopicPartition
+from isthmus_broker.edge.storage.checkpoints import TopicPartition, write_topic_id
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM, FileSystem, SystemFiles
 from isthmus_broker.edge.storage.log import Log
@@ -202,3 +203,22 @@ def test_a_stop_before_the_logs_are_loaded_is_not_a_clean_shutdown(tmp_path: Pat
     asyncio.run(test())
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     assert log.active.path.exists()
+
+
+def test_of_two_logs_of_a_partition_the_one_of_the_current_topic_is_kept(tmp_path: Path) -> None:
+    """The longer one is of a deleted topic of the same name: its directory was offline while the topic was created again."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    crashed(old, "t", batches=3)
+    crashed(new, "t")
+    current = UUID(int=77)
+    write_topic_id(SYSTEM, new / "t-0", current)
+
+    async def kept(topic_id: UUID | None) -> int:
+        for directory in (old, new):
+            shutil.copytree(directory, tmp_path / f"{topic_id}" / directory.name)
+        manager, _ = manager_of([tmp_path / f"{topic_id}" / directory.name for directory in (old, new)])
+        await manager.load(1, lambda _topic: topic_id)
+        return manager.logs["t", 0].end_offset
+
+    assert asyncio.run(kept(current)) == 1
+    assert asyncio.run(kept(TOPIC_ID)) == 3

@@ -151,7 +151,7 @@ class StorageLife:
             self.logs = LogManager(directories, FilePool(files, 6), self.configs.__getitem__, self, self.clocks())
             self.mover = LogMover(self.logs, lambda: 2.0**63, lambda _key, _log: None)
             self.cleaner = Cleaner(self.logs)
-            load = self.loop.create_task(self.logs.load(2))
+            load = self.loop.create_task(self.logs.load(2, lambda topic: self.ids.get((topic, 0))))
         self.loop.settle()
         self._check_errors()
         with self.loop.running():

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from isthmus_model.clocks import Clocks
 from isthmus_model.internal_topics import OFFSETS_TOPIC
@@ -119,7 +120,7 @@ class Broker:
         publisher.take_config()
         opened_with = services.image
         services.replicas.know(opened_with, services.config)
-        await services.logs.load(services.config.settings.num_recovery_threads_per_data_dir)
+        await services.logs.load(services.config.settings.num_recovery_threads_per_data_dir, self._topic_id)
         self._publisher = publisher
         self.apply_changes(changes_between(EMPTY_IMAGE, opened_with))
         self.apply_changes(changes_between(opened_with, services.image))  # what changed meanwhile
@@ -195,6 +196,10 @@ class Broker:
 
     def _context(self) -> ControllerContext:
         return self.services.context
+
+    def _topic_id(self, topic: str) -> UUID | None:
+        current = self.services.image.topics.named(topic)
+        return None if current is None else current.id
 
     def _topic_config(self, topic: str) -> TopicConfig:
         return self.services.replicas.topic_config(topic)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from isthmus_model.clocks import Clocks
 
@@ -30,6 +31,8 @@ from isthmus_broker.edge.storage.recovery import open_log
 
 logger = logging.getLogger(__name__)
 
+TopicIdOf = Callable[[str], UUID | None]
+"""The id of the topic that has this name now, if there is one."""
 OPEN_FILES_MAX: Final = 64
 """Descriptors kept open while one log is recovered."""
 
@@ -142,3 +145,10 @@ class DirectoryLoad:
             raise LoadStopped
         if segments > 1:
             logger.info("recovering segment %d of %s-%d (%d of %d)", base_offset, *key, number, segments)
+
+
+def worth(log: Log, topic_id: UUID | None) -> tuple[bool, int]:
+    """Which of two logs of one partition to keep. A deleted topic's log may be in a directory that was offline while the topic was created
+    again; after a move that was interrupted, both are of the same topic, and the longer one is complete.
+    """
+    return log.topic_id == topic_id, log.end_offset

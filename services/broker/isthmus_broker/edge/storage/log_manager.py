@@ -32,7 +32,7 @@ from isthmus_broker.edge.storage.files import (
     sync_existing,
     sync_path,
 )
-from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded
+from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded, TopicIdOf, worth
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir
 from isthmus_broker.edge.storage.recovery import create_log, open_log
@@ -94,14 +94,14 @@ class LogManager:
 
     # -- start and stop ------------------------------------------------------------------------------------------------------
 
-    async def load(self, threads: int) -> None:
+    async def load(self, threads: int, topic_id_of: TopicIdOf = lambda _topic: None) -> None:
         """Open every log, with this many threads for each directory; a directory that fails goes offline. Raises NoDirectoryLeft."""
         online = [directory for directory in self.directories if directory.online]
         loaded = await asyncio.gather(*(self._load_directory(directory, threads) for directory in online))
         for directory, (logs, _) in zip(online, loaded, strict=True):
             try:
                 for log in logs:
-                    self._add_loaded(directory, log)
+                    self._add_loaded(directory, log, topic_id_of(log.topic))
             except DiskFailure as failure:
                 self.fail(directory, failure)
         for directory, (_, copies) in zip(online, loaded, strict=True):
@@ -123,12 +123,12 @@ class LogManager:
             self.fail(directory, failure)
             return Loaded([], [])
 
-    def _add_loaded(self, directory: LogDir, log: Log) -> None:
-        """Add a log; of two of the same partition, after a move that was interrupted, the longer one is kept."""
+    def _add_loaded(self, directory: LogDir, log: Log, topic_id: UUID | None) -> None:
+        """Add a log; of two of the same partition the better one is kept."""
         log.use_pool(self._pool)
         key = (log.topic, log.partition)
         other = self.logs.get(key)
-        if other is not None and other.end_offset >= log.end_offset:
+        if other is not None and worth(other, topic_id) >= worth(log, topic_id):
             self._remove(log)
             return
         if other is not None:
