@@ -54,7 +54,7 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Strike clusters under load.")
-    parser.add_argument("fault", nargs="*", help=f"of {', '.join(NAMES)}; by default all, one after another")
+    parser.add_argument("fault", nargs="*", help=f"of {', '.join(NAMES)}; by default all")
     parser.add_argument("--minutes", type=float, default=10.0, help="for each kind of fault (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="clusters at the same time (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of nodes and moments (%(default)s)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -202,15 +203,26 @@ def _unsent(facts: _Facts) -> Iterator[str]:
 
 
 def _duplicates(facts: _Facts) -> Iterator[str]:
-    """Values at several offsets. Brokers remove the duplicates of one producer epoch: copies of different epochs were sent as new records,
-    by a client that took its first attempt for lost.
+    """Values at several offsets. Brokers remove the duplicates of one producer epoch; a client that took its first attempt for lost may
+    have sent the value again as a new record of its next epoch.
     """
     for partition, offsets in facts.offsets.items():
         final = facts.final.get(partition)
         writers = final.writers if final is not None else {}
         for value, places in offsets.items():
-            if len(places) > 1 and len({writers.get(place) for place in places} - {None}) < len(places):
+            if len(places) > 1 and not _rises([writers.get(place) for place in sorted(places)]):
                 yield f"duplicate: {value!r} is in {partition[0]}-{partition[1]} at the offsets {sorted(places)}"
+
+
+def _rises(writers: Sequence[Writer | None]) -> bool:
+    """Whether all are one producer, each under a later epoch than the one before it."""
+    known = [writer for writer in writers if writer is not None]
+    epochs = [epoch for _, epoch in known]
+    return (
+        len(known) == len(writers)
+        and len({producer_id for producer_id, _ in known}) == 1
+        and all(a < b for a, b in pairwise(epochs))
+    )
 
 
 def _lost(facts: _Facts, compacted: Collection[str]) -> Iterator[str]:

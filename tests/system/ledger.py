@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from isthmus_client.batch_io import FetchFrom, fetch_batches
+from isthmus_client.batch_io import Fetched, FetchFrom, fetch_batches
 from isthmus_client.client import Client
-from isthmus_client.errors import ClientError
 from isthmus_client.metadata import TopicPartition as Place
-from isthmus_client.retry import is_retriable
+from isthmus_client.requests_by_broker import results
 from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.records import batches
 
@@ -104,7 +103,7 @@ class Ledger:
         self.acknowledged[partition] += 1
 
     def check(self) -> None:
-        """Every acknowledged record is there once for each producer epoch and in order, nothing else is; with keys, the last of each."""
+        """Every acknowledged record is there, in order and once for each producer epoch, and nothing else; with keys, the last of each."""
         final = [
             read._replace(writers=writers_of(self.bootstrap, read)) for read in read_all(self.bootstrap, self.topic)
         ]
@@ -148,22 +147,26 @@ def read_all(bootstrap: str, topic: str) -> list[FinalRead]:
 def writers_of(bootstrap: str, read: FinalRead) -> dict[int, Writer]:
     """Who wrote each record of a partition, as its batches have it."""
 
-    async def fetched() -> dict[int, Writer]:
+    partition = Place(*read.partition)
+
+    async def fetch(client: Client, offset: int) -> Fetched:
+        async def attempt() -> Fetched:
+            return results(await fetch_batches(client, {partition: FetchFrom(offset)}))[partition]
+
+        return await client.retry(f"fetch {partition}", attempt)
+
+    async def read_all_batches() -> dict[int, Writer]:
         writers: dict[int, Writer] = {}
-        partition, offset = Place(*read.partition), read.start
+        offset = read.start
         async with asyncio.timeout(WAIT_SECONDS), Client(parse_bootstrap(bootstrap), client_id="test") as client:
             while offset < read.end:
-                outcome = (await fetch_batches(client, {partition: FetchFrom(offset)}))[partition]
-                if isinstance(outcome, ClientError):
-                    assert is_retriable(outcome), outcome
-                    continue
-                for _, header in batches(outcome.records):
+                for _, header in batches((await fetch(client, offset)).records):
                     writer = header.producer_id, header.producer_epoch
                     writers.update(dict.fromkeys(range(header.base_offset, header.last_offset + 1), writer))
                     offset = header.last_offset + 1
         return writers
 
-    return asyncio.run(fetched())
+    return asyncio.run(read_all_batches())
 
 
 def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] | None = None) -> None:

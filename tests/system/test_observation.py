@@ -153,6 +153,6 @@ def test_samples_of_load_report_sizes_and_leaders(cluster: Cluster) -> None:
             if replica.topic == "t" and replica.size > RECORDS * len(VALUE):
                 loads[sample.broker] = {"leader": replica.is_leader, "size": replica.size, "rack": sample.rack}
         if len(loads) == 3 and any(load["leader"] for load in loads.values()):
-            break  # the first samples of a restarted broker may be from before the next leader's
+            break  # the first sample of each broker may be from a moment when another one led
     assert {load["size"] for load in loads.values()} == {loads[1]["size"]}
     assert {broker: load["rack"] for broker, load in loads.items()} == {1: "west/a", 2: "east/a", 3: "east/b"}

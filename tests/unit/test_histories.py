@@ -55,7 +55,10 @@ def test_records_sent_again_under_another_producer_epoch_are_counted() -> None:
     resent = read._replace(writers={0: (7, 0), 1: (7, 0), 2: (7, 1), 3: (7, 1)})
     assert violations([*sent(b"1", b"2"), resent]) == []
     assert resent.resent() == 2
-    for writers in ({}, {0: (7, 0), 1: (7, 0), 2: (7, 0), 3: (7, 0)}, {0: (7, 0), 1: (7, 0)}):
+    for first, second in (((7, 0), (7, 0)), ((7, 1), (7, 0)), ((7, 0), (8, 1))):
+        writers = {0: first, 1: first, 2: second, 3: second}
+        assert len(violations([*sent(b"1", b"2"), read._replace(writers=writers)])) == 2
+    for writers in ({}, {0: (7, 0), 1: (7, 0)}):
         assert len(violations([*sent(b"1", b"2"), read._replace(writers=writers)])) == 2
 
 

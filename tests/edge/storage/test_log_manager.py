@@ -28,6 +28,16 @@ async def opened(directory: Path) -> LogManager:
     return manager
 
 
+def simulated(directory: Path) -> tuple[SimLoop, LogManager]:
+    """The logs on a loop whose worker thread runs when the test says so."""
+    loop = SimLoop()  # type: ignore[abstract]
+    with loop.running():
+        load = loop.create_task(opened(directory))
+    while not load.done():
+        loop.settle()
+    return loop, load.result()
+
+
 async def written(directory: Path, name: str, present: bool) -> None:
     """Wait until a checkpoint contains the partition, or no longer does."""
     line = f"{KEY[0]} {KEY[1]} "
@@ -63,12 +73,7 @@ def test_the_offsets_of_a_log_deleted_while_those_of_another_are_forgotten_are_f
     """The checkpoint that was being written had them. A new log of that name was then damaged below its recovery point, and took its
     directory offline.
     """
-    loop = SimLoop()  # type: ignore[abstract]
-    with loop.running():
-        load = loop.create_task(opened(tmp_path))
-    while not load.done():
-        loop.settle()
-    manager = load.result()
+    loop, manager = simulated(tmp_path)
     with loop.running():
         for topic in ("a", "b"):
             append(manager.create(topic, 0, UUID(int=9)), [b"x"] * 8)
@@ -89,12 +94,7 @@ def test_a_start_that_is_raised_while_an_earlier_one_is_written_deletes_nothing_
     """The segments between them were deleted while only the earlier start was on disk: after a power loss the log seemed to have lost its
     beginning, and was discarded.
     """
-    loop = SimLoop()  # type: ignore[abstract]
-    with loop.running():
-        load = loop.create_task(opened(tmp_path))
-    while not load.done():
-        loop.settle()
-    manager = load.result()
+    loop, manager = simulated(tmp_path)
     with loop.running():
         log = manager.create(*KEY, UUID(int=1))
         for _ in range(6):

@@ -5,11 +5,11 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 ENDED: Final = "background work"
-"""In the context that the event loop's exception handler gets, the name of the work that has ended."""
+"""The key of the work's name in the context that the event loop's exception handler receives."""
 
 
 def background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Start the work. An unexpected exception is reported to the event loop's exception handler, by which the node stops: without its
+    """Start the work. An exception that ends it is reported to the event loop's exception handler, and the node stops: without its
     heartbeats or its ISR changes, it would only appear to work.
     """
     task = asyncio.get_running_loop().create_task(work)

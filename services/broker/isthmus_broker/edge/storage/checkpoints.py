@@ -28,6 +28,7 @@ NO_TRANSACTION: Final = -1
 
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
+"""The content of a checkpoint file of a log directory."""
 
 
 def _read(files: FileSystem, path: Path) -> bytes | None:

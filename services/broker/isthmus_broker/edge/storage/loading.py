@@ -148,7 +148,9 @@ class DirectoryLoad:
 
 
 def worth(log: Log, topic_id: UUID | None) -> tuple[bool, int]:
-    """Which of two logs of one partition to keep. A deleted topic's log may be in a directory that was offline while the topic was created
-    again; after a move that was interrupted, both are of the same topic, and the longer one is complete.
+    """How much a log is worth: of two of the same partition, the one that is worth more is kept.
+
+    A deleted topic's log may be in a directory that was offline while the topic was created again. After a move that was interrupted both
+    are of the same topic, and the longer one is complete.
     """
     return log.topic_id == topic_id, log.end_offset

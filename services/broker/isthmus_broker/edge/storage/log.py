@@ -467,9 +467,7 @@ class Log(Durability):
         return reason
 
     def delete_below(self, offset: int, now_ms: MonotonicMs) -> list[Path]:
-        """Mark the segments below an offset as deleted, which is the log start offset or below it, and on disk; returns the files to
-        remove later.
-        """
+        """Mark the segments below a log start offset that is on disk as deleted; returns the files to remove later."""
         if self.active.size and self.end_offset <= offset:
             self.roll(now_ms)
         count = max(bisect_right(self._bases, offset) - 1, 0)  # a log that was restarted meanwhile begins above it

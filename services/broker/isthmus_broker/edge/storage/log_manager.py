@@ -451,7 +451,7 @@ class LogManager:
                 self._checkpoint_later(directory, self._delete_below)
 
     def _delete_below(self, directory: LogDir, starts: Offsets) -> None:
-        """Delete the segments below these offsets. The log start offset may have been raised again, and is not on disk yet."""
+        """Delete the segments below the log start offsets that are on disk; the logs' own may have been raised since."""
         for key in self.keys_in(directory):
             log = self.logs[key]
             try:
