@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.checkpoints import LOG_STARTS, RECOVERY_POINTS, read_offsets
-from isthmus_broker.edge.storage.files import FilePool
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
 from isthmus_broker.edge.storage.log_manager import LogManager
@@ -122,3 +123,27 @@ def test_a_start_on_disk_from_before_a_restart_deletes_nothing(tmp_path: Path) -
     bases = [segment.base_offset for segment in log.segments]
     assert log.delete_below(10, MonotonicMs(0)) == []
     assert [segment.base_offset for segment in log.segments] == bases
+
+
+def test_a_log_is_not_created_after_the_last_directory_has_failed(tmp_path: Path) -> None:
+    """Metadata that arrives while the node stops named a new partition, and an unexpected error ended the node instead (seed 10000183)."""
+
+    class Failures(NoFailures):
+        def directory_failed(self, lost: object) -> None:
+            pass
+
+        def all_directories_failed(self, error: OSError) -> None:
+            pass
+
+    write_meta(SYSTEM, tmp_path, MetaProperties("cluster", 1, UUID(int=5)))
+
+    async def test() -> None:
+        settings = config()
+        directory = LogDir(SYSTEM, tmp_path)
+        logs = LogManager([directory], FilePool(SYSTEM, 100), lambda _topic: settings, Failures(), CLOCKS)
+        await logs.load(1)
+        logs.fail(directory, DiskFailure(tmp_path, OSError(5, "broken")))
+        with pytest.raises(DiskFailure, match="every log directory has failed"):
+            logs.create(*KEY, UUID(int=1), None)
+
+    asyncio.run(test())

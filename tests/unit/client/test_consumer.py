@@ -130,6 +130,17 @@ def test_it_reads_near_its_rack_and_returns_to_the_leader_when_that_fails() -> N
     ]
 
 
+def test_a_near_replica_that_lost_records_sends_the_consumer_to_the_leader() -> None:
+    """A replica that comes back from a power loss has less than was read from it; the consumer went back and read records twice."""
+    cluster = Cluster(
+        (LEADER, FetchedPartition(0, 0, 9, 9, 0, preferred_read_replica=NEAR)),
+        (NEAR, records(0)),
+        (NEAR, FetchedPartition(0, 0, 0, 0, 0, diverging_epoch=(EPOCH, 0))),
+        (LEADER, records(1)),
+    )
+    assert asyncio.run(read(cluster, 2)) == [0, 1]
+
+
 @pytest.mark.parametrize("is_polled_between", [True, False])
 def test_records_that_two_brokers_sent_are_returned_once(is_polled_between: bool) -> None:
     """The fetch to a leader that hangs is still under way when the new leader responds to another one for the same offset."""

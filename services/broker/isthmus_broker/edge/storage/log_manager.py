@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from errno import EIO
 from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -254,10 +255,10 @@ class LogManager:
 
     def _choose(self, directory_id: UUID | None) -> LogDir:
         online = [directory for directory in self.directories if directory.online]
-        for directory in online:
-            if directory.directory_id == directory_id:
-                return directory
-        return min(online, key=lambda directory: len(self.keys_in(directory)))
+        if not online:  # the node is about to stop
+            raise DiskFailure(self.directories[0].path, OSError(EIO, "every log directory has failed"))
+        named = [directory for directory in online if directory.directory_id == directory_id]
+        return min(named or online, key=lambda directory: len(self.keys_in(directory)))
 
     def delete(self, key: TopicPartition) -> None:
         """Delete a log, and its copy; its files are removed after the topic's file.delete.delay.ms. Raises DiskFailure."""
