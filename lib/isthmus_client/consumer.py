@@ -298,12 +298,12 @@ class Consumer:
             reading, offset = requested[partition]
             if self._reading.get(partition) is not reading or reading.buffered or reading.position != offset:
                 continue  # moved by seek, revoked, or fetched from a new leader meanwhile
-            is_near = reading.near == broker
-            if isinstance(outcome, Fetched) and not (is_near and outcome.diverging_epoch is not None):
-                self._handle_fetched(partition, reading, offset, outcome)
-            elif is_near:
-                reading.near = -1  # the leader decides about any error, and about a log that seems to have lost records
+            is_usable = isinstance(outcome, Fetched) and outcome.diverging_epoch is None
+            if reading.near == broker and not is_usable:
+                reading.near = -1  # the leader decides about any error, and whether the log has lost records
                 await asyncio.sleep(self._pause())  # it may name the same replica again
+            elif isinstance(outcome, Fetched):
+                self._handle_fetched(partition, reading, offset, outcome)
             elif outcome.code is ErrorCode.offset_out_of_range and self._reset is not None:
                 listed = results(await list_offsets(self._client, {partition: self._reset}))
                 self.seek(partition, listed[partition].offset)
