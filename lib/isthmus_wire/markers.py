@@ -24,6 +24,8 @@ class Marker(NamedTuple):
     producer: ProducerId
     committed: bool
     coordinator_epoch: int
+    transaction_version: int = 0
+    """The version whose rules the marker follows; the log does not have it."""
 
 
 def build_marker(marker: Marker, timestamp: int) -> bytes:

@@ -19,6 +19,7 @@ from isthmus_wire.primitives import Cursor
 _REQUEST_UNIONS: Final[dict[int, Layout]] = {
     ApiKey.METADATA: requests.MetadataRequest,
     ApiKey.FIND_COORDINATOR: requests.FindCoordinatorRequest,
+    ApiKey.ADD_PARTITIONS_TO_TXN: requests.AddPartitionsToTxnRequest,
     ApiKey.DELETE_TOPICS: requests.DeleteTopicsRequest,
     ApiKey.LEAVE_GROUP: requests.LeaveGroupRequest,
     ApiKey.OFFSET_COMMIT: requests.OffsetCommitRequest,
@@ -27,6 +28,7 @@ _REQUEST_UNIONS: Final[dict[int, Layout]] = {
 _RESPONSE_UNIONS: Final[dict[int, Layout]] = {
     ApiKey.METADATA: requests.MetadataResponse,
     ApiKey.FIND_COORDINATOR: requests.FindCoordinatorResponse,
+    ApiKey.ADD_PARTITIONS_TO_TXN: requests.AddPartitionsToTxnResponse,
     ApiKey.OFFSET_COMMIT: requests.OffsetCommitResponse,
     ApiKey.OFFSET_FETCH: requests.OffsetFetchResponse,
 }

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import MemberIdentity
@@ -41,6 +43,29 @@ class FindCoordinatorRequest:
     key: str = field(metadata=_typed("string"), default="")
     key_type: int = field(metadata=_typed("int8"), default=0)
     coordinator_keys: tuple[str, ...] = field(metadata=_typed("string"), default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnRequest:
+    """Up to version 3 the one transaction of a client, from 4 on `transactions`, which brokers add or verify."""
+
+    __flexible__: ClassVar[bool] = True
+    transactions: tuple[AddPartitionsToTxnTransaction, ...] = ()
+    v3_and_below_transactional_id: str = field(metadata=_typed("string"), default="")
+    v3_and_below_producer_id: int = field(metadata=_typed("int64"), default=-1)
+    v3_and_below_producer_epoch: int = field(metadata=_typed("int16"), default=-1)
+    v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnResponse:
+    """Up to version 3 the results of one transaction, from 4 on `error_code` and `results_by_transaction`."""
+
+    __flexible__: ClassVar[bool] = True
+    throttle_time: i32Timedelta = field(metadata=_typed("timedelta_i32"))
+    error_code: ErrorCode = field(metadata=_typed("error_code"), default=ErrorCode.none)
+    results_by_transaction: tuple[AddPartitionsToTxnResult, ...] = ()
+    results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ def _not_served(what: str, *keys: int) -> tuple[Choice, ...]:
 
 CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("SASL and its credentials", 17, 36, 50, 51),
-    *_not_served("transactions", 24, 25, 26, 27, 28, 65, 66),
     *_not_served("ACLs", 29, 30, 31),
     *_not_served("delegation tokens", 38, 39, 40, 41),
     *_not_served("client quotas", 48, 49),
@@ -34,7 +33,6 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("streams groups", 88, 89),
     Choice("api_versions/*/*_features/share.version", "share groups are not implemented"),
     Choice("api_versions/*/*_features/streams.version", "streams groups are not implemented"),
-    Choice("api_versions/*/*_features/transaction.version", "transactions are not implemented"),
     Choice(
         "api_versions/*/supported_features/metadata.version/min_version",
         "only the records of the newest metadata level are written and read",
@@ -52,7 +50,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
         )
         for number in (2, 3, 4)
     ),
-    Choice("offsets/coordinators of transactions/*", "transactions and share groups have no coordinator here"),
+    Choice("offsets/coordinators of transactions/*", "share groups have no coordinator here"),
     *(
         Choice(
             f"replicas/reassignments over reassignments/{number} *",

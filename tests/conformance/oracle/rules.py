@@ -17,6 +17,8 @@ from isthmus_wire.apis import ApiKey
 
 OURS: Final = 2**64
 """UUIDs below this number were made up by an exchange and stay as they are."""
+PRODUCERS: Final = frozenset({"producer_id", "v3_and_below_producer_id", "producer_id_filters"})
+"""The fields with producer ids."""
 MADE_UP_PRODUCERS: Final = range(9_000_000, 9_001_000)
 """Producer ids that exchanges made up stay as well."""
 DAY_MS: Final = 86_400_000
@@ -24,7 +26,7 @@ DAY_MS: Final = 86_400_000
 CLOCK: Final = frozenset(
     {
         "last_caught_up_timestamp", "last_fetch_timestamp",
-        "log_append_time", "timestamp", "last_timestamp", "base_timestamp", "max_timestamp", "records",
+        "log_append_time", "timestamp", "transaction_start_time", "last_timestamp", "base_timestamp", "max_timestamp", "records",
     }
 )  # fmt: skip
 """time: values within a day of now were read from the broker's clock; made-up timestamps of exchanges are long ago."""
@@ -47,6 +49,7 @@ KEYED: Final[Mapping[tuple[int, str], str]] = {
     (ApiKey.CREATE_TOPICS, "configs"): "name",
     (ApiKey.CREATE_TOPICS, "topics"): "name",
     (ApiKey.LIST_GROUPS, "groups"): "group_id",
+    (ApiKey.LIST_TRANSACTIONS, "transaction_states"): "transactional_id",
     (ApiKey.DESCRIBE_LOG_DIRS, "results"): "log_dir",
     (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
     (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
@@ -69,6 +72,14 @@ SORTED: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.LIST_OFFSETS: frozenset({"topics", "partitions"}),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: frozenset({"topics", "partitions"}),
     ApiKey.OFFSET_COMMIT: frozenset({"topics", "partitions"}),
+    ApiKey.TXN_OFFSET_COMMIT: frozenset({"topics", "partitions"}),
+    ApiKey.ADD_PARTITIONS_TO_TXN: frozenset(
+        {"results_by_transaction", "topic_results", "results_by_topic_v3_and_below", "results_by_partition"}
+    ),
+    ApiKey.WRITE_TXN_MARKERS: frozenset({"markers", "topics", "partitions"}),
+    ApiKey.DESCRIBE_TRANSACTIONS: frozenset({"topics", "partitions"}),
+    ApiKey.LIST_TRANSACTIONS: frozenset({"unknown_state_filters"}),
+    ApiKey.DESCRIBE_PRODUCERS: frozenset({"active_producers"}),
     ApiKey.OFFSET_DELETE: frozenset({"topics", "partitions"}),
     ApiKey.DELETE_GROUPS: frozenset({"results"}),
     ApiKey.ALTER_REPLICA_LOG_DIRS: frozenset({"results", "partitions"}),
@@ -131,8 +142,10 @@ class Rules:
 
     def _mapping(self, api_key: int, value: Mapping[str, Any]) -> dict[str, Any]:
         plain = {name: self._value(api_key, name, inner) for name, inner in value.items()}
-        if plain.get("max_timestamp") == "NOW" and "crc" in plain:
+        if "crc" in plain and plain.get("max_timestamp") == "NOW":
             plain["crc"] = "OVER THE TIME"
+        elif "crc" in plain and isinstance(plain["producer_id"], str):
+            plain["crc"] = "OVER THE PRODUCER"
         return plain
 
     def _list(self, api_key: int, field: str, value: Sequence[Any]) -> Any:
@@ -162,7 +175,7 @@ class Rules:
             return "NOW"
         if field == "session_id" and value > 0:
             return self._name("session", value)
-        if field == "producer_id" and value >= 0 and value not in MADE_UP_PRODUCERS:
+        if field in PRODUCERS and value >= 0 and value not in MADE_UP_PRODUCERS:
             return self._name("producer", value)
         return value
 

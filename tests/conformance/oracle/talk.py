@@ -12,13 +12,15 @@ from typing import Any, Final, NamedTuple
 
 from isthmus_wire.apis import ALL_VERSIONS, ApiKey
 from isthmus_wire.headers import decode_response_header, encode_request_header
+from isthmus_wire.records import HEADER_SIZE, MAGIC, header_at
 
-from tests.conformance.oracle.messages import decode_answer, encode_request
-from tests.conformance.oracle.rules import Rules
+from tests.conformance.oracle.messages import decode_answer, encode_request, plain_batches
+from tests.conformance.oracle.rules import MADE_UP_PRODUCERS, Rules
 
 ANSWER_SECONDS: Final = 20.0
 CLIENT: Final = "oracle"
 MAIN: Final = "main"
+MAGIC_AT: Final = 16
 _UNSETTLED: Final = frozenset(
     {
         "unknown_topic_or_partition", "unknown_topic_id", "leader_not_available", "not_leader_or_follower",
@@ -265,10 +267,18 @@ def _listed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _listed(inner) for name, inner in value.items()}
     if isinstance(value, bytes | bytearray):
-        return value.hex()
+        return plain_batches(bytes(value)) if _has_drawn_producer(value) else value.hex()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_listed(inner) for inner in value]
     return value
+
+
+def _has_drawn_producer(value: bytes | bytearray) -> bool:
+    """Whether these are batches with a producer id that the broker has drawn: another broker draws another one."""
+    if len(value) < HEADER_SIZE or value[MAGIC_AT] != MAGIC:
+        return False
+    producer_id = header_at(value).producer_id
+    return producer_id >= 0 and producer_id not in MADE_UP_PRODUCERS
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -10,6 +10,7 @@ from uuid import UUID
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.runtime import Runtime
 from isthmus_broker.core.coordinator.timers import Timers
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.replication.partition import Partition
@@ -45,6 +46,7 @@ class Add:
     name: str
     amount: int
     producer: ProducerId | None = None
+    verification: int = NOT_VERIFIED
 
 
 @dataclass
@@ -59,7 +61,12 @@ class Counters:
     def handle(self, token: int, request: object, context: RequestContext, now: Now) -> Result:
         if isinstance(request, Add):
             record = Record(Text(request.name), Text(str(request.amount)))
-            return Result(records=(record,), producer=request.producer, response="added")
+            return Result(
+                records=(record,),
+                producer=request.producer,
+                verification=request.verification,
+                response="added",
+            )
         if isinstance(request, Marker):
             return Result(marker=request, response="ended")
         return Result(response=dict(self.totals))
@@ -128,6 +135,12 @@ class Bench:
         self.partition.take_leadership(leadership, IsrRules(10_000, 1), 1_000, CLOCKS.now())
         self.host.leadership_changed(self.partition)
 
+    async def add(self, name: str, amount: int) -> Any:
+        """Add in the producer's transaction, which was verified."""
+        verifications = self.log.producers.verifications
+        number = verifications.begin(*PRODUCER, 0, CLOCKS.monotonic(), raises_epoch=False)
+        return await self.send(Add(name, amount, PRODUCER, number))
+
     async def send(self, request: object) -> Any:
         """The response, after the shard has been loaded."""
         while True:
@@ -167,7 +180,7 @@ def test_what_it_writes_survives_a_change_of_leader(tmp_path: Path) -> None:
 def test_a_transaction_takes_effect_with_its_marker(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.send(Add("a", 1))
-        await bench.send(Add("a", 10, PRODUCER))
+        await bench.add("a", 10)
         header = bench.log.last_batch
         assert header is not None
         assert header.is_transactional
@@ -183,16 +196,27 @@ def test_a_transaction_takes_effect_with_its_marker(tmp_path: Path) -> None:
 
 def test_a_load_applies_committed_transactions_and_discards_aborted_ones(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        await bench.send(Add("committed", 1, PRODUCER))
+        await bench.add("committed", 1)
         await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=5))
-        await bench.send(Add("aborted", 1, PRODUCER))
+        await bench.add("aborted", 1)
         await bench.send(Marker(PRODUCER, committed=False, coordinator_epoch=5))
-        await bench.send(Add("open", 1, PRODUCER))
+        await bench.add("open", 1)
         bench.lead()
         assert await bench.send("totals") == {"committed": 1}
         assert bench.shards[-1].uncommitted == {7: [("open", 1)]}
         await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=6))
         assert await bench.send("totals") == {"committed": 1, "open": 1}
+
+    run(tmp_path, test)
+
+
+def test_a_transaction_that_was_not_verified_is_refused(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        assert await bench.send(Add("a", 1, PRODUCER)) is ErrorCode.invalid_txn_state
+        assert await bench.add("a", 1) == "added"
+        assert await bench.send(Marker(PRODUCER, committed=True, coordinator_epoch=5)) == "ended"
+        assert await bench.send(Add("a", 1, PRODUCER, 1)) is ErrorCode.invalid_txn_state
+        assert await bench.send("totals") == {"a": 1}
 
     run(tmp_path, test)
 

@@ -14,7 +14,8 @@ from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
 from isthmus_wire.extensions.mirrors import MirrorState
-from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, iterate_records
+from isthmus_wire.markers import ProducerId
+from isthmus_wire.records import NewRecord, batches, build_batch, build_control_batch, header_at, iterate_records
 
 from tests.clocks import at
 from tests.edge.replication.nodes import (
@@ -223,15 +224,26 @@ def test_a_new_leader_aborts_transactions_that_a_lost_leader_did_not(tmp_path: P
     assert not two.log.producers.opened_before(2)
 
 
+def append_transaction(part: Partition, producer_id: int) -> None:
+    """Append the first batch of a transaction that was verified, as a coordinator of this node does."""
+    assert part.log is not None
+    batch = bytearray(open_transaction(0, producer_id))
+    header = header_at(batch)
+    producer = ProducerId(header.producer_id, header.producer_epoch)
+    number = part.log.producers.begin_verification(producer, header.base_sequence, NOW, raises_epoch=False)
+    assert isinstance(number, int)
+    assert isinstance(part.append(batch, MonotonicMs(NOW), verification=number), int)
+
+
 def test_later_transactions_and_later_partitions_are_not_aborted(tmp_path: Path) -> None:
     part = alone(tmp_path, role=STOPPED)
     become(part, leadership(1, 14, (1,), replicas=(1,)))
-    part.append(bytearray(open_transaction(0, 9)), MonotonicMs(NOW))
+    append_transaction(part, 9)
     become(part, leadership(1, 15, (1,), replicas=(1,)))
     assert part.log is not None
     assert [producer.producer_id for producer in part.log.producers.opened_before(99)] == [9]
     late = alone(tmp_path / "late", role=MirrorRole(LINK, "west", MirrorState.STOPPED, Stop(0, 14)))
-    late.append(bytearray(open_transaction(0, 9)), MonotonicMs(NOW))
+    append_transaction(late, 9)
     become(late, leadership(1, 20, (1,), replicas=(1,)))
     assert late.log is not None
     assert late.log.end_offset == 1

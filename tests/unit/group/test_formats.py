@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.coordinator.partition import coordinator_partition, java_hash
 from isthmus_broker.core.coordinator.result import Record
-from isthmus_broker.core.group.partition import group_partition, java_hash
 from isthmus_broker.core.group.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -197,5 +197,5 @@ def test_java_hash(text: str, number: int) -> None:
 
 
 def test_a_groups_partition() -> None:
-    assert group_partition("group", 50) == 98629247 % 50
-    assert group_partition("polygenelubricants", 50) == 0
+    assert coordinator_partition("group", 50) == 98629247 % 50
+    assert coordinator_partition("polygenelubricants", 50) == 0

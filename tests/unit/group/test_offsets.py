@@ -4,9 +4,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group.config import OFFSETS_REMOVAL_RETRY_MS, GroupConfig
-from isthmus_broker.core.group.partition import group_partition
 from isthmus_broker.core.group.request_parts import merge_responses, split_request
 from isthmus_broker.core.group.shard import refuse
 from isthmus_broker.core.group.view import Topics
@@ -428,7 +428,7 @@ def test_requests_about_groups_are_split_by_shard_and_the_responses_merged() -> 
     world = World()
     for request, version in requests:
         parts = split_request(request, version, 50)
-        assert [partition for partition, _ in parts] == [group_partition(name, 50) for name in groups]
+        assert [partition for partition, _ in parts] == [coordinator_partition(name, 50) for name in groups]
         assert merge_responses(request, [world.response_to(part, version) for _, part in parts]) == world.response_to(
             request, version
         )
@@ -436,9 +436,9 @@ def test_requests_about_groups_are_split_by_shard_and_the_responses_merged() -> 
 
 def test_a_request_about_one_group_is_its_own_part() -> None:
     heartbeat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-    assert split_request(heartbeat, 4, 50) == [(group_partition(GROUP, 50), heartbeat)]
+    assert split_request(heartbeat, 4, 50) == [(coordinator_partition(GROUP, 50), heartbeat)]
     old = OffsetFetchRequest(group_id=GROUP)
-    assert split_request(old, 7, 50) == [(group_partition(GROUP, 50), old)]
+    assert split_request(old, 7, 50) == [(coordinator_partition(GROUP, 50), old)]
     response = World().response_to(heartbeat)
     assert merge_responses(heartbeat, [response]) is response
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isthmus_broker.core.group.regex import InvalidRegex, TooMuchWork, TopicPattern
+from isthmus_broker.core.coordinator.regex import InvalidRegex, NamePattern, TooMuchWork
 
 _ATOMS = st.sampled_from(
     [
@@ -39,7 +39,7 @@ _PATTERNS = st.lists(
 @given(_PATTERNS, st.lists(st.text("abAx-_.9", max_size=7), max_size=8))
 @settings(max_examples=300, deadline=None)
 def test_it_matches_what_the_standard_library_matches(pattern: str, names: list[str]) -> None:
-    ours, theirs = TopicPattern(pattern), re.compile(pattern, re.ASCII)
+    ours, theirs = NamePattern(pattern), re.compile(pattern, re.ASCII)
     for name in names:
         assert ours.matches(name) == bool(theirs.fullmatch(name)), (pattern, name)
 
@@ -67,8 +67,8 @@ def test_it_matches_what_the_standard_library_matches(pattern: str, names: list[
     ],
 )
 def test_syntax(pattern: str, matching: str, other: str) -> None:
-    assert TopicPattern(pattern).matches(matching)
-    assert not TopicPattern(pattern).matches(other)
+    assert NamePattern(pattern).matches(matching)
+    assert not NamePattern(pattern).matches(other)
 
 
 # As RE2J 1.8 says of each.
@@ -101,7 +101,7 @@ def test_syntax(pattern: str, matching: str, other: str) -> None:
 )
 def test_errors(pattern: str, description: str) -> None:
     with pytest.raises(InvalidRegex) as raised:
-        TopicPattern(pattern)
+        NamePattern(pattern)
     assert raised.value.description == description
 
 
@@ -109,22 +109,22 @@ def test_errors(pattern: str, description: str) -> None:
 @settings(max_examples=400, deadline=None)
 def test_any_text_is_an_expression_or_refused(pattern: str) -> None:
     try:
-        TopicPattern(pattern).matches("ab-1")
+        NamePattern(pattern).matches("ab-1")
     except (InvalidRegex, TooMuchWork):
         return
 
 
 def test_what_backtracking_would_never_finish_is_quick() -> None:
-    assert not TopicPattern("(a+)+b").matches("a" * 249)
-    assert TopicPattern("(a|aa|a)*").matches("a" * 249)
+    assert not NamePattern("(a+)+b").matches("a" * 249)
+    assert NamePattern("(a|aa|a)*").matches("a" * 249)
 
 
 def test_size_and_work_are_bounded() -> None:
     with pytest.raises(InvalidRegex):
-        TopicPattern("(a{500}){500}")
+        NamePattern("(a{500}){500}")
     with pytest.raises(InvalidRegex):
-        TopicPattern("(x?a?){900}")
-    assert TopicPattern("(" * 200 + ")" * 200).matches("")
-    hostile = TopicPattern("(a?){900}x")
+        NamePattern("(x?a?){900}")
+    assert NamePattern("(" * 200 + ")" * 200).matches("")
+    hostile = NamePattern("(a?){900}x")
     with pytest.raises(TooMuchWork):
         any(hostile.matches("a" * (number % 249) + str(number)) for number in range(10_000))

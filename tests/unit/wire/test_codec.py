@@ -3,7 +3,7 @@
 import io
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 from uuid import UUID
@@ -43,7 +43,7 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "error_code": st.sampled_from(ErrorCode),
     "timedelta_i32": st.integers(-1, 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
     "timedelta_i64": st.integers(-1, 2**45).map(lambda ms: timedelta(milliseconds=ms)),
-    "datetime_i64": st.none(),
+    "datetime_i64": st.integers(0, 2**41).map(lambda ms: datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)),
 }
 
 

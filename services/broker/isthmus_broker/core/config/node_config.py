@@ -35,6 +35,8 @@ EMBEDDED_CONTROLLER_LISTENER: Final = "CONTROLLER://127.0.0.1:9093"
 class NodeSettings:
     """The settings that a node uses, by the name of their key with underscores for dots."""
 
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    add_partitions_to_txn_retry_backoff_ms: int
     auto_create_topics_enable: bool
     broker_heartbeat_interval_ms: int
     broker_rack: str | None
@@ -104,6 +106,15 @@ class NodeSettings:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ _SECURITY = "this release does not support TLS, SASL or authorisation"
 _TIERED = "this release does not support tiered storage"
 _SHARE = "this release does not support share groups"
 _STREAMS = "this release does not support streams groups"
-_TRANSACTIONS = "this release does not support transactions"
 _JAVA = "it names Java classes"
 _ONE_THREAD = "the work runs on one thread"
 _NO_QUEUE = "requests are not queued: a connection serves one at a time"
@@ -30,13 +29,13 @@ _PREFIXES: Final[Mapping[str, str]] = {
     "log.local.retention.": _TIERED,
     "socket.connection.setup.": "nodes wait for a connection as long as for a response",
     "remote.": _TIERED,
-    "add.partitions.to.txn.": _TRANSACTIONS,
-    "transaction": _TRANSACTIONS,
     "kafka.metrics.": _NO_JMX,
     "metric": _NO_JMX,
     "quota.window.": _NO_WINDOWS,
 }
 _NAMES: Final[Mapping[str, str]] = {
+    "transaction.state.log.load.buffer.size": "logs are read segment by segment",
+    "transaction.two.phase.commit.enable": "it needs InitProducerId 6, which is an unstable version",
     "alter.config.policy.class.name": _JAVA,
     "client.quota.callback.class": _JAVA,
     "config.providers": _JAVA,

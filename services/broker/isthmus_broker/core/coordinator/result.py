@@ -3,7 +3,7 @@
 Record          one key and value of the log, as entities that know their own wire format
 RequestContext  a request's header and connection, as far as a handler needs them
 Result          records out, a response held until they are committed
-Outbox          responses and notes that do not depend on an append
+Outbox          responses, effects and notes that do not depend on an append
 """
 
 import struct
@@ -14,6 +14,8 @@ from typing import Final, Protocol
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import Marker, ProducerId
+
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 
 _PREFIX: Final = struct.Struct(">h")
 
@@ -73,6 +75,8 @@ class Result:
     is_atomic: bool = True
     # The transaction that the records belong to: they take effect when its marker is replayed.
     producer: ProducerId | None = None
+    # The number of the verification that the transaction is ongoing, see `log.verification`.
+    verification: int = NOT_VERIFIED
     # Ends a transaction, in place of records.
     marker: Marker | None = None
     response: object | None = None
@@ -99,14 +103,19 @@ class Note:
 
 @dataclass(slots=True)
 class Outbox:
-    """Responses and notes to be sent at once."""
+    """Responses, effects and notes to be carried out at once."""
 
     replies: list[tuple[int, object]] = field(default_factory=list)
+    effects: list[object] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def reply(self, token: int, response: object) -> None:
         """Send the response to the request of `token`."""
         self.replies.append((token, response))
+
+    def emit(self, effect: object) -> None:
+        """Have the edge carry out something other than an append or a response."""
+        self.effects.append(effect)
 
     def note(self, event: str, subject: str, detail: str = "") -> None:
         """Report what happened, for logs and metrics."""

@@ -28,6 +28,7 @@ from isthmus_wire.records import HEADER_SIZE, RECORD_OVERHEAD_MAX
 
 from isthmus_broker.core.coordinator.result import Note, Outbox, Record, RequestContext, Result
 from isthmus_broker.core.coordinator.timers import Timer, Timers
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 
 # Pending requests of one shard: waiting for the append in flight, or processed and waiting for the commit. Further requests are refused
 # with COORDINATOR_NOT_AVAILABLE, which every client retries.
@@ -92,19 +93,21 @@ class BatchAppend:
     seq: int
     records: EncodedRecords = ()
     producer: ProducerId | None = None
+    verification: int = NOT_VERIFIED
     marker: Marker | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Outputs for the log and the clients."""
+    """Outputs for the log and the clients; `effects` are the shard's own."""
 
     appends: tuple[BatchAppend, ...]
     replies: tuple[tuple[int, object], ...]
+    effects: tuple[object, ...]
     notes: tuple[Note, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.appends or self.replies or self.notes)
+        return bool(self.appends or self.replies or self.effects or self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,14 @@ class Runtime(Generic[V]):
         view: V,
         *,
         write_timeout_ms: int = WRITE_TIMEOUT_MS,
+        trusts_log_end: bool = True,
     ) -> None:
-        """After `write_timeout_ms` a response whose records are not committed is refused."""
+        """After `write_timeout_ms` a response whose records are not committed is refused.
+
+        `trusts_log_end` counts everything that was loaded as committed. The log has all records that ever were, and the high watermark of
+        a new leader lags: what the last leader has confirmed must not seem to be gone until the followers fetch.
+        """
+        self.trusts_log_end = trusts_log_end
         self._new_shard = new_shard
         self._refuse = refuse
         self._view = view
@@ -213,9 +222,11 @@ class Runtime(Generic[V]):
 
     def take(self) -> Ready:
         """Return the outputs and clear them."""
-        ready = Ready(tuple(self._appends), tuple(self._outbox.replies), tuple(self._outbox.notes))
+        outbox = self._outbox
+        ready = Ready(tuple(self._appends), tuple(outbox.replies), tuple(outbox.effects), tuple(outbox.notes))
         self._appends.clear()
         self._outbox.replies.clear()
+        self._outbox.effects.clear()
         self._outbox.notes.clear()
         return ready
 
@@ -372,8 +383,8 @@ class Runtime(Generic[V]):
     def _append_next(self, appending: _Appending) -> None:
         self._seq += 1
         self._in_flight = appending
-        records = tuple(record.encode() for record in appending.batches[0])
-        self._appends.append(BatchAppend(self._seq, records, appending.result.producer, appending.result.marker))
+        records, result = tuple(record.encode() for record in appending.batches[0]), appending.result
+        self._appends.append(BatchAppend(self._seq, records, result.producer, result.verification, result.marker))
 
     def _defer(self, operation: _Operation, result: Result, now: Now) -> None:
         """Wait until everything that the response may reflect is committed."""

@@ -12,6 +12,7 @@ from uuid import UUID
 from isthmus_model.clocks import Now
 from isthmus_wire.errors import ErrorCode
 
+from isthmus_broker.core.coordinator.regex import InvalidRegex, NamePattern, TooMuchWork
 from isthmus_broker.core.coordinator.result import NOTHING, Record, Result
 from isthmus_broker.core.coordinator.timers import Key
 from isthmus_broker.core.group.assign import ASSIGNORS, GroupSpec, MemberSpec
@@ -32,7 +33,6 @@ from isthmus_broker.core.group.records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from isthmus_broker.core.group.regex import InvalidRegex, TooMuchWork, TopicPattern
 from isthmus_broker.core.group.registry import Registry
 from isthmus_broker.core.group.subscriptions import ResolvedRegex, Subscriptions
 
@@ -150,7 +150,7 @@ class ConsumerSteps:
 
     def _topics_of(self, regex: str) -> frozenset[str]:
         try:
-            pattern = TopicPattern(regex)
+            pattern = NamePattern(regex)
         except (
             InvalidRegex
         ):  # accepted by Kafka, which may have written this log, or by an older version of this software
@@ -274,7 +274,7 @@ def _subscriptions_with(group: ConsumerGroup, member: ConsumerMember, updated: C
 
 def _check(regex: str) -> None:
     try:
-        TopicPattern(regex)
+        NamePattern(regex)
     except InvalidRegex as invalid:
         message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {invalid.description}."
         raise CoordinatorError(ErrorCode.invalid_regular_expression, message) from None

@@ -47,11 +47,13 @@ class Expiry:
         start = _start_of_time(group)
         if offsets and start is None:
             return False
-        all_expired = is_empty(group)
+        pending = self._offsets.pending
+        all_expired = is_empty(group) and not pending.partitions(group.group_id)
         for topic in sorted(offsets):
             subscribed = subscribes(group, topic)
             for index, value in sorted(offsets[topic].items()):
-                if start is not None and not subscribed and self._is_expired(value, start, now.wall):
+                is_used = subscribed or pending.is_unstable(group.group_id, topic, index)
+                if start is not None and not is_used and self._is_expired(value, start, now.wall):
                     records.append(Record(OffsetCommitKey(group.group_id, topic, index)))
                 else:
                     all_expired = False

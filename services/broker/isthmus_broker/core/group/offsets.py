@@ -7,8 +7,9 @@ the commit, so that those of a deleted topic are not mistaken for those of a new
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from isthmus_model.clocks import Now
@@ -37,9 +38,10 @@ from kio.static.primitive import i32
 
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
+from isthmus_broker.core.group.commit_checks import CommitChecks, PartitionCheck, stale
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
-from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
-from isthmus_broker.core.group.member import ConsumerMember
+from isthmus_broker.core.group.errors import CoordinatorError
+from isthmus_broker.core.group.pending import PendingOffsets
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
 from isthmus_broker.core.group.registry import Registry
@@ -51,15 +53,16 @@ from isthmus_broker.core.group.responses import (
     fetched,
     fetched_error,
 )
+from isthmus_broker.core.group.transactional_commit import TransactionalCommit, transactional_response
 from isthmus_broker.core.group.view import TopicView
 
 TOPIC_ID_VERSION = 10
-CONSUMER_PROTOCOL_VERSION = 9
 
 # Offsets of one group, by topic and partition.
 GroupOffsets = dict[str, dict[int, OffsetCommitValue]]
-# Raises if the member may not commit for a partition of a topic of that name and id.
-PartitionCheck = Callable[[str, UUID, int], None]
+# Partitions of one group, by topic.
+Unstable = Mapping[str, Set[int]]
+NONE_UNSTABLE: Final[Unstable] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ class Offsets:
 
     def __init__(self, registry: Registry, rebalance: Rebalance) -> None:
         self._registry = registry
-        self._rebalance = rebalance
+        self._checks = CommitChecks(registry, rebalance)
+        self.pending = PendingOffsets()
         self.by_group: dict[str, GroupOffsets] = {}
         self._groups_by_topic: dict[str, set[str]] = {}
         self._high_watermark = 0
@@ -88,6 +92,26 @@ class Offsets:
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
         """Replay a committed offset or its tombstone. A group that only commits offsets needs no other record."""
+        if value is None:
+            self.pending.remove(key)
+        else:
+            self.pending.supersede(key, offset)
+        self._set(key, value, offset)
+
+    def replay_pending(self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue, offset: int) -> None:
+        """Replay an offset of an open transaction."""
+        self._registry.groups.setdefault(key.group, ClassicGroup(key.group))
+        self.pending.add(producer_id, key, value, offset)
+
+    def end_transaction(self, producer_id: int, offset: int, *, commits: bool) -> None:
+        """Replay a producer's marker, which the log has at `offset`."""
+        for key, value, written_at in self.pending.end(producer_id):
+            if commits:
+                self.pending.supersede(key, written_at)
+                self._set(key, value, offset)
+
+    def _set(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
+        """Set or remove an offset, which counts as committed once the high watermark is above `offset`."""
         if offset >= self._high_watermark:
             before = self.by_group.get(key.group, {}).get(key.topic, {}).get(key.partition)
             values = self._before.setdefault(key.group, {}).setdefault((key.topic, key.partition), deque())
@@ -145,24 +169,47 @@ class Offsets:
     def commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> Result:
         """Commit partition by partition; a member that may not commit is refused for every partition that exists."""
         by_id = context.api_version >= TOPIC_ID_VERSION
+        records, topics = self._commit(request, lambda: self._checks.plain(request, context, now), now, by_id=by_id)
+        return Result(records=records, response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+    def commit_in_transaction(self, commit: TransactionalCommit, now: Now) -> Result:
+        """Commit partition by partition; the offsets are pending until the producer's marker."""
+        request = commit.as_offset_commit()
+        records, topics = self._commit(request, lambda: self._checks.transactional(request), now, with_topic_id=False)
+        return Result(
+            records=records,
+            producer=commit.producer,
+            verification=commit.verification,
+            response=transactional_response(topics),
+        )
+
+    def _commit(
+        self,
+        request: OffsetCommitRequest,
+        may_commit: Callable[[], PartitionCheck],
+        now: Now,
+        *,
+        by_id: bool = False,
+        with_topic_id: bool = True,
+    ) -> tuple[tuple[Record, ...], tuple[OffsetCommitResponseTopic, ...]]:
+        """The records, and the results of all partitions."""
         refused: list[OffsetCommitResponseTopic] = []
         requested: list[_RequestedTopic] = []
         for topic in request.topics:
             self._find(topic, by_id, requested, refused)
         if not requested:
-            return Result(response=OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, [])))
+            return (), _merge(refused, [])
         records: list[Record] = []
         try:
-            check = self._may_commit(request, context, now)
-            outcomes = [self._commit_topic(request, entry, check, records, now) for entry in requested]
+            check = may_commit()
+            outcomes = [self._commit_topic(request, one, check, records, now, with_topic_id) for one in requested]
         except CoordinatorError as refusal:
             records.clear()
             outcomes = [
                 commit_topic(entry.topic, ((each.partition_index, refusal.error) for each in entry.partitions))
                 for entry in requested
             ]
-        response = OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=_merge(refused, outcomes))
-        return Result(records=tuple(records), response=response)
+        return tuple(records), _merge(refused, outcomes)
 
     def _find(
         self,
@@ -198,6 +245,7 @@ class Offsets:
         check: PartitionCheck,
         records: list[Record],
         now: Now,
+        with_topic_id: bool,
     ) -> OffsetCommitResponseTopic:
         results: list[tuple[int, ErrorCode]] = []
         retention_ms = to_millis(request.retention_time)
@@ -216,37 +264,11 @@ class Offsets:
                 metadata=metadata,
                 commit_timestamp=now.wall,
                 expire_timestamp=expire_timestamp,
-                topic_id=requested.view.topic_id,
+                topic_id=requested.view.topic_id if with_topic_id else None,
             )
             records.append(Record(OffsetCommitKey(request.group_id, requested.view.name, index), value))
             results.append((index, ErrorCode.none))
         return commit_topic(requested.topic, results)
-
-    def _may_commit(self, request: OffsetCommitRequest, context: RequestContext, now: Now) -> PartitionCheck:
-        """Check that the member may commit; returns the check that remains for each partition."""
-        group = self._registry.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return _consumer_may_commit(group, request, context)
-        if group is not None:
-            self._classic_may_commit(group, request, now)
-        elif request.generation_id_or_member_epoch >= 0:
-            if context.api_version >= CONSUMER_PROTOCOL_VERSION:
-                raise UnknownGroup(f"Group {request.group_id} not found.")
-            raise CoordinatorError(ErrorCode.illegal_generation)
-        return _any_partition
-
-    def _classic_may_commit(self, group: ClassicGroup, request: OffsetCommitRequest, now: Now) -> None:
-        generation = request.generation_id_or_member_epoch
-        if generation < 0 and group.state == ClassicState.EMPTY:
-            return
-        if generation < 0 and not request.member_id and request.group_instance_id is None:
-            raise CoordinatorError(ErrorCode.unknown_member_id)
-        member = group.validate_member(request.member_id, request.group_instance_id)
-        if generation != group.generation:
-            raise CoordinatorError(ErrorCode.illegal_generation)
-        if group.state == ClassicState.COMPLETING_REBALANCE:
-            raise CoordinatorError(ErrorCode.rebalance_in_progress)
-        self._rebalance.restart_session(group, member, now)
 
     # OffsetFetch.
 
@@ -272,15 +294,16 @@ class Offsets:
             return fetch_group_error(request, refused.error, context.api_version)
         group_id, by_id = request.group_id, context.api_version >= TOPIC_ID_VERSION
         offsets = self.by_group.get(group_id, {}) if newest else self._committed(group_id)
+        unstable = self._unstable(group_id) if newest else NONE_UNSTABLE
         if request.topics is None:
-            return OffsetFetchResponseGroup(group_id=request.group_id, topics=self._all(offsets, by_id))
+            return OffsetFetchResponseGroup(group_id=request.group_id, topics=self._all(offsets, by_id, unstable))
         fetched, refused_topics = [], []
         for topic in request.topics:
             name = self._name_of(topic, by_id)
             if name is None:
                 refused_topics.append(fetched_error(topic, ErrorCode.unknown_topic_id))
             else:
-                fetched.append(_fetched_topic(topic, offsets.get(name, {})))
+                fetched.append(_fetched_topic(topic, offsets.get(name, {}), unstable.get(name, frozenset())))
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*fetched, *refused_topics))
 
     def _may_fetch(self, request: OffsetFetchRequestGroup) -> None:
@@ -292,7 +315,7 @@ class Offsets:
             if member is None:
                 raise CoordinatorError(ErrorCode.unknown_member_id)
             if request.member_epoch != member.epoch:
-                raise _stale(member)
+                raise stale(member)
 
     def _name_of(self, topic: OffsetFetchRequestTopic, by_id: bool) -> str | None:
         if not by_id:
@@ -300,14 +323,22 @@ class Offsets:
         view = self._registry.view.topic_by_id(topic.topic_id) if topic.topic_id is not None else None
         return None if view is None else view.name
 
-    def _all(self, offsets: GroupOffsets, by_id: bool) -> tuple[OffsetFetchResponseTopic, ...]:
+    def _unstable(self, group_id: str) -> Unstable:
+        """The partitions whose offsets a transaction may change."""
+        unstable: dict[str, set[int]] = {}
+        for topic, partition in self.pending.partitions(group_id):
+            unstable.setdefault(topic, set()).add(partition)
+        return unstable
+
+    def _all(self, offsets: GroupOffsets, by_id: bool, unstable: Unstable) -> tuple[OffsetFetchResponseTopic, ...]:
         """Every topic with offsets; by id only those that still exist."""
         topics = []
         for name in sorted(offsets):
             view = self._registry.view.topic(name) if by_id else None
             if by_id and view is None:
                 continue
-            partitions = tuple(_fetched_partition(index, offsets[name][index]) for index in sorted(offsets[name]))
+            of_topic, pending = offsets[name], unstable.get(name, frozenset())
+            partitions = tuple(_fetched_partition(index, of_topic[index], pending) for index in sorted(of_topic))
             topic_id = None if view is None else view.topic_id
             topics.append(OffsetFetchResponseTopic(name=name, topic_id=topic_id, partitions=partitions))
         return tuple(topics)
@@ -347,33 +378,36 @@ class Offsets:
                 unknown.append(_deleted(index, ErrorCode.unknown_topic_or_partition))
                 continue
             existing.append(_deleted(index, error))
-            if error == ErrorCode.none and index in committed:
+            is_pending = self.pending.is_unstable(group.group_id, topic.name, index)
+            if error == ErrorCode.none and (index in committed or is_pending):
                 records.append(Record(OffsetCommitKey(group.group_id, topic.name, index)))
         return tuple(unknown), tuple(existing)
 
     # Deleted groups and topics.
 
     def tombstones(self, group_id: str) -> list[Record]:
-        """The tombstones of all of a group's offsets."""
+        """The tombstones of all of a group's offsets, pending ones included."""
         offsets = self.by_group.get(group_id, {})
-        return [
-            Record(OffsetCommitKey(group_id, topic, index))
-            for topic in sorted(offsets)
-            for index in sorted(offsets[topic])
-        ]
+        committed = {(topic, index) for topic in offsets for index in offsets[topic]}
+        places = committed.union(self.pending.partitions(group_id))
+        return [Record(OffsetCommitKey(group_id, topic, index)) for topic, index in sorted(places)]
 
     def committed_topics(self) -> Iterable[str]:
-        """Every topic for which a group has committed an offset."""
-        return sorted(self._groups_by_topic)
+        """Every topic for which a group has committed an offset, pending ones included."""
+        pending = {topic for group_id in self.pending.groups() for topic, _ in self.pending.partitions(group_id)}
+        return sorted(pending.union(self._groups_by_topic))
 
     def topic_tombstones(self, deleted: TopicView) -> list[Record]:
         """The tombstones of a deleted topic's offsets, unless they belong to another topic of that name."""
-        return [
-            Record(OffsetCommitKey(group_id, deleted.name, index))
-            for group_id in sorted(self._groups_by_topic.get(deleted.name, ()))
-            for index, value in sorted(self.by_group[group_id][deleted.name].items())
+        places = {
+            (group_id, index)
+            for group_id in self._groups_by_topic.get(deleted.name, ())
+            for index, value in self.by_group[group_id][deleted.name].items()
             if value.topic_id is None or value.topic_id == deleted.topic_id
-        ]
+        }
+        for group_id in self.pending.groups():
+            places |= {(group_id, index) for topic, index in self.pending.partitions(group_id) if topic == deleted.name}
+        return [Record(OffsetCommitKey(group_id, deleted.name, index)) for group_id, index in sorted(places)]
 
 
 def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
@@ -383,35 +417,6 @@ def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
 
 def _deleted(index: i32, error: ErrorCode) -> OffsetDeleteResponsePartition:
     return OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-
-
-def _any_partition(name: str, topic_id: UUID, index: int) -> None:
-    """Check for no member, or a member at its epoch: every partition may be committed."""
-
-
-def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, context: RequestContext) -> PartitionCheck:
-    epoch = request.generation_id_or_member_epoch
-    if epoch < 0 and not group.members:
-        return _any_partition
-    member = group.member(request.member_id)
-    if member.classic is None and context.api_version < CONSUMER_PROTOCOL_VERSION:
-        raise CoordinatorError(ErrorCode.unsupported_version)
-    if epoch == member.epoch:
-        return _any_partition
-    if epoch > member.epoch:
-        raise _stale(member)
-
-    def check(name: str, topic_id: UUID, index: int) -> None:
-        """KIP-1251: a member at an older epoch may still commit for partitions that it has owned since then."""
-        since = member.assignment_epoch(topic_id, index)
-        if since is None or epoch < since:
-            raise _stale(member)
-
-    return check
-
-
-def _stale(member: ConsumerMember) -> CoordinatorError:
-    return CoordinatorError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
 
 
 def _merge(
@@ -443,9 +448,12 @@ def _merge_deleted(
     return tuple(merged.values())
 
 
-def _fetched_topic(topic: OffsetFetchRequestTopic, offsets: dict[int, OffsetCommitValue]) -> OffsetFetchResponseTopic:
+def _fetched_topic(
+    topic: OffsetFetchRequestTopic, offsets: dict[int, OffsetCommitValue], unstable: Set[int]
+) -> OffsetFetchResponseTopic:
     partitions = tuple(
-        _fetched_partition(index, _of_topic(offsets.get(index), topic.topic_id)) for index in topic.partition_indexes
+        _fetched_partition(index, _of_topic(offsets.get(index), topic.topic_id), unstable)
+        for index in topic.partition_indexes
     )
     return OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
@@ -457,7 +465,9 @@ def _of_topic(value: OffsetCommitValue | None, topic_id: UUID | None) -> OffsetC
     return None
 
 
-def _fetched_partition(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartition:
+def _fetched_partition(index: int, value: OffsetCommitValue | None, unstable: Set[int]) -> OffsetFetchResponsePartition:
+    if index in unstable:
+        return fetched(index, ErrorCode.unstable_offset_commit)
     if value is None:
         return fetched(index)
     return fetched(index, ErrorCode.none, value.offset, value.leader_epoch, value.metadata)

@@ -19,7 +19,7 @@ from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
-from isthmus_broker.core.group.partition import group_partition
+from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.core.group.responses import FETCH_GROUPS_VERSION, fetch_groups, fetch_response
 
 
@@ -62,8 +62,8 @@ def split_request(request: Any, api_version: int, partitions: int) -> list[tuple
     """Split a request by group, with each part's partition; a request about one group is its only part."""
     parts = _PARTS.get(type(request))
     if parts is None:
-        return [(group_partition(request.group_id, partitions), request)]
-    return [(group_partition(group_id, partitions), part) for group_id, part in parts(request, api_version)]
+        return [(coordinator_partition(request.group_id, partitions), request)]
+    return [(coordinator_partition(group_id, partitions), part) for group_id, part in parts(request, api_version)]
 
 
 def merge_responses(request: object, responses: Sequence[Any]) -> object:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import Marker
 from isthmus_wire.messages import NO_THROTTLE, millis
 from isthmus_wire.requests import (
     LeaveGroupRequest,
@@ -43,6 +44,8 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32, i64
 
 from isthmus_broker.core.coordinator.result import RequestContext
+from isthmus_broker.core.group import transactional_commit
+from isthmus_broker.core.group.transactional_commit import TransactionalCommit
 
 FETCH_GROUPS_VERSION: Final = 8
 NO_OFFSET: Final = i64(-1)
@@ -266,6 +269,8 @@ _REFUSALS: Final[dict[type, Callable[[Any, RequestContext, ErrorCode], object]]]
     OffsetDeleteRequest: lambda request, context, error: OffsetDeleteResponse(
         throttle_time=NO_THROTTLE, error_code=error, topics=()
     ),
+    TransactionalCommit: lambda commit, context, error: transactional_commit.refused(commit.request, error),
+    Marker: lambda marker, context, error: error,
 }
 
 

@@ -36,11 +36,12 @@ from isthmus_broker.core.group.expiry import Expiry
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.rebalance import Rebalance
-from isthmus_broker.core.group.records import decode_record
+from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from isthmus_broker.core.group.registry import Group, NewId, Registry
 from isthmus_broker.core.group.replay import Replay
 from isthmus_broker.core.group.responses import consumer_heartbeat_error, join_response, leave_response, refuse
 from isthmus_broker.core.group.sessions import Sessions
+from isthmus_broker.core.group.transactional_commit import TransactionalCommit
 from isthmus_broker.core.group.view import ClusterView, TopicView
 
 __all__ = ["GroupShard", "refuse"]
@@ -70,7 +71,6 @@ class GroupShard:
         self._committed = CommittedGroups(registry)
         self._describe = Describe(registry, self._committed, self.offsets)
         self._replay = Replay(registry, self.offsets, rebalance)
-        self._uncommitted: dict[int, list[Record]] = {}  # by producer id
         self._deleted_topics: dict[UUID, TopicView] = {}  # whose offsets are not removed yet
         self._handlers: dict[type, Handler] = {
             JoinGroupRequest: self._join,
@@ -89,6 +89,8 @@ class GroupShard:
             OffsetCommitRequest: lambda token, request, context, now: self.offsets.commit(request, context, now),
             OffsetFetchRequest: lambda token, request, context, now: self.offsets.fetch(request, context),
             OffsetDeleteRequest: lambda token, request, context, now: self.offsets.delete(request),
+            TransactionalCommit: lambda token, request, context, now: self.offsets.commit_in_transaction(request, now),
+            Marker: lambda token, request, context, now: Result(marker=request, response=ErrorCode.none),
         }
 
     # The runtime's side.
@@ -101,9 +103,10 @@ class GroupShard:
             return Result(response=_refusal(request, context, refused))
 
     def replay(self, record: Record, offset: int, producer: ProducerId | None, now: Now) -> None:
-        """Replay a record; one of an open transaction waits for its marker."""
-        if producer is not None:
-            self._uncommitted.setdefault(producer.id, []).append(record)
+        """Replay a record; an offset in an open transaction waits for the marker."""
+        key, value = record.key, record.value
+        if producer is not None and isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            self.offsets.replay_pending(producer.id, key, value, offset)
         else:
             self._replay.apply(record, offset, now)
 
@@ -117,10 +120,8 @@ class GroupShard:
         self._committed.committed(high_watermark)
 
     def end_transaction(self, marker: Marker, offset: int, now: Now) -> None:
-        """Apply the records of a committed transaction; discard those of an aborted one."""
-        for record in self._uncommitted.pop(marker.producer.id, ()):
-            if marker.committed:
-                self._replay.apply(record, offset, now)
+        """Commit or discard the offsets of a transaction."""
+        self.offsets.end_transaction(marker.producer.id, offset, commits=marker.committed)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         """A record of __consumer_offsets."""

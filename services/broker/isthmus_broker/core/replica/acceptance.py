@@ -13,6 +13,7 @@ from isthmus_model.clocks import Now
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 from isthmus_wire.extensions.append_after import NO_BATCH, Following
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
+from isthmus_wire.markers import Marker
 from isthmus_wire.records import (
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -26,7 +27,8 @@ from isthmus_broker.core.log.append_check import AppendRules, check_batch, check
 from isthmus_broker.core.log.batch_opening import ACCEPTED, Opened, must_open, open_batch
 from isthmus_broker.core.log.mirrored_check import check_mirrored
 from isthmus_broker.core.log.placement import Batch, place
-from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
+from isthmus_broker.core.log.producer_state import ProducerState, RecentBatch, Refusal
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 from isthmus_broker.core.replica.log_view import ReplicaLog
 from isthmus_broker.core.replica.replica import Replica
 
@@ -56,9 +58,18 @@ class Mirrored(NamedTuple):
 
 
 def accept_produced(
-    replica: Replica[Any], records: memoryview | None, version: int, acks: int, now: Now, opened: Opened | None = None
+    replica: Replica[Any],
+    records: memoryview | None,
+    version: int,
+    acks: int,
+    now: Now,
+    opened: Opened | None = None,
+    verification: int = NOT_VERIFIED,
 ) -> Batch | RecentBatch | Refusal:
-    """Accept a producer's batch; returns the earlier batch if this one repeats it. Raises OpenFirst."""
+    """Accept a producer's batch; returns the earlier batch if this one repeats it. Raises OpenFirst.
+
+    `verification` is the number under which the batch's transaction was verified.
+    """
     header = check_framing(records, version)
     if isinstance(header, Refusal):
         return header
@@ -80,7 +91,7 @@ def accept_produced(
         if opened.refusal is not None:
             return opened.refusal
     if header.producer_id >= 0:
-        verdict: RecentBatch | Refusal | None = log.producers.check(header)
+        verdict: RecentBatch | Refusal | None = log.producers.check(header, verification)
         if verdict is not None:
             return verdict
     if opened is not None and opened.batch is not None:
@@ -138,8 +149,13 @@ def open_following(append: Following, rules: AppendRules, topic: str, index: int
     return next((one for one in opened if one.refusal is not None), ACCEPTED)
 
 
-def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
-    """Accept a batch that a coordinator of this node has built; as with acks=all, the ISR must have min.insync.replicas."""
+def accept_internal(
+    replica: Replica[Any], batch: bytearray, verification: int = NOT_VERIFIED, marker: Marker | None = None
+) -> Batch | Refusal:
+    """Accept a batch that a coordinator of this node has built; as with acks=all, the ISR must have min.insync.replicas.
+
+    `verification` is that of the batch's transaction; `marker` is what the batch contains.
+    """
     refusal = _refuse_writes(replica, acks_all=True)
     if refusal is not None:
         return refusal
@@ -147,6 +163,10 @@ def accept_internal(replica: Replica[Any], batch: bytearray) -> Batch | Refusal:
     assert log is not None
     if header.size > log.config.max_message_bytes:
         return Refusal(ErrorCode.message_too_large)
+    producers: ProducerState = log.producers
+    refusal = producers.check_own(header, verification) if marker is None else producers.check_marker(marker)
+    if refusal is not None:
+        return refusal
     return batch, place(batch, header, log.end_offset, replica.leadership.leader_epoch)
 
 

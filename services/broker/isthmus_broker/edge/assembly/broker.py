@@ -4,22 +4,18 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from isthmus_model.clocks import Clocks
-from isthmus_model.internal_topics import OFFSETS_TOPIC
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig
-from isthmus_broker.core.coordinator.runtime import Runtime
-from isthmus_broker.core.group.view import ClusterView
 from isthmus_broker.core.metadata.delta import Changes, changes_between
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE
 from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.core.security.authorizer import ALLOW_ALL
-from isthmus_broker.edge.assembly.format import random_uuid
+from isthmus_broker.edge.assembly.coordinators import Coordinators
 from isthmus_broker.edge.assembly.lifecycle import BrokerLifecycle
 from isthmus_broker.edge.assembly.maintenance import Maintenance
 from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
@@ -27,8 +23,6 @@ from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
-from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
-from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
@@ -70,19 +64,20 @@ class Broker:
             lambda: quorum.controller.history.committed_offset,
             on_fault,
         )
-        self._groups = GroupMetadata(config)
-        self.services = self._make_services(
-            context, LogManager(log_directories, pool, self._topic_config, self, clocks)
-        )
-        services = self.services
-        # The host of every coordinator topic; one for __transaction_state, with a shard from core/transaction, would be added here.
-        self._hosts: dict[str, CoordinatorHost[Any]] = {host.topic: host for host in (services.groups,)}
+        logs = LogManager(log_directories, pool, self._topic_config, self, clocks)
+        channel = quorum.channel()
+        replicas = ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self)
+        producer_ids = ProducerIds(channel, self._context, lambda: self._lifecycle.epoch)
+        self._coordinators = Coordinators(config, clocks, replicas, producer_ids, lambda: self.services.image)
+        self.services = services = self._make_services(context, logs, replicas, producer_ids)
         self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
         self._publisher: MetadataPublisher | None = None  # until the logs are open
         self._maintenance = Maintenance(lambda: services.config, services.logs, services.replicas)
 
-    def _make_services(self, context: ControllerContext, logs: LogManager) -> Services:
-        config, channel = self._config, self._quorum.channel()
+    def _make_services(
+        self, context: ControllerContext, logs: LogManager, replicas: ReplicaManager, producer_ids: ProducerIds
+    ) -> Services:
+        config, channel, coordinators = self._config, self._quorum.channel(), self._coordinators
         return Services(
             cluster_id=context.cluster_id,
             config=config,
@@ -95,18 +90,15 @@ class Broker:
             clocks=self._clocks,
             logs=logs,
             mover=LogMover(logs, self._move_limit, self._log_moved),
-            replicas=ReplicaManager(config, logs, channel, lambda: self._lifecycle.epoch, self),
+            replicas=replicas,
             recently_fenced=RecentlyFenced(self._clocks.monotonic),
             sessions=FetchSessions(config.settings.max_incremental_fetch_session_cache_slots, random.SystemRandom()),
-            groups=CoordinatorHost(
-                OFFSETS_TOPIC,
-                self._new_group_runtime,
-                self._groups.view,
-                self._clocks,
-                lambda: self._partition_count(OFFSETS_TOPIC, config.settings.offsets_topic_num_partitions),
-            ),
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            verifier=coordinators.verifier,
+            markers=coordinators.markers,
             topics=TopicCreation(channel, self._context),
-            producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
+            producer_ids=producer_ids,
         )
 
     async def start(self, publisher: MetadataPublisher, ports: Mapping[str, int]) -> None:
@@ -148,8 +140,7 @@ class Broker:
         """Respond to pending requests and close the logs cleanly."""
         self._maintenance.stop()
         self._lifecycle.stop()
-        for host in self._hosts.values():
-            host.stop()
+        self._coordinators.stop()
         self.services.mover.stop()
         self._reports.stop()
         self.services.replicas.stop()
@@ -168,19 +159,16 @@ class Broker:
             return
         services.recently_fenced.changed(changes)
         services.replicas.apply(changes, services.config)
-        if self._groups.apply(changes, publisher.offset, services.config):
-            services.groups.metadata_changed(self._groups.view)
+        self._coordinators.apply(changes, publisher.offset, services.config)
         self._reports.update(services.image)
 
     def leadership_changed(self, partition: Partition) -> None:
         """Load or unload the partition's coordinator."""
-        if (host := self._hosts.get(partition.topic)) is not None:
-            host.leadership_changed(partition)
+        self._coordinators.leadership_changed(partition)
 
     def replica_removed(self, partition: Partition) -> None:
         """Unload the partition's coordinator."""
-        if (host := self._hosts.get(partition.topic)) is not None:
-            host.unload(partition)
+        self._coordinators.replica_removed(partition)
 
     def log_truncated(self, key: TopicPartition, end_offset: int) -> None:
         """Truncate the copy of a log that moves to another directory."""
@@ -211,21 +199,6 @@ class Broker:
         limit = self.services.config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
         assert isinstance(limit, int | float)
         return limit
-
-    def _partition_count(self, topic: str, otherwise: int) -> int:
-        current = self.services.image.topics.named(topic)
-        return otherwise if current is None else len(current.partitions)
-
-    def _new_group_runtime(self, view: ClusterView) -> Runtime[ClusterView]:
-        from isthmus_broker.core.group.shard import GroupShard, refuse  # large, and many nodes never coordinate a group
-
-        configs = self._groups.configs
-        return Runtime(
-            lambda timers, outbox: GroupShard(timers, outbox, configs, random_uuid),
-            refuse,
-            view,
-            write_timeout_ms=configs.broker.offsets_commit_timeout_ms,
-        )
 
 
 def _log_directories(config: NodeConfig, directories: list[LogDir]) -> list[LogDir]:

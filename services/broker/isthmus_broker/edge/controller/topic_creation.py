@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from isthmus_model.internal_topics import OFFSETS_TOPIC
+from isthmus_model.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
@@ -62,6 +62,8 @@ class TopicCreation:
         node = self._context().node
         if name == OFFSETS_TOPIC:
             return _offsets_topic(node)
+        if name == TRANSACTIONS_TOPIC:
+            return _transactions_topic(node)
         settings = node.settings
         return _topic(name, settings.num_partitions, settings.default_replication_factor, {})
 
@@ -75,6 +77,19 @@ def _offsets_topic(node: NodeConfig) -> CreatableTopic:
     }
     partitions = settings.offsets_topic_num_partitions
     return _topic(OFFSETS_TOPIC, partitions, settings.offsets_topic_replication_factor, configs)
+
+
+def _transactions_topic(node: NodeConfig) -> CreatableTopic:
+    settings = node.settings
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+        "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    partitions = settings.transaction_state_log_num_partitions
+    return _topic(TRANSACTIONS_TOPIC, partitions, settings.transaction_state_log_replication_factor, configs)
 
 
 def _topic(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> CreatableTopic:

@@ -59,13 +59,20 @@ class CoordinatorHost(Generic[V]):
         view: V,
         clocks: Clocks,
         topic_partitions: Callable[[], int],
+        on_effect: Callable[[int, object], None] = lambda _partition, _effect: None,
+        on_unload: Callable[[int], None] = lambda _partition: None,
     ) -> None:
-        """`topic_partitions` is the topic's partition count, or the one it will be created with."""
+        """`topic_partitions` is the topic's partition count, or the one it will be created with.
+
+        `on_effect` carries out an effect of the partition's shard; `on_unload` ends what is under way for it.
+        """
         self.topic = topic
         self.topic_partitions = topic_partitions
         self._new_runtime = new_runtime
         self._view = view
         self._clocks = clocks
+        self._on_effect = on_effect
+        self._on_unload = on_unload
         self._shards: dict[int, _HostedShard[V]] = {}
         self._responders: dict[int, Respond] = {}
         self._next_token = 0
@@ -116,6 +123,7 @@ class CoordinatorHost(Generic[V]):
         if shard.timer is not None:
             shard.timer.cancel()
         shard.runtime.unload(self._clocks.now())
+        self._on_unload(partition.index)
         self._drive(shard)
 
     def stop(self) -> None:
@@ -148,9 +156,7 @@ class CoordinatorHost(Generic[V]):
                 self.leadership_changed(partition)
             return
         shard.loading = None
-        # The log has all records that were ever committed, and the high watermark of a new leader lags: what was confirmed by the last
-        # leader must not seem to be gone until the followers fetch.
-        runtime.committed(log.end_offset, self._clocks.now())
+        runtime.committed(log.end_offset if runtime.trusts_log_end else log.high_watermark, self._clocks.now())
         runtime.load_end(self._clocks.now())
         if loaded:
             logger.info("loaded %d records of %s-%d", loaded, partition.topic, partition.index)
@@ -194,6 +200,8 @@ class CoordinatorHost(Generic[V]):
                     self._append(shard, append)
                 for token, response in ready.replies:
                     self._responders.pop(token)(response)
+                for effect in ready.effects:
+                    self._on_effect(shard.partition.index, effect)
         finally:
             shard.driving = False
         self._set_timer(shard)
@@ -205,7 +213,9 @@ class CoordinatorHost(Generic[V]):
     def _append(self, shard: _HostedShard[V], append: BatchAppend) -> None:
         now, partition = self._clocks.now(), shard.partition
         try:
-            outcome = partition.append(_batch_of(append, now.wall), now.monotonic)
+            outcome = partition.append(
+                _batch_of(append, now.wall), now.monotonic, verification=append.verification, marker=append.marker
+            )
         except DiskFailure:
             outcome = Refusal(ErrorCode.kafka_storage_error)
         if isinstance(outcome, Refusal):

@@ -22,6 +22,6 @@ def read_log(
     records = (FileRange(part_of_log.segment, part_of_log.position, part_of_log.size),) if part_of_log.size else ()
     aborted = None
     if read_committed:
-        rows = log.aborted_between(part.fetch_offset, upper) if part_of_log.size else ()
+        rows = log.aborted_in(part.fetch_offset, part_of_log) if part_of_log.size else ()
         aborted = [(row.producer_id, row.first_offset) for row in rows]
     return response(log, part, aborted=aborted, records=records)

@@ -255,7 +255,7 @@ class ReplicaManager:
             context = FetcherContext(
                 self._config.node_id,
                 self._broker_epoch,
-                self._address_of,
+                self.address_of,
                 self._settings,
                 self.throttles,
                 self.fail,
@@ -313,7 +313,8 @@ class ReplicaManager:
         broker = self._image.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and is_active(broker) else None
 
-    def _address_of(self, broker_id: int) -> Endpoint | None:
+    def address_of(self, broker_id: int) -> Endpoint | None:
+        """The endpoint of a broker for other brokers; None if it is not registered, or fenced."""
         endpoint = self._endpoint_of(broker_id, self._config.listeners.inter_broker)
         return None if endpoint is None else Endpoint(endpoint.host, endpoint.port)
 

@@ -9,12 +9,14 @@ from isthmus_model.clocks import MonotonicMs, Now
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions.append_after import Following
 from isthmus_wire.extensions.append_mirrored import PartitionAppend
+from isthmus_wire.markers import Marker
 from isthmus_wire.produce import ProduceResult
 from isthmus_wire.records import batches
 
 from isthmus_broker.core.log.batch_opening import Opened
 from isthmus_broker.core.log.placement import Batch
 from isthmus_broker.core.log.producer_state import RecentBatch, Refusal
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 from isthmus_broker.core.replica.acceptance import (
     accept_after,
     accept_internal,
@@ -78,10 +80,16 @@ class Partition(Replica[Log]):
     # -- appends -------------------------------------------------------------------------------------------------------------
 
     def produce(
-        self, records: memoryview | None, version: int, acks: int, now: Now, opened: Opened | None = None
+        self,
+        records: memoryview | None,
+        version: int,
+        acks: int,
+        now: Now,
+        opened: Opened | None = None,
+        verification: int = NOT_VERIFIED,
     ) -> ProduceResult:
         """Append a producer's batch; raises DiskFailure, and OpenFirst for one that must be opened elsewhere before."""
-        accepted = accept_produced(self, records, version, acks, now, opened)
+        accepted = accept_produced(self, records, version, acks, now, opened, verification)
         log = self.log
         if isinstance(accepted, Refusal):
             return self._refused(accepted)
@@ -140,9 +148,14 @@ class Partition(Replica[Log]):
         self.source.record_report(append.source_high_watermark, log.end_offset, now_ms)
         return None
 
-    def append(self, batch: bytearray, now_ms: MonotonicMs) -> int | Refusal:
-        """Append a batch that this node has built, such as a coordinator's; returns the last offset. Raises DiskFailure."""
-        accepted = accept_internal(self, batch)
+    def append(
+        self, batch: bytearray, now_ms: MonotonicMs, *, verification: int = NOT_VERIFIED, marker: Marker | None = None
+    ) -> int | Refusal:
+        """Append a batch that this node has built, such as a coordinator's; returns the last offset. Raises DiskFailure.
+
+        `verification` is that of the batch's transaction; `marker` is what the batch contains.
+        """
+        accepted = accept_internal(self, batch, verification, marker)
         if isinstance(accepted, Refusal):
             return accepted
         self._write((accepted,), now_ms)

@@ -4,7 +4,7 @@ Versions 0 to 2 are listed, as in Kafka, for old librdkafka, and refused when us
 response; an error closes the connection, which is the only way to inform the client.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Final, NamedTuple
 
 from isthmus_model.clocks import Now
@@ -18,23 +18,29 @@ from isthmus_wire.produce import (
     decode_produce_request,
     encode_produce_response,
 )
-from isthmus_wire.records import HEADER_SIZE, TRANSACTIONAL_BIT
 
 from isthmus_broker.core.log.append_check import AppendRules
 from isthmus_broker.core.log.batch_opening import Opened
+from isthmus_broker.core.log.producer_state import Refusal
+from isthmus_broker.core.log.verification import NOT_VERIFIED
 from isthmus_broker.core.replica.acceptance import ALL_IN_SYNC, OpenFirst, open_produced
 from isthmus_broker.core.replica.uncommitted import Uncommitted
 from isthmus_broker.edge.replication.acks_all import wait_for_commit
 from isthmus_broker.edge.requests.services import Services
+from isthmus_broker.edge.requests.transactional_produce import (
+    NO_NUMBERS,
+    Place,
+    Topics,
+    begin_verification,
+    transactional_batches,
+    verify,
+)
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.transport.connection import ConnectionRefused, Request
 
 LOWEST_SERVED: Final = 3
 _ACKS: Final = (-1, 0, 1)
-_NO_TRANSACTIONS: Final = ErrorCode.transactional_id_authorization_failed.value
-_ATTRIBUTES_LOW_AT: Final = 22
 Results = list[tuple[Topic, list[ProduceResult]]]
-Topics = list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]]
 _ADMIN_CLIENT: Final = "__admin_client"
 
 
@@ -46,14 +52,31 @@ def handle(node: Services, request: Request) -> Coroutine[None, None, None] | No
     body = decode_produce_request(header.api_version, request.frame, header.size)
     now = node.clocks.now()
     batches = _each_once(body.topics)
-    appends = _Appends(node, request, body)
-    if _is_transactional(batches):
-        topics = [(topic, [ProduceResult(index, _NO_TRANSACTIONS) for index, _ in parts]) for topic, parts in batches]
-    else:
-        topics = [
-            (topic, [appends.append(topic, index, records, now) for index, records in parts])
-            for topic, parts in batches
-        ]
+    transactions = transactional_batches(batches)
+    if transactions:
+        needed = begin_verification(node, body.transactional_id, transactions, header.api_version)
+        if needed.partitions:
+            return _verify_and_append(node, request)
+        return _append_all(_Appends(node, request, body, needed.refused, needed.numbers), batches, now)
+    return _append_all(_Appends(node, request, body, {}), batches, now)
+
+
+async def _verify_and_append(node: Services, request: Request) -> None:
+    """Verify the transaction, append, and finish. The frame is a copy by now, so it is decoded again."""
+    version = request.header.api_version
+    body = decode_produce_request(version, request.frame, request.header.size)
+    batches = _each_once(body.topics)
+    verified = await verify(node, body.transactional_id, transactional_batches(batches), version)
+    appends = _Appends(node, request, body, verified.refused, verified.numbers)
+    work = _append_all(appends, batches, node.clocks.now())
+    if work is not None:
+        await work
+
+
+def _append_all(appends: "_Appends", batches: Topics, now: Now) -> Coroutine[None, None, None] | None:
+    topics = [
+        (topic, [appends.append(topic, index, records, now) for index, records in parts]) for topic, parts in batches
+    ]
     if appends.to_open:
         return _open_and_append(appends, topics)
     _finish(appends, topics)
@@ -105,15 +128,6 @@ def _each_once(topics: Topics) -> Topics:
     return [(topic, list(partitions.items())) for topic, partitions in merged.items()]
 
 
-def _is_transactional(topics: Topics) -> bool:
-    """Whether any batch belongs to a transaction. This broker does not serve transactions."""
-    return any(
-        records is not None and len(records) >= HEADER_SIZE and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT
-        for _, partitions in topics
-        for _, records in partitions
-    )
-
-
 class _ToOpen(NamedTuple):
     topic: Topic
     partition: int
@@ -125,9 +139,19 @@ class _ToOpen(NamedTuple):
 class _Appends:
     """The appends of one request."""
 
-    __slots__ = ("body", "node", "request", "to_open", "uncommitted")
+    __slots__ = ("_numbers", "_refused", "body", "node", "request", "to_open", "uncommitted")
 
-    def __init__(self, node: Services, request: Request, body: ProduceRequest) -> None:
+    def __init__(
+        self,
+        node: Services,
+        request: Request,
+        body: ProduceRequest,
+        refused: Mapping[Place, Refusal],
+        numbers: Mapping[Place, int] = NO_NUMBERS,
+    ) -> None:
+        """`refused` are partitions whose transaction does not permit the append, `numbers` those of the verifications of others."""
+        self._refused = refused
+        self._numbers = numbers
         self.node = node
         self.request = request
         self.body = body
@@ -142,6 +166,9 @@ class _Appends:
         node, acks, header = self.node, self.body.acks, self.request.header
         if acks not in _ACKS:
             return ProduceResult(index, ErrorCode.invalid_required_acks.value)
+        if self._refused and (topic, index) in self._refused:
+            refusal = self._refused[topic, index]
+            return ProduceResult(index, refusal.error.value, error_message=refusal.message)
         partition = node.replicas.find(topic, index)
         if isinstance(partition, ErrorCode):
             moved = partition is ErrorCode.not_leader_or_follower
@@ -151,7 +178,8 @@ class _Appends:
             return ProduceResult(index, ErrorCode.invalid_topic_exception.value)
         try:
             view = None if records is None else memoryview(records)
-            result = partition.produce(view, header.api_version, acks, now, opened)
+            number = self._numbers.get((topic, index), NOT_VERIFIED) if self._numbers else NOT_VERIFIED
+            result = partition.produce(view, header.api_version, acks, now, opened, number)
         except DiskFailure as failure:
             node.replicas.fail(partition, failure)
             return ProduceResult(index, ErrorCode.kafka_storage_error.value)

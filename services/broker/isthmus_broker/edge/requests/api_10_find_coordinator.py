@@ -1,29 +1,30 @@
-"""FindCoordinator: the coordinator of a group; several keys since 4.
+"""FindCoordinator: the coordinator of a group or of a transactional id; several keys since 4.
 
-The coordinator of a group is the leader of the partition of __consumer_offsets to which the group's name hashes. The topic is created on
-the first request; until it has leaders the response is COORDINATOR_NOT_AVAILABLE, and clients retry. Transactions and share groups have no
-coordinator here.
+The coordinator is the leader of the partition of __consumer_offsets or __transaction_state to which the key hashes. The topic is created
+on the first request; until it has leaders the response is COORDINATOR_NOT_AVAILABLE, and clients retry. Share groups have no coordinator
+here.
 """
 
 from typing import Any, Final
 
-from isthmus_model.internal_topics import OFFSETS_TOPIC
+from isthmus_model.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE
 from isthmus_wire.requests import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-from isthmus_broker.core.group.partition import group_partition
+from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.edge.requests.services import Services, endpoint_of
 from isthmus_broker.edge.transport.connection import Request
 
-GROUP: Final = 0
+_TOPICS: Final = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
+"""By key type."""
 BATCHED_SINCE: Final = 4
 _UNKNOWN_TYPE: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
 """Printed by Kafka's clients for an invalid request; Kafka's brokers send the same text."""
-_NAMES: Final = {1: "Transactions are", 2: "Share groups are"}
+_NOT_SERVED: Final = {2: "Share groups are not served by this broker"}
 
 
 async def handle(node: Services, request: Request) -> None:
@@ -45,14 +46,14 @@ async def handle(node: Services, request: Request) -> None:
 
 
 async def _find(node: Services, request: Request, key_type: int, key: str) -> Coordinator:
-    if key_type != GROUP:
-        reason = f"{_NAMES[key_type]} not served by this broker" if key_type in _NAMES else _UNKNOWN_TYPE
-        return _none(key, ErrorCode.invalid_request, reason)
-    topic = node.image.topics.named(OFFSETS_TOPIC)
+    name = _TOPICS.get(key_type)
+    if name is None:
+        return _none(key, ErrorCode.invalid_request, _NOT_SERVED.get(key_type, _UNKNOWN_TYPE))
+    topic = node.image.topics.named(name)
     if topic is None:
-        await node.topics.create(OFFSETS_TOPIC)
+        await node.topics.create(name)
         return _none(key, ErrorCode.coordinator_not_available)
-    index = group_partition(key, len(topic.partitions))
+    index = coordinator_partition(key, len(topic.partitions))
     if index in topic.partitions:
         await node.replicas.delayed_requests.settled(lambda: (topic.partitions[index].leader,))
     partition = node.image.topics.partition(topic.id, index)

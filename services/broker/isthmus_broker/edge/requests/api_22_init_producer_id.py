@@ -1,37 +1,55 @@
-"""InitProducerId: an id for an idempotent producer. Transactional producers are refused: transactions are not served."""
+"""InitProducerId: an id for an idempotent producer, or the next epoch for a transactional one, which fences the producer before."""
 
 from typing import Any, Final
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.markers import ProducerId
+from isthmus_wire.messages import NO_THROTTLE, to_millis
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
+from isthmus_broker.core.transaction.requests import NO_PRODUCER, InitProducer, Outcome
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
 
-_NONE: Final = -1
+FENCED_SINCE: Final = 4
+"""The first version that knows PRODUCER_FENCED."""
 
 
 async def handle(node: Services, request: Request) -> None:
     """Every call without a transactional id gets a new id with epoch 0."""
     body: InitProducerIdRequest = request.decode()
-    if body.transactional_id is not None:
-        error = ErrorCode.transactional_id_authorization_failed if body.transactional_id else ErrorCode.invalid_request
-        request.respond(_response(error, _NONE, _NONE))
-        return
-    if (body.producer_id == _NONE) != (body.producer_epoch == _NONE):
-        request.respond(_response(ErrorCode.invalid_request, _NONE, _NONE))
-        return
+    expected = ProducerId(body.producer_id, body.producer_epoch)
+    if (expected.id == NO_PRODUCER.id) != (expected.epoch == NO_PRODUCER.epoch):
+        outcome = Outcome(ErrorCode.invalid_request)
+    elif body.transactional_id is None:
+        outcome = await _idempotent(node)
+    else:
+        outcome = await _transactional(node, body, None if expected == NO_PRODUCER else expected)
+    error = outcome.error
+    if error is ErrorCode.producer_fenced and request.header.api_version < FENCED_SINCE:
+        error = ErrorCode.invalid_producer_epoch
+    producer: Any = {"producer_id": outcome.producer.id, "producer_epoch": outcome.producer.epoch}
+    request.respond(InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=error, **producer))
+
+
+async def _idempotent(node: Services) -> Outcome:
     try:
-        producer_id = await node.producer_ids.next()
+        return Outcome(producer=ProducerId(await node.producer_ids.next(), 0))
     except ControllerUnreachable:
-        request.respond(_response(ErrorCode.coordinator_load_in_progress, _NONE, _NONE))
-        return
-    request.respond(_response(ErrorCode.none, producer_id, 0))
+        return Outcome(ErrorCode.coordinator_load_in_progress)
 
 
-def _response(error: ErrorCode, producer_id: int, epoch: int) -> InitProducerIdResponse:
-    fields: Any = {"producer_id": producer_id, "producer_epoch": epoch}
-    return InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=error, **fields)
+async def _transactional(node: Services, body: InitProducerIdRequest, expected: ProducerId | None) -> Outcome:
+    from isthmus_broker.core.transaction.producers import refuse_timeout
+
+    if not body.transactional_id:
+        return Outcome(ErrorCode.invalid_request)
+    timeout_ms = to_millis(body.transaction_timeout)
+    error = refuse_timeout(timeout_ms, node.config.settings.transaction_max_timeout_ms)
+    if error is not None:
+        return Outcome(error)
+    call = InitProducer(transactional_id=body.transactional_id, timeout_ms=timeout_ms, expected=expected)
+    outcome: Outcome = await node.transactions.call(call)
+    return outcome

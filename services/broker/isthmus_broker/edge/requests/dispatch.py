@@ -65,8 +65,9 @@ class Dispatcher:
             return
         work = route.handler(self._services, request)
         if work is not None:
-            # The coroutine starts later, when the receive buffer may already contain the client's next request.
-            request.frame = memoryview(bytes(request.frame))
+            # The coroutine starts later, when the receive buffer may already contain the client's next request. Its copy is writable as
+            # well: batches get their offsets in place.
+            request.frame = memoryview(bytearray(request.frame))
             task = asyncio.get_running_loop().create_task(self._finish(request, work))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -42,11 +42,11 @@ def serve_by_every_shard(node: Services, request: Request) -> None:
 
 def refuse(request: Request, error: ErrorCode) -> None:
     """Respond with an error for the whole request."""
-    request.respond(responses.refuse(request.decode(), _context(request), error))
+    request.respond(responses.refuse(request.decode(), context_of(request), error))
 
 
 def _submit(node: Services, request: Request, body: object, parts: list[tuple[int, object]]) -> None:
-    context = _context(request)
+    context = context_of(request)
     if not parts:
         request.respond(responses.refuse(body, context, ErrorCode.none))
         return
@@ -62,7 +62,8 @@ def _submit(node: Services, request: Request, body: object, parts: list[tuple[in
             finish(number, responses.refuse(part, context, ErrorCode.not_coordinator))
 
 
-def _context(request: Request) -> RequestContext:
+def context_of(request: Request) -> RequestContext:
+    """The parts of the request that shards need."""
     header = request.header
     return RequestContext(
         api_version=header.api_version,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # a node that is only a controller has none of these
     from isthmus_broker.edge.controller.metadata_quorum import Quorum
     from isthmus_broker.edge.controller.producer_ids import ProducerIds
     from isthmus_broker.edge.coordinators.host import CoordinatorHost
+    from isthmus_broker.edge.coordinators.marker_writer import MarkerWriter
+    from isthmus_broker.edge.coordinators.transactions import Transactions
+    from isthmus_broker.edge.coordinators.verifier import Verifier
     from isthmus_broker.edge.replication.manager import ReplicaManager
     from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
     from isthmus_broker.edge.storage.log_manager import LogManager
@@ -50,6 +53,9 @@ class Services(NodeServices):
     recently_fenced: "RecentlyFenced"
     sessions: "FetchSessions"
     groups: "CoordinatorHost[ClusterView]"
+    transactions: "Transactions"
+    verifier: "Verifier"
+    markers: "MarkerWriter"
     topics: TopicCreation
     producer_ids: "ProducerIds"
 

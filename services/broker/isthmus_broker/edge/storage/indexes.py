@@ -118,6 +118,11 @@ class OffsetIndex(_Index):
         number = self._last_at_most(offset - self._base, 0)
         return self.entry(number)[1] if number >= 0 else 0
 
+    def offset_after(self, position: int) -> int | None:
+        """The first indexed offset whose batch begins at `position` or later; None if there is none."""
+        number = self._last_at_most(position - 1, 1) + 1
+        return self._base + self.entry(number)[0] if number < self.count else None
+
     def truncate(self, end_offset: int) -> None:
         """Remove entries at or after `end_offset`."""
         self.keep(self._last_at_most(end_offset - self._base - 1, 0) + 1)

@@ -21,6 +21,7 @@ from isthmus_broker.core.log.epochs import EpochHistory
 from isthmus_broker.core.log.fetched_check import begin_of, check_fetched
 from isthmus_broker.core.log.producer_state import AbortedTransaction, ProducerState
 from isthmus_broker.core.log.retention import expired
+from isthmus_broker.edge.storage.aborted import aborted_in, end_of
 from isthmus_broker.edge.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -115,8 +116,10 @@ class Log(Durability):
     @property
     def last_stable_offset(self) -> int:
         """The offset below which `read_committed` consumers may read."""
-        first_open = self.producers.first_open_offset()
-        return self.high_watermark if first_open is None else min(first_open, self.high_watermark)
+        unstable = self.producers.first_unstable_offset(self.high_watermark)
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)  # a transaction may begin below the log start
 
     def adopt(self, segments: Sequence[Segment]) -> None:
         """Set the segments, in order; at least one."""
@@ -329,17 +332,14 @@ class Log(Durability):
         placed = segment.locate(offset)
         return segment.size if placed is None else placed.position
 
+    def aborted_in(self, first_offset: int, read: Slice) -> list[AbortedTransaction]:
+        """The aborted transactions that a `read_committed` consumer of that read must know; some may begin after it."""
+        return self.aborted_between(first_offset, end_of(read, self)) if self._markers else []
+
     def aborted_between(self, first_offset: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records in the range, for `read_committed` consumers."""
-        if not self._markers:
-            return []
+        """The aborted transactions with records in the range."""
         number = max(bisect_right(self._bases, first_offset) - 1, 0)
-        return [
-            row
-            for segment in self.segments[number:]
-            for row in segment.aborted.rows()
-            if row.last_offset >= first_offset and row.first_offset < upper
-        ]
+        return aborted_in(self.segments[number:], first_offset, upper) if self._markers else []
 
     def batch_at_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
         """The first batch that may have a record at or after `from_offset` that is not earlier than `timestamp`."""

@@ -187,8 +187,7 @@ class LogManager:
     def create(self, topic: str, partition: int, topic_id: UUID, directory_id: UUID | None = None) -> Log:
         """Create a log in the directory with that id, or else in the one with the fewest logs; raises DiskFailure."""
         self._forget_now()
-        directory = self._choose(directory_id)
-        key = (topic, partition)
+        directory, key = self._choose(directory_id), (topic, partition)
         try:
             log = self._create_at(directory.path / f"{topic}-{partition}", key, topic_id)
         except DiskFailure as failure:
@@ -254,11 +253,11 @@ class LogManager:
         return log
 
     def _choose(self, directory_id: UUID | None) -> LogDir:
-        online = [directory for directory in self.directories if directory.online]
+        online = [one for one in self.directories if one.online]
         if not online:  # the node is about to stop
             raise DiskFailure(self.directories[0].path, OSError(EIO, "every log directory has failed"))
-        named = [directory for directory in online if directory.directory_id == directory_id]
-        return min(named or online, key=lambda directory: len(self.keys_in(directory)))
+        named = [one for one in online if one.directory_id == directory_id]
+        return min(named or online, key=lambda one: len(self.keys_in(one)))
 
     def delete(self, key: TopicPartition) -> None:
         """Delete a log, and its copy; its files are removed after the topic's file.delete.delay.ms. Raises DiskFailure."""

@@ -52,6 +52,6 @@ class SegmentSource(ReplicaLog, Protocol):
         """Read batches from the one that contains `offset`, ending before `upper`, now or later."""
         ...
 
-    def aborted_between(self, first_offset: int, upper: int) -> Sequence[AbortedTransaction]:
-        """Aborted transactions with records in the range."""
+    def aborted_in(self, first_offset: int, read: Slice) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that a `read_committed` consumer of that read must know."""
         ...

@@ -1,6 +1,6 @@
-"""Regular expressions over topic names, in RE2's syntax and in time linear in the name.
+"""Regular expressions over the names of topics and transactional ids, in RE2's syntax and in time linear in the name.
 
-Kafka compiles members' expressions with RE2/J. Python's `re` backtracks: one hostile expression could block the event loop forever. So this
+Kafka compiles such expressions with RE2/J. Python's `re` backtracks: one hostile expression could block the event loop forever. So this
 is RE2 itself, with RE2/J's descriptions of errors. docs/decisions/ (google-re2) lists the remaining differences.
 """
 
@@ -40,7 +40,7 @@ class TooMuchWork(Exception):
     """Matching would block the event loop for too long."""
 
 
-class TopicPattern:
+class NamePattern:
     """A compiled expression; raises InvalidRegex with RE2/J's description of the error."""
 
     def __init__(self, pattern: str) -> None:

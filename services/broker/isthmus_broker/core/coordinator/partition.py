@@ -1,4 +1,4 @@
-"""The partition of __consumer_offsets to which a group belongs."""
+"""The partition of a coordinator's topic to which a group or a transactional id belongs."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ def java_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-def group_partition(group_id: str, partitions: int) -> int:
-    """The partition of `group_id` among `partitions`; the one number without a positive counterpart counts as 0."""
-    value = java_hash(group_id)
+def coordinator_partition(key: str, partitions: int) -> int:
+    """The partition of `key` among `partitions`; the one hash without a positive counterpart counts as 0."""
+    value = java_hash(key)
     return (0 if value == _INT_MIN else abs(value)) % partitions
