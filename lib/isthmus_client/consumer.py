@@ -13,6 +13,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
@@ -20,8 +21,8 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import Record, batches
 
 from isthmus_client.admin import group_offsets
-from isthmus_client.admin.group_offsets import Committed
-from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.admin.group_offsets import Committed, GroupMetadata
+from isthmus_client.admin.list_offsets import At, ListedOffset, list_offsets
 from isthmus_client.batch_io import Fetched, FetchFrom, FetchLimits, fetch_from
 from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
@@ -98,13 +99,17 @@ class Consumer:
         reset: At | None = At.LATEST,
         limits: FetchLimits | None = None,
     ) -> None:
-        """`reset` is where to begin without a committed offset or when the position is out of range; None: raise."""
+        """`read_committed` hides aborted transactions, and records from the first open transaction on.
+
+        `reset` is where to begin without a committed offset or when the position is out of range; None: raise.
+        """
         self._client = client
         self._group_id = group_id
         kind = GroupMember if protocol is GroupProtocol.CLASSIC else ConsumerMember
         self._member = kind(client, group_id, topics) if group_id is not None and topics else None
         self._reset = reset
-        self._limits = limits or FetchLimits(read_committed=read_committed)
+        limits = limits or FetchLimits()
+        self._limits = replace(limits, read_committed=True) if read_committed else limits
         self._lane = f"fetch {next(_lanes)}"  # its long polls must not delay another consumer's
         self._reading: dict[TopicPartition, _Reading] = {}
         self._ready: deque[tuple[TopicPartition, _Reading, Iterator[tuple[Record | None, int]]]] = deque()
@@ -136,11 +141,14 @@ class Consumer:
     ) -> None:
         """Read exactly these partitions, each from an offset or an `At`; `epochs` are the leader epochs of the records before, if known."""
         special = {tp: start for tp, start in starts.items() if start < 0}
-        listed = results(await list_offsets(self._client, special)) if special else {}
+        listed = await self._listed(special) if special else {}
         self._reading = {
             tp: _Reading(listed[tp].offset) if tp in listed else _Reading(start, (epochs or {}).get(tp, -1))
             for tp, start in starts.items()
         }
+
+    async def _listed(self, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        return results(await list_offsets(self._client, starts, read_committed=self._limits.read_committed))
 
     async def poll(self, seconds: float, most: int = POLL_RECORDS_MAX) -> list[ConsumedRecord]:
         """Up to `most` records as soon as there are any, none after `seconds`. Joining a group is not bounded by `seconds`."""
@@ -162,20 +170,26 @@ class Consumer:
             if records := await self.poll(self._limits.wait_ms / 1000):
                 yield records
 
+    def offsets(self) -> dict[TopicPartition, Committed]:
+        """The positions as offsets to commit, here or in a transaction."""
+        return {tp: Committed(reading.position, reading.committed_epoch()) for tp, reading in self._reading.items()}
+
+    def group_metadata(self) -> GroupMetadata:
+        """As whom to commit in a transaction; it is refused once the group has rebalanced."""
+        assert self._group_id is not None, "a consumer without a group has nowhere to commit"
+        if self._member is None:
+            return GroupMetadata(self._group_id)
+        return GroupMetadata(self._group_id, self._member.generation, self._member.member_id)
+
     async def commit(self) -> bool:
         """Commit the positions for the group; False while it rebalances: the next owners will read those records again.
 
         Raises ClientError.
         """
-        assert self._group_id is not None, "a consumer without a group has nowhere to commit"
-        offsets = {tp: Committed(reading.position, reading.committed_epoch()) for tp, reading in self._reading.items()}
-        member = self._member
-        if member is None:
-            outcomes = await group_offsets.commit(self._client, self._group_id, offsets)
-        else:
-            outcomes = await group_offsets.commit(
-                self._client, self._group_id, offsets, member_id=member.member_id, generation=member.generation
-            )
+        group, member = self.group_metadata(), self._member
+        outcomes = await group_offsets.commit(
+            self._client, group.group_id, self.offsets(), member_id=group.member_id, generation=group.generation
+        )
         for error in outcomes.values():
             if error is None:
                 continue
@@ -201,7 +215,9 @@ class Consumer:
         partitions = await member.join()
         kept = {tp: before[tp] for tp in partitions if tp in before} if member.keeps_partitions else {}
         fresh = [tp for tp in partitions if tp not in kept]
-        committed = await group_offsets.fetch(self._client, member.group_id, fresh) if fresh else {}
+        committed: dict[TopicPartition, Committed] = {}
+        if fresh:  # a transaction that is still being completed may move the offsets
+            committed = await group_offsets.fetch(self._client, member.group_id, fresh, require_stable=True)
         starts = {tp: committed[tp].offset for tp in fresh if tp in committed}
         for partition in fresh:
             if partition not in starts:
@@ -305,8 +321,7 @@ class Consumer:
             elif isinstance(outcome, Fetched):
                 self._handle_fetched(partition, reading, offset, outcome)
             elif outcome.code is ErrorCode.offset_out_of_range and self._reset is not None:
-                listed = results(await list_offsets(self._client, {partition: self._reset}))
-                self.seek(partition, listed[partition].offset)
+                self.seek(partition, (await self._listed({partition: self._reset}))[partition].offset)
             else:
                 trouble.append(outcome)
         return trouble

@@ -40,6 +40,16 @@ class Committed:
     metadata: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """As whom a group's offsets are committed in a transaction; without a member, the group must have none."""
+
+    group_id: str
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 async def fetch(
     client: Client, group_id: str, partitions: Collection[TopicPartition] | None = None, *, require_stable: bool = False
 ) -> dict[TopicPartition, Committed]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
+from isthmus_wire.aborted import AbortedTransactions
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
     DELETE_HORIZON_BIT,
@@ -22,7 +23,6 @@ from isthmus_wire.records import (
     KeptRecord,
     batches,
     checksum_matches,
-    iterate_records,
     rebuild_batch,
     records_to_keep,
 )
@@ -30,7 +30,6 @@ from isthmus_wire.records import (
 from isthmus_mirror.core.limits import SEGMENTS_MAX
 from isthmus_mirror.core.offset_map import Run
 
-_ABORT: Final = b"\0\0"  # the type in a marker's key
 _FOREIGN_BITS: Final = TRANSACTIONAL_BIT | DELETE_HORIZON_BIT
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -67,8 +66,7 @@ def pieces(
     data: memoryview, start: int, aborted: Sequence[tuple[int, int]], at_ms: int, *, read_committed: bool
 ) -> Iterator[Piece | Skipped | Unusable]:
     """The batches of a fetch from offset `start`; omits an incomplete batch at the end. Raises CorruptBatch."""
-    coming = sorted(aborted, key=lambda one: one[1], reverse=True)
-    hidden: set[int] = set()
+    transactions = AbortedTransactions(aborted if read_committed else ())
     for position, header in batches(data):
         if header.magic != MAGIC:
             yield Unusable(
@@ -77,20 +75,11 @@ def pieces(
             return
         if not checksum_matches(data, header, position):
             raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
-        while coming and coming[-1][1] <= header.last_offset:
-            hidden.add(coming.pop()[0])
         following = header.last_offset + 1
-        if header.is_control:
-            if _is_abort(data, position):
-                hidden.discard(header.producer_id)
-        elif following > start and not (read_committed and header.is_transactional and header.producer_id in hidden):
+        if not transactions.hides(data, header, position) and following > start:
             yield from _kept(data[position : position + header.size], header, start, at_ms)
         if following > start:
             yield Skipped(following, header.leader_epoch)
-
-
-def _is_abort(data: memoryview, position: int) -> bool:
-    return any(record.key is not None and record.key[2:4] == _ABORT for record in iterate_records(data, position))
 
 
 def _kept(batch: memoryview, header: BatchHeader, start: int, at_ms: int) -> Iterator[Piece]:
