@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -22,7 +22,8 @@ from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 
 from isthmus_client.connection import Connection
-from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, ProtocolBroken, Refused
+from isthmus_client.coordinators import Coordinated, describe, find_coordinators
+from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, Refused
 from isthmus_client.limits import (
     CONNECT_STAGGER_SECONDS,
     METADATA_AGE_SECONDS,
@@ -40,6 +41,7 @@ from isthmus_client.transports import PLAINTEXT, Transports
 from isthmus_client.versions import NEWEST
 
 R = TypeVar("R")
+C = TypeVar("C", bound=Coordinated)
 _UNKNOWN: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 
 
@@ -64,7 +66,7 @@ class Client:
         self._random = randomness or random.Random()
         self._backoff = Backoff()
         self._pool = Pool(client_id, self._backoff, self._random, response_seconds, transports)
-        self._coordinators: dict[str, Broker] = {}
+        self._coordinators: dict[Coordinated, Broker] = {}
         self._refreshing = asyncio.Lock()
         self._generation = 0  # of the view
         self._updated_at = 0.0
@@ -180,18 +182,20 @@ class Client:
             return await self.refresh(topics)
         return self.view
 
-    def invalidate(self, error: BaseException, groups: Iterable[str] = ()) -> None:
+    def invalidate(self, error: BaseException, coordinated: Iterable[Coordinated] = ()) -> None:
         """Mark the metadata or coordinators stale that this error disproves; the next use refreshes them."""
         stale = stale_after(error)
         if stale is Stale.METADATA:
             self._stale = True
         if stale is not Stale.NOTHING:
-            for group in groups:
-                self._coordinators.pop(group, None)
+            for key in coordinated:
+                self._coordinators.pop(key, None)
 
     # -- retries -------------------------------------------------------------------------------------------------------------
 
-    async def retry(self, what: str, attempt: Callable[[], Awaitable[R]], groups: Collection[str] = ()) -> R:
+    async def retry(
+        self, what: str, attempt: Callable[[], Awaitable[R]], coordinated: Collection[Coordinated] = ()
+    ) -> R:
         """Attempt until it succeeds, fails permanently, or the operation times out (GaveUp)."""
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -203,7 +207,7 @@ class Client:
                 if not is_retriable(error) or _does_not_exist(error, loop.time() - started):
                     raise
                 failures += 1
-                self.invalidate(error, groups)
+                self.invalidate(error, coordinated)
                 delay = self.pause(failures)
                 if loop.time() + delay > started + self._operation_seconds:
                     raise GaveUp(
@@ -263,25 +267,24 @@ class Client:
 
     async def send_to_coordinator(
         self,
-        group: str,
+        key: Coordinated,
         api: ApiKey,
         request: Any,
         check: Callable[[Any], None],
         *,
         lane: str = SHORT_REQUESTS,
         seconds: float | None = None,
+        at_least: int = 0,
         at_most: int = NEWEST,
     ) -> Any:
-        """Send to the coordinator of one group; `check` raises Refused, also for the codes of a moved coordinator."""
+        """Send to the coordinator of a group or transactional id; `check` raises Refused, also for the codes of a moved coordinator."""
 
         async def attempt() -> Any:
-            coordinator = (await self.coordinators([group]))[group]
-            if isinstance(coordinator, Refused):
-                raise coordinator
-            connection = await self._pool.get(coordinator.endpoint, lane)
-            return _checked(await connection.request(api, request, seconds=seconds, at_most=at_most), check)
+            connection = await self.coordinator_connection(key, lane)
+            response = await connection.request(api, request, seconds=seconds, at_least=at_least, at_most=at_most)
+            return _checked(response, check)
 
-        return await self.retry(f"{api.name} of group {group}", attempt, [group])
+        return await self.retry(f"{api.name} of {describe(key)}", attempt, [key])
 
     # -- leaders and coordinators --------------------------------------------------------------------------------------------
 
@@ -290,21 +293,24 @@ class Client:
         view = await self.metadata_of({partition.topic for partition in partitions})
         return {partition: _leader(view, partition) for partition in partitions}
 
-    async def coordinators(self, groups: Collection[str]) -> dict[str, Broker | Refused]:
-        """The coordinator of each group, or the error if there is none."""
-        unknown = [group for group in groups if group not in self._coordinators]
-        coordinators: dict[str, Broker | Refused] = {
-            g: self._coordinators[g] for g in groups if g in self._coordinators
+    async def coordinators(self, keys: Collection[C]) -> dict[C, Broker | Refused]:
+        """The coordinator of each group or transactional id, or the error if there is none."""
+        unknown = [key for key in keys if key not in self._coordinators]
+        coordinators: dict[C, Broker | Refused] = {
+            key: self._coordinators[key] for key in keys if key in self._coordinators
         }
         if unknown:
-            connection = await self.any_connection()
-            try:
-                coordinators |= await _find_coordinators(connection, unknown, at_least=4)
-            except NotSupported:
-                for group in unknown:
-                    coordinators |= await _find_coordinators(connection, [group])
-            self._coordinators |= {g: broker for g, broker in coordinators.items() if isinstance(broker, Broker)}
+            responses = await find_coordinators(await self.any_connection(), unknown)
+            coordinators |= {key: responses[key] for key in unknown}
+            self._coordinators |= {key: broker for key, broker in responses.items() if isinstance(broker, Broker)}
         return coordinators
+
+    async def coordinator_connection(self, key: Coordinated, lane: str = SHORT_REQUESTS) -> Connection:
+        """A connection to the coordinator of a group or transactional id; raises ClientError."""
+        coordinator = (await self.coordinators([key]))[key]
+        if isinstance(coordinator, Refused):
+            raise coordinator
+        return await self._pool.get(coordinator.endpoint, lane)
 
     async def broker_connection(self, broker: Broker, lane: str = SHORT_REQUESTS) -> Connection:
         """A connection to a broker that `leaders` or `coordinators` returned."""
@@ -339,24 +345,3 @@ def _leader(view: ClusterView, partition: TopicPartition) -> Broker | Refused:
     if broker is None:
         return Refused(ErrorCode.leader_not_available, f"partition {partition}")
     return broker
-
-
-async def _find_coordinators(
-    connection: Connection, groups: Sequence[str], *, at_least: int = 0
-) -> Mapping[str, Broker | Refused]:
-    from isthmus_wire.requests import FindCoordinatorRequest
-
-    request = FindCoordinatorRequest(key=groups[0], coordinator_keys=tuple(groups))
-    response = await connection.request(ApiKey.FIND_COORDINATOR, request, at_least=at_least)
-    if not response.coordinators:
-        return {groups[0]: _coordinator(groups[0], response, connection)}
-    coordinators = {one.key: _coordinator(one.key, one, connection) for one in response.coordinators}
-    if set(coordinators) != set(groups):
-        raise ProtocolBroken(f"broker {connection.name} responded with coordinators of other groups than requested")
-    return coordinators
-
-
-def _coordinator(group: str, result: Any, connection: Connection) -> Broker | Refused:
-    if result.error_code is not ErrorCode.none:
-        return Refused(result.error_code, f"the coordinator of group {group}", result.error_message)
-    return Broker(result.node_id, result.host, result.port, security=connection.endpoint.security)

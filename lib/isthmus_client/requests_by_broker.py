@@ -6,12 +6,14 @@ from typing import TypeVar
 
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
+from isthmus_client.coordinators import Coordinated, TransactionalId
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, Refused
 from isthmus_client.metadata import Broker, TopicPartition
 from isthmus_client.pool import SHORT_REQUESTS
 from isthmus_client.retry import is_retriable
 
 K = TypeVar("K")
+C = TypeVar("C", bound=Coordinated)
 W = TypeVar("W")
 R = TypeVar("R")
 
@@ -31,9 +33,9 @@ async def by_leader(
 
 
 async def by_coordinator(
-    client: Client, what: str, subjects: Mapping[str, W], send: Send[str, W, R]
-) -> dict[str, R | ClientError]:
-    """Send to each group's coordinator; every group has a result or its last error."""
+    client: Client, what: str, subjects: Mapping[C, W], send: Send[C, W, R]
+) -> dict[C, R | ClientError]:
+    """Send to each group's or transactional id's coordinator; every one has a result or its last error."""
     return await _send_by_broker(client, what, subjects, client.coordinators, send, SHORT_REQUESTS)
 
 
@@ -56,7 +58,7 @@ async def _send_by_broker(
         transient: ClientError | None = None
         for key, outcome in outcomes.items():
             if isinstance(outcome, ClientError) and is_retriable(outcome):
-                client.invalidate(outcome, [key] if isinstance(key, str) else ())
+                client.invalidate(outcome, [key] if isinstance(key, str | TransactionalId) else ())
                 done[key], transient = outcome, outcome
             else:
                 done[key] = outcome

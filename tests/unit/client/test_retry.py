@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from isthmus_client.client import Client
+from isthmus_client.coordinators import Coordinated
 from isthmus_client.errors import ClientError, ConnectionFailed, GaveUp, NotSupported, Refused, RequestTimedOut
 from isthmus_client.metadata import Broker
 from isthmus_client.retry import Backoff, Stale, is_retriable, stale_after
@@ -59,7 +60,7 @@ def test_an_operation_that_gives_up_still_forgets_the_stale_coordinator() -> Non
     async def refuse() -> None:
         raise Refused(ErrorCode.not_coordinator, "group g")
 
-    async def give_up() -> dict[str, Broker]:
+    async def give_up() -> dict[Coordinated, Broker]:
         client = Client([Endpoint("host", 9092)], operation_seconds=0.0)
         client._coordinators["g"] = Broker(1, "host", 9092)
         with pytest.raises(GaveUp):
