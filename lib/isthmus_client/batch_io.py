@@ -67,6 +67,13 @@ class Fetched(NamedTuple):
     diverging_epoch: tuple[int, int] | None
 
 
+class InTransaction(NamedTuple):
+    """The transaction of batches that are appended; `is_added_by_leader` if their producer has not added the partitions (KIP-890)."""
+
+    transactional_id: str
+    is_added_by_leader: bool
+
+
 class Appended(NamedTuple):
     """Where a batch was appended; -1 if the broker does not say (acks=0, or a duplicate)."""
 
@@ -229,6 +236,7 @@ async def produce_batches(
     *,
     acks: int = ALL_IN_SYNC,
     timeout_ms: int = PRODUCE_TIMEOUT_MS,
+    transaction: InTransaction | None = None,
     lane: str = PRODUCE_LANE,
 ) -> dict[TopicPartition, Appended | ClientError]:
     """Append one batch to each partition, and retry until it is acknowledged or the operation times out.
@@ -239,7 +247,7 @@ async def produce_batches(
     async def send(
         connection: Connection, share: dict[TopicPartition, Chunk]
     ) -> dict[TopicPartition, Appended | ClientError]:
-        return await _produce(client, connection, share, acks, timeout_ms)
+        return await _produce(client, connection, share, acks, timeout_ms, transaction)
 
     return await by_leader(client, "produce", batches, send, lane)
 
@@ -265,18 +273,28 @@ async def produce_to(
 
 
 async def _produce(
-    client: Client, connection: Connection, share: Mapping[TopicPartition, Chunk], acks: int, timeout_ms: int
+    client: Client,
+    connection: Connection,
+    share: Mapping[TopicPartition, Chunk],
+    acks: int,
+    timeout_ms: int,
+    transaction: InTransaction | None = None,
 ) -> dict[TopicPartition, Appended | ClientError]:
     names, by_id = _topics(client, share)
-    newest = NEWEST if by_id else wire_produce.TOPIC_ID_SINCE - 1
-    version = connection.versions.choose(ApiKey.PRODUCE, at_most=newest)
+    oldest, newest = 0, NEWEST if by_id else wire_produce.TOPIC_ID_SINCE - 1
+    if transaction is not None and transaction.is_added_by_leader:
+        oldest = wire_produce.ADDS_PARTITIONS_SINCE
+    elif transaction is not None:
+        newest = wire_produce.ADDS_PARTITIONS_SINCE - 1
+    version = connection.versions.choose(ApiKey.PRODUCE, at_least=oldest, at_most=newest)
     if version < wire_produce.TOPIC_ID_SINCE:
         names = {topic: topic for topic in names}
     topics: list[tuple[Topic, list[tuple[int, memoryview | bytes | None]]]] = [
         (names[topic], [(i, memoryview(share[TopicPartition(topic, i)])) for i in indexes])
         for topic, indexes in by_topic(share).items()
     ]
-    body = wire_produce.encode_produce_chunks(version, ProduceRequest(None, acks, timeout_ms, topics))
+    transactional_id = None if transaction is None else transaction.transactional_id
+    body = wire_produce.encode_produce_chunks(version, ProduceRequest(transactional_id, acks, timeout_ms, topics))
     if acks == 0:
         await connection.send_only(ApiKey.PRODUCE, version, body)
         return dict.fromkeys(share, Appended(-1))

@@ -7,7 +7,13 @@ ClientError                 base of all errors of this library
 ├── NotSupported            the broker is too old, or not configured, for the request
 ├── LogTruncated            records that were read are no longer in the log
 ├── Refused                 the cluster's response is an error code about one subject
-└── GaveUp                  every attempt failed until the deadline; `__cause__` is the last failure
+├── GaveUp                  every attempt failed until the deadline; `__cause__` is the last failure
+└── TransactionError        a transactional producer cannot do this now; the subclass says what to do
+    ├── IllegalCall         nothing happened: the call does not fit the state of the transaction
+    ├── MustAbort           abort the transaction, then repeat its work in a new one; `__cause__` is why
+    ├── OutcomeUnknown      no response to commit or abort: make the same call again
+    └── ProducerUnusable    close the producer; `__cause__` is why
+        └── ProducerFenced  another producer uses the transactional id now
 
 Each message says what failed, for which subject, and, if possible, what to do.
 """
@@ -35,6 +41,12 @@ ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.topic_authorization_failed: "not authorized for the topic",
     ErrorCode.group_authorization_failed: "not authorized for the group",
     ErrorCode.cluster_authorization_failed: "not authorized for the cluster",
+    ErrorCode.transactional_id_authorization_failed: "not authorized for the transactional id",
+    ErrorCode.transactional_id_not_found: "there is no such transactional id, or it has expired",
+    ErrorCode.invalid_transaction_timeout: "the timeout is longer than the brokers' transaction.max.timeout.ms",
+    ErrorCode.transaction_abortable: "the partition or group is not in the transaction, or the transaction has ended",
+    ErrorCode.concurrent_transactions: "the previous transaction is still being completed",
+    ErrorCode.transaction_coordinator_fenced: "a newer transaction coordinator has already written a marker",
 }
 
 
@@ -83,6 +95,30 @@ class LogTruncated(ClientError):
 
 class GaveUp(ClientError):
     """No attempt succeeded before the deadline."""
+
+
+class TransactionError(ClientError):
+    """A transactional producer cannot do what was called."""
+
+
+class IllegalCall(TransactionError):
+    """The call does not fit the state of the transaction; nothing has changed."""
+
+
+class MustAbort(TransactionError):
+    """The transaction cannot be committed: abort it, then repeat its work in a new one."""
+
+
+class OutcomeUnknown(TransactionError):
+    """Commit or abort got no response: make the same call again; until it succeeds, the outcome is unknown."""
+
+
+class ProducerUnusable(TransactionError):
+    """The producer can do nothing more: close it."""
+
+
+class ProducerFenced(ProducerUnusable):
+    """Another producer was started with the same transactional id, which fences this one."""
 
 
 def check(code: ErrorCode, subject: str, message: str | None = None) -> None:

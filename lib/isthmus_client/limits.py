@@ -50,6 +50,9 @@ IN_FLIGHT_BYTES_MAX: Final = 32 * 1024 * 1024
 POLL_RECORDS_MAX: Final = 10_000
 """Maximum records per poll of a consumer."""
 
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""The transaction coordinator aborts a transaction that is open for longer, unless the producer sets another timeout."""
+
 SESSION_TIMEOUT_MS: Final = 45_000
 REBALANCE_TIMEOUT_MS: Final = 60_000
 HEARTBEAT_SECONDS: Final = 3.0

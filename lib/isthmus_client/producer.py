@@ -18,6 +18,7 @@ from isthmus_wire.apis import ApiKey
 from isthmus_wire.compression import Compression
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
+from isthmus_wire.markers import ProducerId
 from isthmus_wire.messages import millis
 from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
 
@@ -28,6 +29,7 @@ from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.limits import BATCH_BYTES, BATCH_RECORDS_MAX, IN_FLIGHT_BYTES_MAX
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.partitioner import StickyChoice, partition_of_key
+from isthmus_client.requests_by_broker import results
 
 LINGER_SECONDS: Final = 0.005
 _RECORD_OVERHEAD: Final = 21
@@ -41,14 +43,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class _Identity(NamedTuple):
-    """The producer id and epoch of idempotent appends."""
-
-    producer_id: int
-    epoch: int
-
-
-_NOT_IDEMPOTENT: Final = _Identity(NO_PRODUCER, -1)
+_NOT_IDEMPOTENT: Final = ProducerId(NO_PRODUCER, -1)
 
 
 class _Batch:
@@ -59,6 +54,11 @@ class _Batch:
         self.records: list[NewRecord] = []
         self.size = 0
         self.done = done
+
+    def fail(self, error: ClientError) -> None:
+        """Fail its records, unless they are acknowledged or have failed."""
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 class Delivery:
@@ -89,12 +89,15 @@ class _Queue:
         self.batches: deque[_Batch] = deque()
         self.hurry = asyncio.Event()  # do not linger: a batch is full, or the producer flushes
         self.sender: asyncio.Task[None] | None = None
-        self.identity: _Identity | None = None
+        self.sending: _Batch | None = None
+        self.identity: ProducerId | None = None
         self.sequence = 0
 
 
 class Producer:
     """A producer and async context manager; leaving the block sends what is buffered."""
+
+    _attributes = 0  # of every batch
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Producer:
         self._linger = linger_seconds
         self._queues: dict[TopicPartition, _Queue] = {}
         self._sticky = StickyChoice(random.randrange(1 << 16) if start is None else start)
-        self._identity: _Identity | None = None if acks == ALL_IN_SYNC else _NOT_IDEMPOTENT
+        self._identity: ProducerId | None = None if acks == ALL_IN_SYNC else _NOT_IDEMPOTENT
         self._identifying = asyncio.Lock()
         self._bytes = 0
         self._room = asyncio.Condition()
@@ -189,14 +192,38 @@ class Producer:
         try:
             while queue.batches:
                 await self._linger_for(queue)
-                batch = queue.batches.popleft()
+                queue.sending = queue.batches.popleft()
                 self._sticky.move()
-                await self._deliver(queue, batch)
-                async with self._room:
-                    self._bytes -= batch.size
-                    self._room.notify_all()
+                await self._deliver(queue, queue.sending)
+                await self._release(queue.sending)
+                queue.sending = None
         finally:
-            queue.sender = None
+            queue.sender = queue.sending = None
+
+    async def _release(self, batch: _Batch) -> None:
+        async with self._room:
+            self._bytes -= batch.size
+            self._room.notify_all()
+
+    async def _discard(self, error: ClientError) -> bool:
+        """Fail every record that is not acknowledged; returns whether any of them may have been sent."""
+        queues = [queue for queue in self._queues.values() if queue.sender is not None]
+        senders = [queue.sender for queue in queues if queue.sender is not None]
+        sent = [queue.sending for queue in queues if queue.sending is not None]
+        discarded = [*sent, *(batch for queue in queues for batch in queue.batches)]
+        for queue in queues:
+            queue.batches.clear()
+        for batch in discarded:
+            batch.fail(error)
+        for sender in senders:
+            sender.cancel()
+        if senders:
+            await asyncio.wait(senders)
+        for queue in queues:
+            queue.sender = None  # one that was cancelled before its first step could not do it
+        for batch in discarded:
+            await self._release(batch)
+        return bool(sent)
 
     async def _linger_for(self, queue: _Queue) -> None:
         if len(queue.batches) == 1:
@@ -208,21 +235,14 @@ class Producer:
         queue.hurry.clear()
 
     async def _deliver(self, queue: _Queue, batch: _Batch) -> None:
-        identity: _Identity | None = None
+        identity: ProducerId | None = None
         try:
             identity = await self._identify()
             if queue.identity != identity:
                 queue.identity, queue.sequence = identity, 0
-            outcomes = await produce_batches(
-                self._client, {batch.partition: self._encoded(queue, batch, identity)}, acks=self._acks
-            )
-            outcome = outcomes[batch.partition]
-            if isinstance(outcome, ClientError):
-                raise outcome
+            outcome = await self._append(batch.partition, self._encoded(queue, batch, identity))
         except ClientError as error:
-            if identity is not None and identity == self._identity and identity is not _NOT_IDEMPOTENT:
-                self._identity = None  # it may have been appended, so its sequence cannot be reused
-            batch.done.set_exception(error)
+            batch.fail(self._failed(identity, error))
             return
         except BaseException:
             batch.done.cancel()
@@ -230,23 +250,35 @@ class Producer:
         queue.sequence = next_sequence(queue.sequence, len(batch.records))
         batch.done.set_result(outcome)
 
-    def _encoded(self, queue: _Queue, batch: _Batch, identity: _Identity) -> bytes:
+    def _encoded(self, queue: _Queue, batch: _Batch, identity: ProducerId) -> bytes:
         return build_batch(
             batch.records,
             compression=self._compression,
-            producer_id=identity.producer_id,
+            attributes=self._attributes,
+            producer_id=identity.id,
             producer_epoch=identity.epoch,
             base_sequence=queue.sequence if identity is not _NOT_IDEMPOTENT else -1,
         )
 
-    async def _identify(self) -> _Identity:
+    async def _append(self, partition: TopicPartition, batch: bytes) -> Appended:
+        """Append a batch; raises ClientError."""
+        return results(await produce_batches(self._client, {partition: batch}, acks=self._acks))[partition]
+
+    def _failed(self, identity: ProducerId | None, error: ClientError) -> ClientError:
+        """React to a failed batch; returns the error of its records."""
+        if identity is not None and identity == self._identity and identity is not _NOT_IDEMPOTENT:
+            self._identity = None  # the batch may have been appended, so its sequence cannot be reused
+        return error
+
+    async def _identify(self) -> ProducerId:
+        """The producer id and epoch of the next batch; raises ClientError."""
         from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
         async with self._identifying:
             if self._identity is None:
                 request = entity(InitProducerIdRequest, transactional_id=None, transaction_timeout=millis(0))
                 response = await self._client.send_to_any(ApiKey.INIT_PRODUCER_ID, request, _check_identity)
-                self._identity = _Identity(response.producer_id, response.producer_epoch)
+                self._identity = ProducerId(response.producer_id, response.producer_epoch)
             return self._identity
 
 

@@ -25,6 +25,8 @@ from isthmus_wire.primitives import READERS, Cursor
 
 FLEXIBLE_SINCE: Final = 9
 LEADER_SINCE: Final = 10
+ADDS_PARTITIONS_SINCE: Final = 12
+"""From this version on the leader adds the partition to the transaction (KIP-890)."""
 TOPIC_ID_SINCE: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
