@@ -231,14 +231,20 @@ class Client:
         return await self.retry(api.name, attempt)
 
     async def send_to_broker(
-        self, node_id: int, api: ApiKey, request: Any, check: Callable[[Any], None] | None = None
+        self,
+        node_id: int,
+        api: ApiKey,
+        request: Any,
+        check: Callable[[Any], None] | None = None,
+        *,
+        at_least: int = 0,
     ) -> Any:
         """Send to one broker."""
 
         async def attempt() -> Any:
             await self.metadata_of(())
             connection = await self.connection(node_id)
-            return _checked(await connection.request(api, request), check)
+            return _checked(await connection.request(api, request, at_least=at_least), check)
 
         return await self.retry(f"{api.name} of broker {node_id}", attempt)
 

@@ -1,4 +1,4 @@
-"""What has a coordinator, and how a broker is asked for it."""
+"""What has a coordinator, and the lookup of coordinators."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -42,7 +42,7 @@ def describe(key: Coordinated) -> str:
 async def find_coordinators(
     connection: Connection, keys: Sequence[Coordinated]
 ) -> Mapping[Coordinated, Broker | Refused]:
-    """Ask a broker for the coordinator of each; older brokers are asked for one after another."""
+    """Look up the coordinator of each at a broker: an older broker takes one per request."""
     coordinators: dict[Coordinated, Broker | Refused] = {}
     for kind in _KeyType:
         of_kind = [key for key in keys if _type_of(key) is kind]

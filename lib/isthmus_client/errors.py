@@ -41,6 +41,7 @@ ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.topic_authorization_failed: "not authorized for the topic",
     ErrorCode.group_authorization_failed: "not authorized for the group",
     ErrorCode.cluster_authorization_failed: "not authorized for the cluster",
+    ErrorCode.invalid_regular_expression: "the pattern is not a valid RE2 expression",
     ErrorCode.transactional_id_authorization_failed: "not authorized for the transactional id",
     ErrorCode.transactional_id_not_found: "there is no such transactional id, or it has expired",
     ErrorCode.invalid_transaction_timeout: "the timeout is longer than the brokers' transaction.max.timeout.ms",

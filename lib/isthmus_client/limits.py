@@ -50,6 +50,9 @@ IN_FLIGHT_BYTES_MAX: Final = 32 * 1024 * 1024
 POLL_RECORDS_MAX: Final = 10_000
 """Maximum records per poll of a consumer."""
 
+DESCRIBED_PARTITIONS_MAX: Final = 500
+"""Partitions whose producers are described by one request; more take several."""
+
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """The transaction coordinator aborts a transaction that is open for longer, unless the producer sets another timeout."""
 

@@ -12,23 +12,21 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from isthmus_wire.apis import ApiKey
 from isthmus_wire.compression import Compression
-from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId
-from isthmus_wire.messages import millis
 from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
 
 from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_batches
 from isthmus_client.client import Client
 from isthmus_client.clock import wall_ms
-from isthmus_client.errors import ClientError, Refused, check
+from isthmus_client.errors import ClientError, Refused
 from isthmus_client.limits import BATCH_BYTES, BATCH_RECORDS_MAX, IN_FLIGHT_BYTES_MAX
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.partitioner import StickyChoice, partition_of_key
+from isthmus_client.producer_ids import new_producer_id
 from isthmus_client.requests_by_broker import results
 
 LINGER_SECONDS: Final = 0.005
@@ -272,18 +270,10 @@ class Producer:
 
     async def _identify(self) -> ProducerId:
         """The producer id and epoch of the next batch; raises ClientError."""
-        from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
-
         async with self._identifying:
             if self._identity is None:
-                request = entity(InitProducerIdRequest, transactional_id=None, transaction_timeout=millis(0))
-                response = await self._client.send_to_any(ApiKey.INIT_PRODUCER_ID, request, _check_identity)
-                self._identity = ProducerId(response.producer_id, response.producer_epoch)
+                self._identity = await new_producer_id(self._client)
             return self._identity
-
-
-def _check_identity(response: Any) -> None:
-    check(response.error_code, "producer id")
 
 
 def _retrieve(done: asyncio.Future[Appended]) -> None:

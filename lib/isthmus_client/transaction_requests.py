@@ -11,12 +11,10 @@ from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId
-from isthmus_wire.messages import millis
 from isthmus_wire.requests import AddPartitionsToTxnRequest
 from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic
 from kio.schema.end_txn.v5.request import EndTxnRequest
-from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.txn_offset_commit.v5.request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -30,11 +28,9 @@ from isthmus_client.errors import Refused, check
 from isthmus_client.metadata import TopicPartition, by_topic
 from isthmus_client.versions import NEWEST
 
-NO_PRODUCER_ID: Final = ProducerId(-1, -1)
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of the feature transaction.version from which on every transaction has an epoch of its own."""
 _FEATURE: Final = "transaction.version"
-_EXPECTED_EPOCH_SINCE: Final = 3
 _ADDED_BY_CLIENTS_UNTIL: Final = 3
 _END_WITH_NEW_EPOCH_SINCE: Final = 5
 _OFFSETS_ADDED_SINCE: Final = 5
@@ -48,28 +44,6 @@ async def transaction_version(client: Client, transactional_id: TransactionalId)
         return next((feature.max_version_level for feature in features if feature.name == _FEATURE), 0)
 
     return await client.retry(f"find the coordinator of {transactional_id}", attempt, [transactional_id])
-
-
-async def init_producer_id(
-    client: Client, transactional_id: TransactionalId, timeout_ms: int, expected: ProducerId = NO_PRODUCER_ID
-) -> ProducerId:
-    """Abort the id's open transaction and raise its epoch, which fences other producers; with `expected`, only if that is current."""
-    request = entity(
-        InitProducerIdRequest,
-        transactional_id=transactional_id.name,
-        transaction_timeout=millis(timeout_ms),
-        producer_id=expected.id,
-        producer_epoch=expected.epoch,
-    )
-
-    def verify(response: Any) -> None:
-        check(response.error_code, str(transactional_id))
-
-    at_least = 0 if expected == NO_PRODUCER_ID else _EXPECTED_EPOCH_SINCE
-    response = await client.send_to_coordinator(
-        transactional_id, ApiKey.INIT_PRODUCER_ID, request, verify, at_least=at_least
-    )
-    return ProducerId(response.producer_id, response.producer_epoch)
 
 
 async def add_partitions(

@@ -122,7 +122,7 @@ class TransactionState:
             self.check(Call.SEND)
 
     def send_commit(self) -> None:
-        """Record that the coordinator is about to be asked to commit: from now on, the transaction may be committed."""
+        """Record that the request to commit leaves now: from here on, the transaction may be committed."""
         self.state = State.IN_DOUBT
 
     def complete(self) -> None:

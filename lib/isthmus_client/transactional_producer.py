@@ -12,7 +12,7 @@ after OutcomeUnknown, call `commit` or `abort` again; after ProducerUnusable, cl
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from isthmus_wire.compression import Compression
@@ -25,12 +25,21 @@ from isthmus_client.admin.group_offsets import Committed, GroupMetadata
 from isthmus_client.batch_io import Appended, InTransaction, produce_batches
 from isthmus_client.client import Client
 from isthmus_client.coordinators import TransactionalId
-from isthmus_client.errors import ClientError, GaveUp, MustAbort, OutcomeUnknown, ProtocolBroken, Refused
+from isthmus_client.errors import (
+    ClientError,
+    GaveUp,
+    MustAbort,
+    OutcomeUnknown,
+    ProducerFenced,
+    ProtocolBroken,
+    Refused,
+)
 from isthmus_client.limits import BATCH_BYTES, TRANSACTION_TIMEOUT_MS
 from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.producer import LINGER_SECONDS, Delivery, Producer
+from isthmus_client.producer_ids import NO_PRODUCER_ID, raise_epoch
 from isthmus_client.requests_by_broker import results
-from isthmus_client.transaction_requests import EPOCH_PER_TRANSACTION, NO_PRODUCER_ID
+from isthmus_client.transaction_requests import EPOCH_PER_TRANSACTION
 from isthmus_client.transaction_state import Call, TransactionState
 
 _NO_VERSION: Final = -1
@@ -75,7 +84,8 @@ class TransactionalProducer(Producer):
 
     async def __aexit__(self, *exc_info: object) -> None:
         if self._state.allows(Call.ABORT):
-            await self.abort()
+            with suppress(ProducerFenced):  # whatever fenced it has aborted the transaction
+                await self.abort()
 
     # -- calls ---------------------------------------------------------------------------------------------------------------
 
@@ -154,7 +164,7 @@ class TransactionalProducer(Producer):
 
     async def _raise_epoch(self, expected: ProducerId) -> None:
         version = await transaction_requests.transaction_version(self._client, self._id)
-        self._producer = await transaction_requests.init_producer_id(self._client, self._id, self._timeout_ms, expected)
+        self._producer = await raise_epoch(self._client, self._id, self._timeout_ms, expected)
         self._version, self._needs_epoch = version, False
 
     async def _prepare(self) -> None:

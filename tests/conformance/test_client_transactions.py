@@ -1,46 +1,22 @@
 """Transactions of the client library, under both protocols, against a node and against Apache Kafka."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
 
 import pytest
 from isthmus_client.admin import group_offsets, topics
 from isthmus_client.admin.group_offsets import Committed, GroupMetadata
-from isthmus_client.admin.list_offsets import At, list_offsets
+from isthmus_client.admin.list_offsets import At
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer, GroupProtocol
 from isthmus_client.errors import GaveUp, IllegalCall, MustAbort, OutcomeUnknown, ProducerFenced, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
-from isthmus_client.requests_by_broker import results
 from isthmus_client.transactional_producer import TransactionalProducer
-from isthmus_model.endpoints import parse_bootstrap
 from isthmus_wire.apis import ApiKey
-from isthmus_wire.entities import entity
-from isthmus_wire.errors import ErrorCode
-from isthmus_wire.messages import millis
-from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.conformance.lossy import Network
-from tests.kafka import running_kafka
-from tests.node import NO_RETENTION_CHECK, running_node
+from tests.conformance.transactions import Target, ends, made, producing, settle, settled, values
 
-T = TypeVar("T")
-SECONDS = 120.0
-SETTINGS = {
-    **NO_RETENTION_CHECK,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "transaction.state.log.num.partitions": "4",
-    "offsets.topic.num.partitions": "4",
-}
-RUNNING: dict[str, Callable[[Path, dict[str, str]], AbstractContextManager[Any]]] = {
-    "isthmus": running_node,
-    "kafka": running_kafka,
-}
-_SAFE_DOWNGRADE = 2
 TRANSACTIONAL = frozenset(
     {
         ApiKey.PRODUCE,
@@ -53,103 +29,12 @@ TRANSACTIONAL = frozenset(
 )
 
 
-class Cluster(NamedTuple):
-    """A running cluster and the level of its feature transaction.version."""
-
-    bootstrap: str
-    version: int
-
-    def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        async def connected() -> T:
-            async with asyncio.timeout(SECONDS), self.client() as client:
-                return await work(client)
-
-        return asyncio.run(connected())
-
-    def client(self, operation_seconds: float = 60.0) -> Client:
-        return Client(parse_bootstrap(self.bootstrap), operation_seconds=operation_seconds)
-
-
-@pytest.fixture(
-    scope="module", params=[(kind, version) for kind in RUNNING for version in (2, 1)], ids=lambda p: f"{p[0]}-{p[1]}"
-)
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    kind, version = request.param
-    with RUNNING[kind](tmp_path_factory.mktemp("cluster"), SETTINGS) as node:
-        running = Cluster(node.bootstrap, version)
-        if version != 2:
-            running.run(lambda client: lower_transaction_version(client, version))
-        yield running
-
-
-async def lower_transaction_version(client: Client, version: int) -> None:
-    update = entity(
-        FeatureUpdateKey, feature="transaction.version", max_version_level=version, upgrade_type=_SAFE_DOWNGRADE
-    )
-    request = entity(UpdateFeaturesRequest, timeout=millis(30_000), feature_updates=(update,), validate_only=False)
-    response = await client.send_to_controller(ApiKey.UPDATE_FEATURES, request, lambda r: [r.error_code])
-    assert response.error_code is ErrorCode.none
-    async with asyncio.timeout(SECONDS):
-        while await finalized(client) != version:  # noqa: ASYNC110 - another process changes it
-            await asyncio.sleep(0.1)
-
-
-async def finalized(client: Client) -> int:
-    for endpoint in client.endpoints():
-        client.disconnect(endpoint)
-    features = (await client.any_connection()).features.finalized_features
-    return next((f.max_version_level for f in features if f.name == "transaction.version"), 0)
-
-
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Network:
     return Network(monkeypatch)
 
 
-async def made(client: Client, name: str, partitions: int = 1) -> list[TopicPartition]:
-    assert await topics.create(client, [topics.NewTopic(name, partitions, 1)]) == {name: None}
-    return [TopicPartition(name, index) for index in range(partitions)]
-
-
-@asynccontextmanager
-async def producing(client: Client, name: str, timeout_ms: int = 60_000) -> AsyncIterator[TransactionalProducer]:
-    async with TransactionalProducer(client, name, timeout_ms=timeout_ms, linger_seconds=0) as producer:
-        await producer.init_transactions()
-        yield producer
-
-
-async def ends(client: Client, partitions: Sequence[TopicPartition], *, committed: bool) -> dict[TopicPartition, int]:
-    latest = dict.fromkeys(partitions, int(At.LATEST))
-    listed = await list_offsets(client, latest, read_committed=committed)
-    return {partition: one.offset for partition, one in results(listed).items()}
-
-
-async def settle(client: Client, partitions: Sequence[TopicPartition]) -> None:
-    """Wait until no transaction is open: the markers are written after the response."""
-    async with asyncio.timeout(SECONDS):
-        while await ends(client, partitions, committed=True) != await ends(client, partitions, committed=False):  # noqa: ASYNC110 - another process changes it
-            await asyncio.sleep(0.02)
-
-
-async def values(client: Client, partitions: Sequence[TopicPartition], *, committed: bool = True) -> list[bytes | None]:
-    """Everything up to the current end, by partition."""
-    end = await ends(client, partitions, committed=committed)
-    read: list[tuple[TopicPartition, bytes | None]] = []
-    async with Consumer(client, read_committed=committed, reset=None) as consumer:
-        await consumer.assign(dict.fromkeys(partitions, int(At.EARLIEST)))
-        while any(consumer.position(tp) < end[tp] for tp in partitions):
-            read += [(one.partition, one.record.value) for one in await consumer.poll(1.0)]
-        assert {tp: consumer.position(tp) for tp in partitions} == end
-    return [value for _, value in sorted(read, key=lambda one: one[0])]
-
-
-async def settled(client: Client, partitions: Sequence[TopicPartition]) -> list[bytes | None]:
-    """The committed values after the last transaction."""
-    await settle(client, partitions)
-    return await values(client, partitions)
-
-
-def test_records_and_offsets_are_committed_together_or_not_at_all(cluster: Cluster) -> None:
+def test_records_and_offsets_are_committed_together_or_not_at_all(target: Target) -> None:
     async def work(client: Client) -> None:
         name = group = "txn-together"
         partitions = await made(client, name, 3)
@@ -168,10 +53,10 @@ def test_records_and_offsets_are_committed_together_or_not_at_all(cluster: Clust
         committed = await group_offsets.fetch(client, group, require_stable=True)
         assert committed == {source: Committed(2, metadata="m")}
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_an_open_transaction_holds_back_later_records(cluster: Cluster) -> None:
+def test_an_open_transaction_holds_back_later_records(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-stable"
         (partition,) = await made(client, name)
@@ -185,10 +70,10 @@ def test_an_open_transaction_holds_back_later_records(cluster: Cluster) -> None:
             await producer.commit()
             assert await settled(client, [partition]) == [b"before", b"inside", b"after"]
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_an_aborted_transaction_leaves_nothing_that_was_buffered(cluster: Cluster) -> None:
+def test_an_aborted_transaction_leaves_nothing_that_was_buffered(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-buffered"
         (partition,) = await made(client, name)
@@ -211,11 +96,11 @@ def test_an_aborted_transaction_leaves_nothing_that_was_buffered(cluster: Cluste
                 await producer.send(name, b"committed")
         assert await settled(client, [partition]) == [b"committed"]
 
-    cluster.run(work)
+    target.run(work)
 
 
 @pytest.mark.parametrize("api", sorted(TRANSACTIONAL), ids=lambda api: api.name.lower())
-def test_lost_responses_neither_lose_nor_double_anything(cluster: Cluster, network: Network, api: ApiKey) -> None:
+def test_lost_responses_neither_lose_nor_double_anything(target: Target, network: Network, api: ApiKey) -> None:
     name = group = f"txn-lost-{api.name.lower()}"
 
     async def work(client: Client) -> None:
@@ -229,20 +114,18 @@ def test_lost_responses_neither_lose_nor_double_anything(cluster: Cluster, netwo
         assert await settled(client, [partition]) == [b"0", b"1", b"2"]
         assert (await group_offsets.fetch(client, group, require_stable=True))[partition].offset == 2
 
-    cluster.run(work)
-    added_by_brokers = api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN) and cluster.version == 2
+    target.run(work)
+    added_by_brokers = api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN) and target.version == 2
     assert network.lost == (0 if added_by_brokers else 2)
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
-def test_a_commit_or_abort_without_response_is_called_again(
-    cluster: Cluster, network: Network, committed: bool
-) -> None:
+def test_a_commit_or_abort_without_response_is_called_again(target: Target, network: Network, committed: bool) -> None:
     name = f"txn-doubt-{committed}"
 
     async def work(client: Client) -> None:
         (partition,) = await made(client, name)
-        async with cluster.client(operation_seconds=0.5) as impatient, producing(impatient, name) as producer:
+        async with target.client(operation_seconds=0.5) as impatient, producing(impatient, name) as producer:
             await producer.begin()
             await (await producer.send(name, b"first")).place()
             network.lose_responses(ApiKey.END_TXN, 1000)
@@ -261,10 +144,10 @@ def test_a_commit_or_abort_without_response_is_called_again(
                 await producer.send(name, b"second")
         assert await settled(client, [partition]) == ([b"first"] if committed else []) + [b"second"]
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_a_new_producer_fences_the_old_one(cluster: Cluster) -> None:
+def test_a_new_producer_fences_the_old_one(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-fenced"
         (partition,) = await made(client, name)
@@ -282,10 +165,10 @@ def test_a_new_producer_fences_the_old_one(cluster: Cluster) -> None:
                 await new.commit()
         assert await settled(client, [partition]) == [b"new"]
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_a_fenced_producer_that_appends_is_told_by_its_abort(cluster: Cluster) -> None:
+def test_a_fenced_producer_that_appends_is_told_by_its_abort(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-zombie"
         (partition,) = await made(client, name)
@@ -302,10 +185,10 @@ def test_a_fenced_producer_that_appends_is_told_by_its_abort(cluster: Cluster) -
                     await old.abort()
         assert await settled(client, [partition]) == [b"new"]
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_offsets_of_a_member_that_lost_its_group_make_the_transaction_fail(cluster: Cluster) -> None:
+def test_offsets_of_a_member_that_lost_its_group_make_the_transaction_fail(target: Target) -> None:
     async def work(client: Client) -> None:
         name = group = "txn-generation"
         (partition,) = await made(client, name)
@@ -323,10 +206,10 @@ def test_offsets_of_a_member_that_lost_its_group_make_the_transaction_fail(clust
         assert await settled(client, [partition]) == [b"committed"]
         assert await group_offsets.fetch(client, group) == {}
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_a_record_that_is_refused_makes_the_transaction_fail(cluster: Cluster) -> None:
+def test_a_record_that_is_refused_makes_the_transaction_fail(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-refused"
         assert await topics.create(client, [topics.NewTopic(name, 1, 1, configs={"max.message.bytes": "2000"})]) == {
@@ -354,10 +237,10 @@ def test_a_record_that_is_refused_makes_the_transaction_fail(cluster: Cluster) -
                 await producer.send(name, b"committed")
         assert await settled(client, [TopicPartition(name, 0)]) == [b"committed"]
 
-    cluster.run(work)
+    target.run(work)
 
 
-def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(cluster: Cluster) -> None:
+def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-timeout"
         (partition,) = await made(client, name)
@@ -366,7 +249,7 @@ def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(cluster: Clu
             place = await (await producer.send(name, b"late")).place()
             await settle(client, [partition])
             assert place.offset < (await ends(client, [partition], committed=True))[partition]
-            if cluster.version < 2:  # the epoch was raised, as by another producer
+            if target.version < 2:  # the epoch was raised, as by another producer
                 with pytest.raises(ProducerFenced):
                     await producer.commit()
                 return
@@ -377,12 +260,12 @@ def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(cluster: Clu
                 await producer.send(name, b"in time")
         assert await settled(client, [partition]) == [b"in time"]
 
-    cluster.run(work)
+    target.run(work)
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol), ids=lambda one: one.value)
 def test_records_are_consumed_transformed_and_produced_exactly_once(
-    cluster: Cluster, network: Network, protocol: GroupProtocol
+    target: Target, network: Network, protocol: GroupProtocol
 ) -> None:
     source, sink = f"txn-source-{protocol.value}", f"txn-sink-{protocol.value}"
     count = 200
@@ -415,7 +298,7 @@ def test_records_are_consumed_transformed_and_produced_exactly_once(
                     await producer.send_offsets(consumer.offsets(), consumer.group_metadata())
                 left -= len(records)
 
-    cluster.run(work)
+    target.run(work)
 
 
 class Persistent:
@@ -460,15 +343,15 @@ class Persistent:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_transactions_are_exact_on_a_network_that_loses_much(cluster: Cluster, network: Network, seed: int) -> None:
+def test_transactions_are_exact_on_a_network_that_loses_much(target: Target, network: Network, seed: int) -> None:
     """Committed records are read once, aborted ones never, whatever was lost and whenever the client gave up."""
     name = f"txn-chaos-{seed}"
     count = 30
 
     async def work(client: Client) -> None:
         partitions = await made(client, name, 3)
-        async with cluster.client(operation_seconds=0.4) as impatient, producing(impatient, name) as producer:
-            network.lose_at_random(0.25, seed, TRANSACTIONAL)
+        async with target.client(operation_seconds=0.4) as impatient, producing(impatient, name) as producer:
+            network.lose_at_random(0.4, seed, TRANSACTIONAL)
             persistent = Persistent(producer, name)
             for number in range(count):
                 await persistent.transact(number, committed=number % 5 != 0)
@@ -480,4 +363,4 @@ def test_transactions_are_exact_on_a_network_that_loses_much(cluster: Cluster, n
         committed = await group_offsets.fetch(client, name, require_stable=True)
         assert committed == {partitions[0]: Committed(count - 1)}
 
-    cluster.run(work)
+    target.run(work)

@@ -90,6 +90,11 @@ class ProducerState:
     coordinator_epoch: int
     transaction_start: int
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open in the partition."""
+        return self.transaction_start >= 0
+
 
 async def describe(client: Client) -> Cluster:
     """The cluster's id, controller and brokers."""
@@ -155,9 +160,9 @@ def _log_dir(broker: int, result: Any) -> LogDir:
 
 
 async def producers(
-    client: Client, partitions: Collection[TopicPartition]
+    client: Client, partitions: Collection[TopicPartition], broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
-    """The recent producers of each partition."""
+    """The recent producers of each partition, as its leader knows them, or this broker's replica."""
 
     async def send(
         connection: Connection, share: dict[TopicPartition, None]
@@ -176,7 +181,15 @@ async def producers(
             for p in topic.partitions
         }
 
-    return await by_leader(client, "describe producers", dict.fromkeys(partitions), send)
+    subjects = dict.fromkeys(partitions)
+    if broker is None:
+        return await by_leader(client, "describe producers", subjects, send)
+
+    async def attempt() -> dict[TopicPartition, list[ProducerState] | ClientError]:
+        await client.metadata_of(())
+        return await send(await client.connection(broker), subjects)
+
+    return await client.retry(f"describe producers of broker {broker}", attempt)
 
 
 def _producers(partition: TopicPartition, result: Any) -> list[ProducerState] | Refused:
