@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.5
 _UNLIMITED: Final = sys.maxsize
+
+
+class Isolation(StrEnum):
+    """What a consumer may read."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
 
 Write = Callable[[Sequence["ConsumedRecord"]], None]
 
@@ -48,7 +57,14 @@ def consume(
     until_end: Annotated[
         bool, typer.Option("-e", "--until-end", help="Stop at the current end of the partitions.")
     ] = False,
-    read_committed: Annotated[bool, typer.Option("--read-committed", help="Skip aborted transactions.")] = False,
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            "--isolation-level",
+            "--isolation",
+            help="read_committed: skip aborted transactions, and wait for open ones to end.",
+        ),
+    ] = Isolation.READ_UNCOMMITTED,
     record_format: Annotated[
         str,
         typer.Option(
@@ -71,6 +87,7 @@ def consume(
     start = _start(from_beginning, from_offset, from_time)
     write = _writer(record_format, output)
     most = max_messages or _UNLIMITED
+    read_committed = isolation is Isolation.READ_COMMITTED
 
     async def work(client: Client) -> None:
         if group is not None:

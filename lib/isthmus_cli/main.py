@@ -24,6 +24,7 @@ from isthmus_cli.status import status
 from isthmus_cli.storage import storage_app
 from isthmus_cli.topic import topic_app
 from isthmus_cli.topology import down, kill, pause, resume, up
+from isthmus_cli.transaction import transaction_app
 from isthmus_cli.wan import wan_app
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app.add_typer(topic_app, name="topic")
 app.add_typer(partition_app, name="partition")
 app.add_typer(config_app, name="config")
 app.add_typer(group_app, name="group")
+app.add_typer(transaction_app, name="transaction")
 app.add_typer(link_app, name="link")
 app.add_typer(lag_app, name="lag")
 app.command()(produce)

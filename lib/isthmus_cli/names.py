@@ -1,4 +1,4 @@
-"""Names of a cluster's topics and groups, for the shell's completion."""
+"""Names of a cluster's topics, groups and transactional ids, for the shell's completion."""
 
 import asyncio
 
@@ -17,6 +17,10 @@ async def _within(what: str, bootstrap: str, seconds: float) -> list[str]:
             from isthmus_client.admin.groups import list_groups
 
             return [group.group_id for group in await list_groups(client)]
+        if what == "transactions":
+            from isthmus_client.admin.transactions import list_transactions
+
+            return [one.transactional_id for one in await list_transactions(client)]
         from isthmus_client.admin.topics import list_topics
 
         return list(await list_topics(client))

@@ -27,6 +27,8 @@ BootstrapOption = Annotated[
 ]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="table for people, json for programs.")]
 
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Confirm beforehand: continue without the question.")]
+
 
 def listen_address(text: str | None, option: str = "--http") -> "Address | None":
     """Parse a listen address."""
@@ -46,6 +48,11 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of groups."""
     return _complete(ctx, incomplete, "groups")
+
+
+def complete_transactions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Transactional ids."""
+    return _complete(ctx, incomplete, "transactions")
 
 
 def _complete(ctx: typer.Context, incomplete: str, what: str) -> list[str]:

@@ -56,31 +56,59 @@ def produce(
     partition: Annotated[int | None, typer.Option("--partition", help="By default the key's, or any.")] = None,
     compression: Annotated[Compression, typer.Option("-z", "--compression")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option("--acks")] = Acks.ALL,
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            "--transactional-id",
+            help="Write everything in one transaction of this id: committed at the end of the input, aborted after an error or Ctrl-C.",
+        ),
+    ] = None,
+    transaction_timeout: Annotated[
+        int,
+        typer.Option(
+            "--transaction-timeout-ms", min=1, help="With --transactional-id: the broker aborts after this time."
+        ),
+    ] = 60_000,
 ) -> None:
     """Write the lines of standard input, or of a file, as records."""
-    from isthmus_client import producer as client_producer
+    from isthmus_client.errors import ClientError, MustAbort
+    from isthmus_client.producer import Producer
+    from isthmus_client.transactional_producer import TransactionalProducer
     from isthmus_wire.compression import Compression as Codec
 
     from isthmus_cli.session import fail, pairs, run
 
+    if transactional_id is not None and acks is not Acks.ALL:
+        raise typer.BadParameter("transactions need acks=all", param_hint="'--acks'")
     headers = [(name, value.encode()) for name, value in pairs(header, "--header").items()]
     separator = key_separator.encode() if key_separator is not None else None
     null_text = null.encode() if null is not None else None
 
+    codec, words = Codec[compression.name], (separator, null_text)
+
     async def work(client: Client, source: BinaryIO) -> int:
-        async with client_producer.Producer(
-            client, acks=-1 if acks is Acks.ALL else int(acks), compression=Codec[compression.name]
+        if transactional_id is None:
+            async with Producer(client, acks=-1 if acks is Acks.ALL else int(acks), compression=codec) as producer:
+                return await _produce(producer, source, topic, partition, headers, words)
+        async with TransactionalProducer(
+            client, transactional_id, timeout_ms=transaction_timeout, compression=codec
         ) as producer:
-            return await _produce(producer, source, topic, partition, headers, (separator, null_text))
+            await producer.init_transactions()
+            try:
+                async with producer.transaction():
+                    return await _produce(producer, source, topic, partition, headers, words)
+            except MustAbort as error:  # the block has done so
+                raise ClientError(f"{error.__cause__}; the transaction was aborted") from error
 
     try:
         with file.open("rb") if file is not None else os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source:
             count = run(bootstrap, lambda client: work(client, source))
     except ValueError as error:
-        fail(str(error))
+        fail(str(error) if transactional_id is None else f"{error}; the transaction was aborted")
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}")
-    print(f"{count} records written to {topic}", file=sys.stderr)
+    scope = "" if transactional_id is None else " in one committed transaction"
+    print(f"{count} records written to {topic}{scope}", file=sys.stderr)
 
 
 async def _produce(

@@ -57,6 +57,20 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(FAILED)
 
 
+def confirm(effect: str, question: str, *, yes: bool) -> None:
+    """Print what will be lost, and continue only if the user confirms it, at the prompt or beforehand with `yes`."""
+    if yes:
+        return
+    print(f"{effect}\n{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+    try:
+        response = input()
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        response = ""
+    if response.strip().lower() not in ("y", "yes"):
+        fail("nothing was changed; confirm with y, or with --yes")
+
+
 def exit_for(outcomes: Mapping[str, Exception | None]) -> None:
     """Print what failed; exit with status 1 if anything did."""
     failures = [error for error in outcomes.values() if error is not None]

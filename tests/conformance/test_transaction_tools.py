@@ -1,6 +1,9 @@
-"""Administration of transactions against a node and against Apache Kafka."""
+"""Administration of transactions, by the client library and the command, against a node and against Apache Kafka."""
 
 import asyncio
+import json
+import subprocess
+from typing import Any
 
 import pytest
 from isthmus_client.admin import configs, transactions
@@ -19,9 +22,23 @@ from isthmus_wire.markers import ProducerId
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch
 
 from tests.conformance.transactions import RUNNING, SECONDS, Target, made, producing, settled, values
+from tests.process import ISTHMUS
 
 pytestmark = pytest.mark.parametrize("target", [(kind, 2) for kind in RUNNING], ids=list(RUNNING), indirect=True)
 NO_ONES = ProducerId(987_654, 3)
+
+
+def isthmus(target: Target, *arguments: str, given: str = "", status: int = 0) -> str:
+    """What it prints; on standard error when the status says that it failed."""
+    done = subprocess.run(
+        [ISTHMUS, *arguments, "-b", target.bootstrap], input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+def documents(target: Target, *arguments: str) -> Any:
+    return json.loads(isthmus(target, *arguments, "-o", "json"))
 
 
 async def hang(client: Client, partition: TopicPartition, producer: ProducerId = NO_ONES) -> None:
@@ -52,6 +69,12 @@ async def verify_partitions(client: Client, *, enabled: bool) -> None:
 async def setting(client: Client, resource: configs.Resource, name: str) -> str | None:
     described = results(await configs.describe(client, [resource]))[resource]
     return next(config.value for config in described if config.name == name)
+
+
+async def opened_in(client: Client, partition: TopicPartition) -> list[tuple[int, int]]:
+    """Producer and first offset of each open transaction."""
+    opened = await transactions.open_transactions(client, [partition])
+    return [(one.producer.producer_id, one.producer.transaction_start) for one in opened]
 
 
 def test_transactions_are_listed_by_every_filter(target: Target) -> None:
@@ -166,6 +189,90 @@ def test_fencing_a_producer_aborts_its_transaction(target: Target) -> None:
         assert (await described(client, name)).timeout_ms == 30_000
 
     target.run(work)
+
+
+def test_the_command_lists_and_describes(target: Target) -> None:
+    async def work(client: Client) -> None:
+        name = "cli-txn"
+        await made(client, name)
+        async with producing(client, name) as producer:
+            await producer.begin()
+            await (await producer.send(name, b"v")).place()
+            await asyncio.to_thread(check, name)
+
+    def check(name: str) -> None:
+        (listed,) = documents(target, "transaction", "list", "--state", "Ongoing", "--transactional-id-pattern", name)
+        assert (listed["transactional_id"], listed["state"], listed["coordinator"]) == (name, "Ongoing", 1)
+        assert documents(target, "transaction", "list", "--duration-filter", "600000", "--state", "Ongoing") == []
+        (row,) = documents(target, "transaction", "describe", name)
+        assert (row["state"], row["timeout_ms"], row["partitions"]) == ("Ongoing", 60_000, ["cli-txn-0"])
+        assert 0 <= row["duration_ms"] < SECONDS * 1000
+        (state,) = documents(target, "transaction", "describe-producers", name, "-p", "0")
+        assert (state["producer_id"], state["start_offset"]) == (row["producer_id"], 0)
+        assert isthmus(target, "transaction", "describe", name).split()[:4] == [
+            *("TRANSACTIONAL", "ID", "COORDINATOR", "PRODUCER")
+        ]
+        assert isthmus(target, "transaction", "describe", "cli-txn-unknown", status=1) == (
+            "isthmus: transactional id cli-txn-unknown: transactional_id_not_found: there is no such transactional id, or it has expired\n"
+        )
+        refused = isthmus(target, "transaction", "abort", name, "-p", "0", "--start-offset", "0", given="n\n", status=1)
+        assert "The transaction begins at offset 0." in refused
+        assert (
+            "Warning: it does not hang. The coordinator of transactional id cli-txn still has it (Ongoing)" in refused
+        )
+        assert "read_committed consumers never see it. This cannot be undone." in refused
+        assert refused.endswith("isthmus: nothing was changed; confirm with y, or with --yes\n")
+        refused = isthmus(target, "transaction", "force-terminate", name, status=1)
+        assert "Producers with transactional id cli-txn are fenced" in refused
+        done = isthmus(target, "transaction", "force-terminate", name, "--yes")
+        assert done.startswith("transactional id cli-txn: transaction aborted, producer ")
+
+    target.run(work)
+
+
+def test_the_command_finds_and_aborts_hanging_transactions(target: Target) -> None:
+    name = "cli-hanging"
+    partition = TopicPartition(name, 0)
+
+    async def begin(client: Client) -> None:
+        await made(client, name)
+        await hang(client, partition)
+
+    target.run(begin)
+    search = ("transaction", "find-hanging", "--topic", name)
+    assert documents(target, *search) == []
+    (found,) = documents(target, *search, "--max-transaction-timeout", "0")
+    assert (found["topic"], found["partition"], found["producer_id"], found["start_offset"]) == (name, 0, NO_ONES.id, 0)
+    assert documents(target, "transaction", "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0") == [
+        found
+    ]
+    abort = ("transaction", "abort", name, "-p", "0")
+    assert "no open transaction of partition cli-hanging-0 begins at offset 5; open transactions begin at 0" in isthmus(
+        target, *abort, "--start-offset", "5", "--yes", status=1
+    )
+    assert isthmus(target, *abort, "--start-offset", "0", given="y\n") == (
+        "partition cli-hanging-0: transaction of producer 987654 aborted\n"
+    )
+    assert documents(target, *search, "--max-transaction-timeout", "0") == []
+    target.run(lambda client: hang(client, partition, ProducerId(NO_ONES.id + 1, 0)))
+    exact = ("--producer-id", str(NO_ONES.id + 1), "--producer-epoch", "0", "--coordinator-epoch", "0")
+    assert isthmus(target, *abort, *exact, "--yes") == (
+        "partition cli-hanging-0: transaction of producer 987655 aborted\n"
+    )
+    assert target.run(lambda client: opened_in(client, partition)) == []
+
+
+def test_the_command_writes_one_transaction_and_reads_what_is_committed(target: Target) -> None:
+    isthmus(target, "topic", "create", "cli-io", "-p", "1")
+    write = ("produce", "cli-io", "--transactional-id", "cli-io", "-K", ":")
+    isthmus(target, *write, given="k:1\nk:2\n")
+    refused = isthmus(target, *write, given="k:3\nno separator\n", status=1)
+    assert refused == "isthmus: a line without the key separator ':': b'no separator'; the transaction was aborted\n"
+    isthmus(target, *write, given="k:4\n")
+    target.run(lambda client: settled(client, [TopicPartition("cli-io", 0)]))
+    read = ("consume", "cli-io", "--from-beginning", "--until-end")
+    assert isthmus(target, *read, "--isolation-level", "read_committed") == "1\n2\n4\n"
+    assert isthmus(target, *read).startswith("1\n2\n")
 
 
 def test_a_transaction_of_a_known_producer_hangs_where_its_coordinator_does_not_have_it(target: Target) -> None:

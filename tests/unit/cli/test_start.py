@@ -36,6 +36,15 @@ def test_the_command_line_alone_imports_neither_the_client_nor_the_broker() -> N
         (["config", "describe", "broker", "x"], "expected a broker id"),
         (["consume", "t", "--from-beginning", "--from-offset", "1"], "give one of"),
         (["consume", "t", "--format", "%q"], "is unknown; known are"),
+        (["consume", "t", "--isolation-level", "committed"], "is not one of"),
+        (["produce", "t", "--transactional-id", "id", "--acks", "1"], "transactions need acks=all"),
+        (
+            ["transaction", "abort", "t", "-p", "0", "--producer-id", "7"],
+            "give --start-offset, or all of --producer-id",
+        ),
+        (["transaction", "abort", "t", "-p", "0", "--start-offset", "1", "--producer-id", "7"], "not both"),
+        (["transaction", "find-hanging"], "give --topic, --broker-id, or both"),
+        (["transaction", "find-hanging", "--broker-id", "1", "-p", "0"], "a partition of --topic, which is missing"),
     ],
 )
 def test_invalid_command_lines_exit_with_status_2(arguments: list[str], says: str) -> None:
