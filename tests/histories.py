@@ -100,6 +100,12 @@ class CommitRead(NamedTuple):
     offset: int
 
 
+class StillOpen(NamedTuple):
+    """A transaction is open, or being ended, although every application has ended its own; `where` is a partition or a transactional id."""
+
+    where: str
+
+
 class FinalRead(NamedTuple):
     """Everything that a partition has at the end, and who wrote it, if the batches were read as well."""
 
@@ -108,6 +114,7 @@ class FinalRead(NamedTuple):
     end: int
     records: Mapping[int, bytes]
     writers: Mapping[int, Writer] = MappingProxyType({})
+    read_committed: bool = False
 
     def resent(self) -> int:
         """Copies of records that a client sent again under another producer epoch."""
@@ -125,6 +132,7 @@ Event = (
     | CommitRequested
     | CommitConfirmed
     | CommitRead
+    | StillOpen
     | FinalRead
 )
 
@@ -137,10 +145,12 @@ def violations(history: Sequence[Event], compacted: Collection[str] = ()) -> lis
         _unsent(facts),
         _duplicates(facts),
         _lost(facts, compacted),
+        _vanished(facts, compacted),
         _misplaced_sends(history, facts),
         _misplaced_polls(history, facts, compacted),
         _transactions(history, facts),
         _commits(history),
+        (f"hanging-transaction: {event.where}" for event in history if isinstance(event, StillOpen)),
     )
     return [problem for problems in checks for problem in problems]
 
@@ -154,6 +164,8 @@ class _Facts:
         self.refused: dict[Partition, set[bytes]] = defaultdict(set)
         self.values: dict[Partition, dict[int, bytes]] = defaultdict(dict)
         self.offsets: dict[Partition, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.visible: dict[Partition, dict[int, bytes]] = defaultdict(dict)
+        """What any consumer of committed records got."""
         self.trimmed: dict[Partition, int] = defaultdict(int)
         self.final: dict[Partition, FinalRead] = {}
         self.problems: list[str] = []
@@ -169,12 +181,16 @@ class _Facts:
                 self._place(partition, offset, value, "acknowledged")
             case Refused(partition, value):
                 self.refused[partition].add(value)
-            case Polled(consumer, partition, offset, value):
+            case Polled(consumer, partition, offset, value, read_committed):
                 self._place(partition, offset, value, f"read by {consumer}")
+                if read_committed:
+                    self.visible[partition][offset] = value
             case Trimmed(partition, before):
                 self.trimmed[partition] = max(self.trimmed[partition], before)
-            case FinalRead(partition, _, _, records):
+            case FinalRead(partition, _, _, records, _, read_committed):
                 self.final[partition] = event
+                if read_committed:
+                    self.visible[partition].update(records)
                 for offset, value in records.items():
                     self._place(partition, offset, value, "read at the end")
             case _:
@@ -242,6 +258,17 @@ def _lost(facts: _Facts, compacted: Collection[str]) -> Iterator[str]:
             yield f"{kind}: {value!r} was acknowledged at {_at(partition, offset)}, and is missing in the log {final.start}..{final.end}"
 
 
+def _vanished(facts: _Facts, compacted: Collection[str]) -> Iterator[str]:
+    """Records that a consumer of committed records got, and that are missing in the final read."""
+    for partition, final in facts.final.items():
+        if partition[0] in compacted:
+            continue
+        for offset, value in facts.visible[partition].items():
+            if offset >= final.start and offset not in final.records:
+                kind = "unseen" if offset >= final.end else "lost-write"
+                yield f"{kind}: {value!r} was read at {_at(partition, offset)}, and is missing in the log {final.start}..{final.end}"
+
+
 def _replaced(facts: _Facts, partition: Partition) -> set[bytes]:
     """Values that a later value of the same key replaces, or may replace."""
     sent, offsets = facts.sent[partition], facts.offsets[partition]
@@ -262,7 +289,7 @@ def _misplaced_sends(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
     for event in history:
         if not isinstance(event, Sent):
             continue
-        offset = facts.acknowledged[event.partition].get(event.value, UNKNOWN)
+        offset = _offset_of(event, facts)
         if offset == UNKNOWN:
             continue
         before, value = last.get((event.producer, event.partition), (UNKNOWN, b""))
@@ -272,6 +299,15 @@ def _misplaced_sends(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
                 f"{_at(event.partition, offset)}, not above {before}"
             )
         last[event.producer, event.partition] = offset, event.value
+
+
+def _offset_of(event: Sent, facts: _Facts) -> int:
+    """Where an acknowledged value is: as acknowledged, or else the only place where it was read."""
+    offset = facts.acknowledged[event.partition].get(event.value)
+    if offset != UNKNOWN:
+        return UNKNOWN if offset is None else offset
+    places = facts.offsets[event.partition].get(event.value, [])
+    return places[0] if len(places) == 1 else UNKNOWN
 
 
 def _misplaced_polls(history: Sequence[Event], facts: _Facts, compacted: Collection[str]) -> Iterator[str]:
@@ -297,7 +333,9 @@ def _misplaced_polls(history: Sequence[Event], facts: _Facts, compacted: Collect
 
 
 def _is_hidden(event: Polled, facts: _Facts, offset: int) -> bool:
-    """Whether a consumer of committed records may pass over that offset."""
+    """Whether a consumer of committed records may pass over that offset: not if another one got the record."""
+    if offset in facts.visible[event.partition]:
+        return False
     sent = facts.sent[event.partition].get(facts.values[event.partition][offset])
     return event.read_committed and sent is not None and sent.transaction is not None
 
@@ -308,12 +346,24 @@ def _transactions(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
     for event in history:
         if isinstance(event, Ending):
             outcome[event.transaction] = event.commits
-        if isinstance(event, Polled) and event.read_committed:
-            sent = facts.sent[event.partition].get(event.value)
+        for reader, partition, value in _committed_reads(event):
+            sent = facts.sent[partition].get(value)
             if sent is None or sent.transaction is None or outcome.get(sent.transaction):
                 continue
             kind = "aborted-read" if sent.transaction in outcome else "precommitted-read"
-            yield f"{kind}: {event.consumer} got {event.value!r} of {sent.transaction}"
+            yield f"{kind}: {reader} got {value!r} of {sent.transaction}"
+
+
+def _committed_reads(event: Event) -> Iterator[tuple[str, Partition, bytes]]:
+    """Readers of committed records, and what they got."""
+    match event:
+        case Polled(consumer, partition, _, value, True):
+            yield consumer, partition, value
+        case FinalRead(partition, _, _, records, _, True):
+            for value in records.values():
+                yield "the final read", partition, value
+        case _:
+            pass
 
 
 def _commits(history: Sequence[Event]) -> Iterator[str]:

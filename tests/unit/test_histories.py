@@ -15,6 +15,7 @@ from tests.histories import (
     Positioned,
     Refused,
     Sent,
+    StillOpen,
     Trimmed,
     violations,
 )
@@ -30,9 +31,9 @@ def polled(*records: tuple[int, bytes], committed: bool = False) -> list[Event]:
     return [Polled("c", P, offset, value, committed) for offset, value in records]
 
 
-def final(*values: bytes, start: int = 0, end: int | None = None) -> FinalRead:
+def final(*values: bytes, start: int = 0, end: int | None = None, committed: bool = False) -> FinalRead:
     records = dict(enumerate(values, start))
-    return FinalRead(P, start, start + len(values) if end is None else end, records)
+    return FinalRead(P, start, start + len(values) if end is None else end, records, read_committed=committed)
 
 
 def test_a_correct_history_has_no_violation() -> None:
@@ -81,6 +82,25 @@ def test_records_sent_again_under_another_producer_epoch_are_counted() -> None:
             [*sent(b"1", transaction="x"), Ending("x", commits=False), *polled((0, b"1"), committed=True)],
         ),
         ("precommitted-read", [*sent(b"1", transaction="x"), *polled((0, b"1"), committed=True)]),
+        ("aborted-read", [*sent(b"1", transaction="x"), Ending("x", commits=False), final(b"1", committed=True)]),
+        ("precommitted-read", [*sent(b"1", transaction="x"), final(b"1", committed=True)]),
+        (
+            "poll-skip",
+            [
+                *sent(b"1", b"2", transaction="x"),
+                Ending("x", commits=True),
+                Positioned("c", P, 0),
+                *polled((1, b"2"), committed=True),
+                final(b"1", b"2", committed=True),
+            ],
+        ),
+        ("lost-write", [*sent(b"1", b"2"), *polled((0, b"1"), committed=True), FinalRead(P, 0, 2, {1: b"2"})]),
+        ("unseen", [*sent(b"1"), *polled((0, b"1"), committed=True), FinalRead(P, 0, 0, {})]),
+        (
+            "nonmonotonic-send",
+            [*sent(b"1", b"2"), *(Acknowledged(P, value, UNKNOWN) for value in (b"1", b"2")), final(b"2", b"1")],
+        ),
+        ("hanging-transaction", [StillOpen("t-0")]),
         ("lost-commit", [CommitRequested("g", P, 3), CommitConfirmed("g", P, 3), CommitRead("g", P, UNKNOWN)]),
         (
             "lost-commit",
@@ -98,6 +118,20 @@ def test_a_violation_is_named(name: str, history: list[Event]) -> None:
     found = violations(history)
     assert found
     assert all(problem.startswith(f"{name}: ") for problem in found)
+
+
+def test_consumers_of_committed_records_pass_over_aborted_ones() -> None:
+    history = [
+        *sent(b"1", transaction="aborted"),
+        *sent(b"2", transaction="committed"),
+        Ending("aborted", commits=False),
+        Ending("committed", commits=True),
+        Positioned("c", P, 0),
+        *polled((2, b"2"), committed=True),
+        *(Polled("of all", P, offset, value) for offset, value in ((0, b"1"), (2, b"2"))),
+        FinalRead(P, 0, 4, {2: b"2"}, read_committed=True),
+    ]
+    assert violations(history) == []
 
 
 def test_records_that_were_to_be_deleted_are_not_lost() -> None:
