@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import os
 import socket
 import subprocess
 import tempfile
@@ -29,6 +30,8 @@ _COORDINATES: Final = (
     ("org.apache.kafka", "kafka-server", VERSION),
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.kafka", "kafka-shell", VERSION),
+    ("org.apache.kafka", "kafka-streams", VERSION),
+    ("org.apache.kafka", "connect-file", VERSION),
     # Kafka logs through interfaces; these are the logger behind them.
     ("org.apache.logging.log4j", "log4j-core", _LOG4J),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J),
@@ -37,6 +40,7 @@ _NAMESPACE: Final = "org.apache.kafka.tools"
 _COMMANDS: Final = {
     "kafka-broker-api-versions": f"{_NAMESPACE}.BrokerApiVersionsCommand",
     "kafka-cluster": f"{_NAMESPACE}.ClusterTool",
+    "connect-distributed": "org.apache.kafka.connect.cli.ConnectDistributed",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{_NAMESPACE}.consumer.ConsoleConsumer",
     "kafka-console-producer": f"{_NAMESPACE}.ConsoleProducer",
@@ -81,6 +85,8 @@ here=$(dirname "$0")/..
 exec java ${{KAFKA_HEAP_OPTS:-{heap}}} ${{KAFKA_JVM_PERFORMANCE_OPTS:-{jvm}}} $KAFKA_OPTS \\
   -Dlog4j2.configurationFile="$here/config/log4j2.yaml" -cp "$here/libs/*" {main_class} "$@"
 """
+_SMALL_HEAP: Final = "-Xmx512M -Xms128M"
+"""Several nodes and their clients share one machine."""
 _TOOL_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 # What Kafka's own start script gives a broker.
 _SERVER_JVM: Final = (
@@ -131,15 +137,16 @@ class KafkaNode(Process):
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
         super().__init__(directory / "kafka.log")
         self.directory = directory
-        free, controller = free_ports(2)
+        free, self.controller_port = free_ports(2)
         self.port = port or free
         self.bootstrap = f"127.0.0.1:{self.port}"
+        self.environment: dict[str, str] = {}
         self.settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "log.dirs": str(directory / "data"),
             **EMBEDDED_DEFAULTS,
             **(settings or {}),
@@ -147,18 +154,25 @@ class KafkaNode(Process):
 
     def start(self) -> None:
         """Format the directory if that is still to be done, start, and wait until it accepts connections."""
+        self.launch()
+        self.await_connection()
+
+    def launch(self) -> None:
+        """Start without waiting: a node of a cluster may need others to serve."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        self._run("kafka-storage", "format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties))
-        self._spawn([HOME / "bin" / "kafka-server-start.sh", properties], prints_ready=False)
-        self._await_connection()
+        if not Path(self.settings["log.dirs"], "meta.properties").exists():
+            self._run("kafka-storage", "format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties))
+        command = [HOME / "bin" / "kafka-server-start.sh", properties]
+        self._spawn(command, os.environ | self.environment, prints_ready=False)
 
     def _run(self, command: str, *arguments: str) -> None:
         with self.log_path.open("ab") as log:
             subprocess.run([HOME / "bin" / f"{command}.sh", *arguments], check=True, stdout=log, stderr=log)
 
-    def _await_connection(self) -> None:
+    def await_connection(self) -> None:
+        """Wait until it accepts connections."""
         assert self._process is not None
         pause = threading.Event()
         for _ in range(START_SECONDS * 20):
@@ -182,3 +196,39 @@ def running_kafka(
         yield node
     finally:
         node.stop()
+
+
+class KafkaCluster:
+    """Several combined nodes of Apache Kafka, with ids from 1."""
+
+    def __init__(self, directory: Path, count: int, settings: Mapping[str, str]) -> None:
+        self.nodes = {number: KafkaNode(directory / f"node-{number}") for number in range(1, count + 1)}
+        voters = ",".join(f"{number}@127.0.0.1:{node.controller_port}" for number, node in self.nodes.items())
+        for number, node in self.nodes.items():
+            node.environment = {"KAFKA_HEAP_OPTS": _SMALL_HEAP}
+            node.settings |= {"node.id": str(number), "controller.quorum.voters": voters, **settings}
+
+    @property
+    def bootstrap(self) -> str:
+        """All nodes."""
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def start(self, *numbers: int) -> None:
+        """Start these nodes, by default all, and wait until they accept connections."""
+        chosen = [self.nodes[number] for number in numbers or self.nodes]
+        for node in chosen:
+            node.launch()
+        for node in chosen:
+            node.await_connection()
+
+
+@contextmanager
+def running_kafka_cluster(directory: Path, count: int, settings: Mapping[str, str]) -> Iterator[KafkaCluster]:
+    """A cluster of Apache Kafka that ends with the block."""
+    cluster = KafkaCluster(directory, count, settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        for node in cluster.nodes.values():
+            node.kill()
