@@ -1,8 +1,9 @@
 """`python -m bench.soak [--minutes M] [--jobs J] [FAULT ...]`: stretched clusters under load, each struck by one kind of fault.
 
 For each kind of fault a cluster is struck again and again for that long. After each round the replicas are compared byte for byte and the
-node that was struck leads; at the end the log must explain what all clients recorded. The first violation ends the command, and its
-directory stays. As root, full disks are volumes that are really full.
+node that was struck leads; at the end the log must explain what all clients recorded. For `exactly-once`, applications of each kind
+consume, transform and produce in transactions, while they and the brokers are killed and paused. The first violation ends the command,
+and its directory stays. As root, full disks are volumes that are really full.
 """
 
 import argparse
@@ -22,12 +23,18 @@ from random import Random
 from typing import Any, Final
 
 from bench.report import conditions, save
+from tests.exactly_once import faults as exactly_once
+from tests.exactly_once.applications import KINDS
+from tests.exactly_once.load import running_load, workload_of
+from tests.node import COMBINED as COMBINED_ROLES
+from tests.node import Cluster, running_cluster
 from tests.system.fault_load import Load, load
 from tests.system.faults import FAULTS, HOME, REGIONS, TOPOLOGY, combined_round, one_round, stepped_clocks, volume
 from tests.system.stretched import Stretched, running
 
 COMBINED: Final = "combined"
-NAMES: Final = (*FAULTS, COMBINED)
+EXACTLY_ONCE: Final = "exactly-once"
+NAMES: Final = (*FAULTS, COMBINED, EXACTLY_ONCE)
 PAUSE_SECONDS: Final = 0.02
 """Between the records of a producer: a history of hours must fit in memory."""
 OVERLAP_SECONDS: Final = 4.0
@@ -76,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def soak(name: str, minutes: float, seed: int) -> Outcome:
     """Strike one cluster with one kind of fault, or with all, for that long."""
     random = Random(f"{name} {seed}")
+    if name == EXACTLY_ONCE:
+        return _soak_transactions(minutes, seed, random)
     with _cluster(name) as cluster, load(cluster, HOME, PAUSE_SECONDS) as running_load:
         start, rounds = time.monotonic(), 0
         while time.monotonic() < start + 60 * minutes:
@@ -95,6 +104,20 @@ def soak(name: str, minutes: float, seed: int) -> Outcome:
     )
 
 
+def _soak_transactions(minutes: float, seed: int, random: Random) -> Outcome:
+    """Applications of each kind for a share of the time."""
+    start, rounds, records, commits = time.monotonic(), 0, 0, 0
+    with _three_nodes(EXACTLY_ONCE) as (directory, cluster):
+        for number, kind in enumerate(KINDS, 1):
+            workload = workload_of(kind, cluster.bootstrap, kind)
+            with running_load(kind, workload, directory, PAUSE_SECONDS) as transactions:
+                while time.monotonic() < start + 60 * minutes * number / len(KINDS):
+                    exactly_once.one_round(transactions, cluster, random.choice(exactly_once.FAULTS), random)
+                    rounds += 1
+            records, commits = records + transactions.progress(), commits + transactions.transactions()
+    return Outcome(EXACTLY_ONCE, seed, (time.monotonic() - start) / 60, rounds, records, commits, resent=0)
+
+
 def _strike(running_load: Load, name: str, random: Random) -> None:
     if name == COMBINED:
         combined_round(running_load, random, OVERLAP_SECONDS)
@@ -104,19 +127,39 @@ def _strike(running_load: Load, name: str, random: Random) -> None:
 
 @contextmanager
 def _cluster(name: str) -> Iterator[Stretched]:
-    directory = Path(tempfile.mkdtemp(prefix=f"isthmus-soak-{name}-"))
+    directory = _new_directory(name)
     with ExitStack() as resources:
         if os.geteuid() == 0 and name in ("full-disk", COMBINED):
             for region in REGIONS:
                 resources.enter_context(volume(directory / f"{region}-1"))
         resources.enter_context(stepped_clocks())
         cluster = resources.enter_context(running(directory, TOPOLOGY))
-        try:
+        with _kept_on_failure(name, directory):
             yield cluster
-        except BaseException:
-            print(f"\n{name} failed; see {_kept(directory)}", file=sys.stderr, flush=True)
-            raise
     shutil.rmtree(directory)
+
+
+@contextmanager
+def _three_nodes(name: str) -> Iterator[tuple[Path, Cluster]]:
+    """A cluster of three nodes, and a directory for the applications."""
+    directory = _new_directory(name)
+    cluster = running_cluster(directory / "cluster", [COMBINED_ROLES] * 3, settings=exactly_once.CLUSTER_SETTINGS)
+    with cluster as started, _kept_on_failure(name, directory):
+        yield directory, started
+    shutil.rmtree(directory)
+
+
+def _new_directory(name: str) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"isthmus-soak-{name}-"))
+
+
+@contextmanager
+def _kept_on_failure(name: str, directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        print(f"\n{name} failed; see {_kept(directory)}", file=sys.stderr, flush=True)
+        raise
 
 
 def _kept(directory: Path) -> Path:
