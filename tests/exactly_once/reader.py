@@ -131,7 +131,7 @@ def _consume(consumer: Consumer, seconds: float) -> tuple[list[Record], dict[Par
         if error is not None:
             ends[topic, partition] = offset
             continue
-        assert isinstance(key, bytes)
+        assert not isinstance(key, str)
         assert value is not None
-        records.append(Record((topic, partition), offset, key, value))
+        records.append(Record((topic, partition), offset, key or b"", value))
     return records, ends, errors
