@@ -1,7 +1,7 @@
 """A node opens what Apache Kafka wrote, and Apache Kafka what a node wrote: records, configs and committed offsets."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -32,9 +32,9 @@ class Server(Protocol):
     def stop(self) -> int: ...
 
 
-def pair(directory: Path) -> tuple[KafkaNode, Node, Path]:
+def pair(directory: Path, settings: Mapping[str, str] | None = None) -> tuple[KafkaNode, Node, Path]:
     """Both over one directory, at the same addresses, with the properties that both take."""
-    kafka, node = KafkaNode(directory), Node(directory)
+    kafka, node = KafkaNode(directory, settings), Node(directory)
     node.settings, node.port, node.bootstrap = dict(kafka.settings), kafka.port, kafka.bootstrap
     properties = directory / "format.properties"
     directory.mkdir(exist_ok=True)
@@ -108,14 +108,21 @@ def write_then_read(first: Server, second: Server) -> None:
         second.stop()
 
 
-@pytest.mark.parametrize("writer", ["Apache Kafka", "Isthmus"])
-def test_a_directory_changes_hands(tmp_path: Path, writer: str) -> None:
-    kafka, node, properties = pair(tmp_path / "both")
+def format_by(writer: str, properties: Path, unknown_features: Sequence[str] = UNKNOWN_FEATURES) -> None:
+    """Format the directory as that system does."""
     if writer == "Isthmus":
         command = [str(ISTHMUS), "storage", "format", "-t", CLUSTER_ID, "-c", str(properties)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        write_then_read(node, kafka)
         return
-    without = [argument for feature in UNKNOWN_FEATURES for argument in ("--feature", f"{feature}=0")]
+    without = [argument for feature in unknown_features for argument in ("--feature", f"{feature}=0")]
     run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(properties), *without)
-    write_then_read(kafka, node)
+
+
+@pytest.mark.parametrize("writer", ["Apache Kafka", "Isthmus"])
+def test_a_directory_changes_hands(tmp_path: Path, writer: str) -> None:
+    kafka, node, properties = pair(tmp_path / "both")
+    format_by(writer, properties)
+    if writer == "Isthmus":
+        write_then_read(node, kafka)
+    else:
+        write_then_read(kafka, node)

@@ -1,7 +1,7 @@
 """Transactions that are still open, as partition leaders and transaction coordinators report them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -21,13 +21,20 @@ _ENDED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 def await_none_open(bootstrap: str, partitions: Sequence[Partition]) -> list[StillOpen]:
     """What is still open after the time in which the coordinator must have ended every transaction; usually nothing, and soon."""
+    return await_open(bootstrap, partitions, lambda found: not found)
+
+
+def await_open(
+    bootstrap: str, partitions: Sequence[Partition], done: Callable[[list[StillOpen]], bool]
+) -> list[StillOpen]:
+    """Wait until `done` with what is open, or for a generous time; returns what is open then."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             found = open_transactions(bootstrap, partitions)
         except (KafkaError, Refused) as refused:  # a coordinator or a leader has just moved
             found = [StillOpen(f"unknown: {refused}")]
-        if not found or time.monotonic() > deadline:
+        if done(found) or time.monotonic() > deadline:
             return found
         time.sleep(_PAUSE_SECONDS)
 
