@@ -155,7 +155,7 @@ class Nemesis:
 
     def _is_healthy(self, machine: Machine) -> bool:
         process = machine.process
-        return process is not None and not process.is_stopped and self._is_recovered(machine)
+        return process is not None and not process.is_stopped and not machine.may_fail and self._is_recovered(machine)
 
     @property
     def is_anything_lost(self) -> bool:
