@@ -136,14 +136,19 @@ class Producer:
         partition: int | None = None,
     ) -> Delivery:
         """Buffer a record; waits only while too many bytes are in flight. Raises ClientError if the topic does not exist."""
-        metadata = self._client.view.topics.get(topic) or await self._find(topic)
-        index = self._choose(metadata, key) if partition is None else partition
         size = _size(key, value, headers)
+        metadata = await self._admit(topic, size)
+        index = self._choose(metadata, key) if partition is None else partition
+        record = NewRecord(key, value, wall_ms() if timestamp is None else timestamp, headers)
+        return self._enqueue(TopicPartition(topic, index), record, size)
+
+    async def _admit(self, topic: str, size: int) -> Topic:
+        """Wait until a record may be buffered; returns its topic."""
+        metadata = self._client.view.topics.get(topic) or await self._find(topic)
         if self._bytes and self._bytes + size > IN_FLIGHT_BYTES_MAX:
             async with self._room:
                 await self._room.wait_for(lambda: not self._bytes or self._bytes + size <= IN_FLIGHT_BYTES_MAX)
-        record = NewRecord(key, value, wall_ms() if timestamp is None else timestamp, headers)
-        return self._enqueue(TopicPartition(topic, index), record, size)
+        return metadata
 
     async def _find(self, topic: str) -> Topic:
         async def attempt() -> Topic:
@@ -196,7 +201,8 @@ class Producer:
                 await self._release(queue.sending)
                 queue.sending = None
         finally:
-            queue.sender = queue.sending = None
+            if queue.sender is asyncio.current_task():
+                queue.sender = queue.sending = None
 
     async def _release(self, batch: _Batch) -> None:
         async with self._room:
@@ -211,16 +217,15 @@ class Producer:
         discarded = [*sent, *(batch for queue in queues for batch in queue.batches)]
         for queue in queues:
             queue.batches.clear()
+            queue.sender = queue.sending = None  # a sender that is cancelled before its first step cannot do it
         for batch in discarded:
             batch.fail(error)
         for sender in senders:
             sender.cancel()
-        if senders:
-            await asyncio.wait(senders)
-        for queue in queues:
-            queue.sender = None  # one that was cancelled before its first step could not do it
         for batch in discarded:
             await self._release(batch)
+        if senders:
+            await asyncio.wait(senders)
         return bool(sent)
 
     async def _linger_for(self, queue: _Queue) -> None:
@@ -242,9 +247,14 @@ class Producer:
         except ClientError as error:
             batch.fail(self._failed(identity, error))
             return
-        except BaseException:
+        except asyncio.CancelledError:
             batch.done.cancel()
             raise
+        except Exception as error:  # noqa: BLE001 - a value of a wrong type must not stop later records
+            failure = ClientError(f"partition {batch.partition}: cannot send the records: {error!r}")
+            failure.__cause__ = error
+            batch.fail(self._failed(identity, failure))
+            return
         queue.sequence = next_sequence(queue.sequence, len(batch.records))
         batch.done.set_result(outcome)
 

@@ -18,7 +18,7 @@ from typing import Final
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId
-from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord
+from isthmus_wire.records import TRANSACTIONAL_BIT
 
 from isthmus_client import transaction_requests
 from isthmus_client.admin.group_offsets import Committed, GroupMetadata
@@ -28,6 +28,7 @@ from isthmus_client.coordinators import TransactionalId
 from isthmus_client.errors import (
     ClientError,
     GaveUp,
+    IllegalCall,
     MustAbort,
     OutcomeUnknown,
     ProducerFenced,
@@ -36,7 +37,7 @@ from isthmus_client.errors import (
 )
 from isthmus_client.limits import BATCH_BYTES, TRANSACTION_TIMEOUT_MS
 from isthmus_client.metadata import Topic, TopicPartition
-from isthmus_client.producer import LINGER_SECONDS, Delivery, Producer
+from isthmus_client.producer import LINGER_SECONDS, Producer
 from isthmus_client.producer_ids import NO_PRODUCER_ID, raise_epoch
 from isthmus_client.requests_by_broker import results
 from isthmus_client.transaction_requests import EPOCH_PER_TRANSACTION
@@ -73,9 +74,11 @@ class TransactionalProducer(Producer):
         self._producer = NO_PRODUCER_ID
         self._version = _NO_VERSION
         self._needs_epoch = False
+        self._number = 0  # of the transaction
         self._forget_transaction()
 
     def _forget_transaction(self) -> None:
+        self._number += 1
         self._is_empty = True  # nothing was sent that may have begun it at the coordinator
         self._is_commit_sent = False
         self._partitions: set[TopicPartition] = set()  # added by this producer
@@ -212,14 +215,17 @@ class TransactionalProducer(Producer):
 
     # -- records -------------------------------------------------------------------------------------------------------------
 
-    async def _find(self, topic: str) -> Topic:
+    async def _admit(self, topic: str, size: int) -> Topic:
         self._state.check(Call.SEND)
+        transaction = self._number
         with self._failures():
-            return await super()._find(topic)
-
-    def _enqueue(self, partition: TopicPartition, record: NewRecord, size: int) -> Delivery:
+            metadata = await super()._admit(topic, size)
         self._state.check(Call.SEND)
-        return super()._enqueue(partition, record, size)
+        if self._number != transaction:
+            raise IllegalCall(
+                f"{self._id}: the transaction ended while a record waited to be buffered; send it in the next one"
+            )
+        return metadata
 
     async def _identify(self) -> ProducerId:
         self._state.check_append()

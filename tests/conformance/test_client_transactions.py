@@ -1,6 +1,8 @@
 """Transactions of the client library, under both protocols, against a node and against Apache Kafka."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from isthmus_client.admin import group_offsets, topics
@@ -9,13 +11,23 @@ from isthmus_client.admin.list_offsets import At
 from isthmus_client.client import Client
 from isthmus_client.consumer import Consumer, GroupProtocol
 from isthmus_client.errors import GaveUp, IllegalCall, MustAbort, OutcomeUnknown, ProducerFenced, Refused
-from isthmus_client.metadata import TopicPartition
+from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.producer import Producer
 from isthmus_client.transactional_producer import TransactionalProducer
 from isthmus_wire.apis import ApiKey
 
-from tests.conformance.lossy import Network
-from tests.conformance.transactions import Target, ends, made, producing, settle, settled, values
+from tests.conformance.lossy import Fate, Network
+from tests.conformance.transactions import (
+    SECONDS,
+    Target,
+    ends,
+    made,
+    producing,
+    set_transaction_version,
+    settle,
+    settled,
+    values,
+)
 
 TRANSACTIONAL = frozenset(
     {
@@ -168,7 +180,7 @@ def test_a_new_producer_fences_the_old_one(target: Target) -> None:
     target.run(work)
 
 
-def test_a_fenced_producer_that_appends_is_told_by_its_abort(target: Target) -> None:
+def test_a_fenced_producer_that_appends_learns_it_at_the_latest_from_its_abort(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-zombie"
         (partition,) = await made(client, name)
@@ -240,6 +252,80 @@ def test_a_record_that_is_refused_makes_the_transaction_fail(target: Target) -> 
     target.run(work)
 
 
+def test_a_record_that_cannot_be_encoded_makes_the_transaction_fail(target: Target) -> None:
+    async def work(client: Client) -> None:
+        name = "txn-encoded"
+        (partition,) = await made(client, name)
+        text: Any = "not bytes"
+        async with producing(client, name) as producer:
+            await producer.begin()
+            delivery = await producer.send(name, text)
+            with pytest.raises(MustAbort, match="partition txn-encoded-0: cannot send the records: TypeError"):
+                await producer.commit()
+            with pytest.raises(MustAbort, match="cannot send the records"):
+                await delivery.place()
+            await producer.abort()
+            async with producer.transaction():
+                await producer.send(name, b"committed")
+        assert await settled(client, [partition]) == [b"committed"]
+
+    target.run(work)
+
+
+def test_a_record_that_waits_for_room_fails_with_its_transaction(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isthmus_client.producer.IN_FLIGHT_BYTES_MAX", 100)
+
+    async def work(client: Client) -> None:
+        name = "txn-room"
+        (partition,) = await made(client, name)
+        async with TransactionalProducer(client, name, linger_seconds=SECONDS) as producer:
+            await producer.init_transactions()
+            await producer.begin()
+            await producer.send(name, bytes(100))
+            waiting = asyncio.create_task(producer.send(name, b"too late"))
+            await asyncio.sleep(0)  # it runs until it waits
+            assert not waiting.done()
+            await producer.abort()
+            with pytest.raises(IllegalCall, match="cannot call send"):
+                await waiting
+            async with producer.transaction():
+                await producer.send(name, b"committed")
+        assert await settled(client, [partition]) == [b"committed"]
+
+    target.run(work)
+
+
+def test_a_record_never_slips_into_the_next_transaction(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Producer._admit
+
+    async def work(client: Client) -> None:
+        name = "txn-slip"
+        (partition,) = await made(client, name)
+        gate = asyncio.Event()
+
+        async def admit(producer: Producer, topic: str, size: int) -> Topic:
+            await gate.wait()
+            return await original(producer, topic, size)
+
+        monkeypatch.setattr(Producer, "_admit", admit)
+        async with producing(client, name) as producer:
+            await producer.begin()
+            waiting = asyncio.create_task(producer.send(name, b"too late"))
+            await asyncio.sleep(0)  # it runs until it waits
+            await producer.abort()
+            await producer.begin()
+            gate.set()
+            with pytest.raises(IllegalCall, match="the transaction ended while a record waited to be buffered"):
+                await waiting
+            await producer.send(name, b"committed")
+            await producer.commit()
+        assert await settled(client, [partition]) == [b"committed"]
+
+    target.run(work)
+
+
 def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(target: Target) -> None:
     async def work(client: Client) -> None:
         name = "txn-timeout"
@@ -259,6 +345,34 @@ def test_a_transaction_that_times_out_is_aborted_by_the_coordinator(target: Targ
             async with producer.transaction():
                 await producer.send(name, b"in time")
         assert await settled(client, [partition]) == [b"in time"]
+
+    target.run(work)
+
+
+def test_a_producer_follows_the_cluster_from_one_protocol_to_the_other(target: Target, network: Network) -> None:
+    sent: list[ApiKey] = []
+
+    def note(api: ApiKey) -> Fate:
+        sent.append(api)
+        return Fate.ARRIVES
+
+    async def work(client: Client) -> None:
+        name = group = "txn-upgrade"
+        (partition,) = await made(client, name)
+        network.decide = note
+        async with producing(client, name) as producer:
+            for number, version in enumerate((1, 2, 2, 1)):
+                await set_transaction_version(client, version)
+                sent.clear()
+                async with producer.transaction():
+                    await producer.send(name, b"%d" % number)
+                    await producer.send_offsets({partition: Committed(number)}, GroupMetadata(group))
+                added = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN} & set(sent)
+                assert len(added) == (2 if version == 1 else 0)
+                assert sent.count(ApiKey.INIT_PRODUCER_ID) == (1 if number == 1 else 0)
+        await set_transaction_version(client, target.version)
+        assert await settled(client, [partition]) == [b"0", b"1", b"2", b"3"]
+        assert (await group_offsets.fetch(client, group, require_stable=True))[partition].offset == 3
 
     target.run(work)
 

@@ -35,8 +35,8 @@ RUNNING: dict[str, Callable[[Path, dict[str, str]], AbstractContextManager[Any]]
     "isthmus": running_node,
     "kafka": running_kafka,
 }
+_UPGRADE = 1
 _SAFE_DOWNGRADE = 2
-NEWEST_VERSION = 2
 
 
 class Target(NamedTuple):
@@ -61,14 +61,20 @@ def running_target(kind: str, version: int, directory: Path) -> Iterator[Target]
     """A target of one node, of Isthmus or Apache Kafka, with that level of transaction.version."""
     with RUNNING[kind](directory, SETTINGS) as node:
         target = Target(node.bootstrap, version)
-        if version != NEWEST_VERSION:
-            target.run(lambda client: lower_transaction_version(client, version))
+        target.run(lambda client: set_transaction_version(client, version))
         yield target
 
 
-async def lower_transaction_version(client: Client, version: int) -> None:
+async def set_transaction_version(client: Client, version: int) -> None:
+    """Finalize this level of transaction.version; connections that are made afterwards report it."""
+    current = await finalized(client)
+    if current == version:
+        return
     update = entity(
-        FeatureUpdateKey, feature="transaction.version", max_version_level=version, upgrade_type=_SAFE_DOWNGRADE
+        FeatureUpdateKey,
+        feature="transaction.version",
+        max_version_level=version,
+        upgrade_type=_UPGRADE if version > current else _SAFE_DOWNGRADE,
     )
     request = entity(UpdateFeaturesRequest, timeout=millis(30_000), feature_updates=(update,), validate_only=False)
     response = await client.send_to_controller(ApiKey.UPDATE_FEATURES, request, lambda r: [r.error_code])
@@ -79,6 +85,7 @@ async def lower_transaction_version(client: Client, version: int) -> None:
 
 
 async def finalized(client: Client) -> int:
+    """The level that a new connection reports."""
     for endpoint in client.endpoints():
         client.disconnect(endpoint)
     features = (await client.any_connection()).features.finalized_features
