@@ -14,7 +14,9 @@ class CommittedStays(Watcher):
         self._truth: dict[int, Entry] = {}  # base offset -> entry, as first committed by any node
         self._digests: dict[int, int] = {0: 0}  # end offset -> digest of all entries before it
         self._end = 0
-        self._epochs: list[tuple[int, int]] = []  # end offset, and the epoch in which the entries before it were committed
+        self._epochs: list[
+            tuple[int, int]
+        ] = []  # end offset, and the epoch in which the entries before it were committed
         self._leads: dict[int, int] = {}  # node -> last epoch in which it was leader
         self.acknowledged_offsets: list[int] = []
 
@@ -47,7 +49,7 @@ class CommittedStays(Watcher):
     def check(self, node_id: int) -> None:
         """A new leader has all entries that were committed in its epoch or before.
 
-        A leader of an earlier epoch than the current one may lack some: its votes were delayed, and it can commit nothing.
+        A leader of an earlier epoch than the current one may be missing some: its votes were delayed, and it can commit nothing.
         """
         node = self._nodes[node_id]
         if node.core is None or not node.core.is_leader or self._leads.get(node_id) == node.core.epoch:

@@ -104,7 +104,7 @@ def test_after_the_last_epoch_there_is_another_id(expected: ProducerId | None) -
 
 
 def test_a_stale_producer_with_an_exhausted_epoch_is_fenced() -> None:
-    """Apache Kafka answers UNKNOWN_SERVER_ERROR."""
+    """Apache Kafka responds UNKNOWN_SERVER_ERROR."""
     assert after_init(at(State.EMPTY, EPOCH_LAST), ProducerId(ID, 5)) == Outcome(E.producer_fenced)
 
 
@@ -144,7 +144,7 @@ def test_the_first_partition_begins_a_transaction(state: State) -> None:
     assert (after.state, after.start_ms, after.partitions, after.version) == (State.ONGOING, NOW, frozenset({PLACE}), 2)
 
 
-def test_more_partitions_are_added_and_known_ones_change_nothing() -> None:
+def test_more_partitions_are_added_and_those_it_has_change_nothing() -> None:
     other = TopicPartition("u", 1)
     assert add_partitions(at(State.ONGOING), adding(PLACE), NOW) is None
     after = add_partitions(at(State.ONGOING), adding(PLACE, other), NOW)

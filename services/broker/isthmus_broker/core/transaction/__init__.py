@@ -2,7 +2,7 @@
 
     states          the states, and the table of legal transitions
     records         a transactional id's record, in Kafka's formats
-    requests        what the coordinator is asked, and what it answers
+    requests        the requests to the coordinator, and its responses
     producers       InitProducerId: a new epoch or a new id, and the fencing of the producer before
     transitions     a transaction's way through the states: partitions, the decision, the completion
     markers         decided transactions, and the partitions whose markers are outstanding

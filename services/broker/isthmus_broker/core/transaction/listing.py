@@ -33,14 +33,14 @@ def list_transactions(transactions: Mapping[str, Transaction], request: ListTran
     """The ids that pass all filters, in order."""
     try:
         pattern = NamePattern(request.pattern) if request.pattern else None
-        found = [
+        passing = [
             describe(name, transactions[name], None)
             for name in sorted(transactions)
             if _passes(transactions[name], request, now_ms) and (pattern is None or pattern.matches(name))
         ]
     except (InvalidRegex, TooMuchWork):
         return Listing(ErrorCode.invalid_regular_expression)
-    return Listing(transactions=tuple(found))
+    return Listing(transactions=tuple(passing))
 
 
 def _passes(transaction: Transaction, request: ListTransactions, now_ms: WallMs) -> bool:

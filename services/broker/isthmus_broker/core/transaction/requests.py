@@ -1,4 +1,4 @@
-"""What a transaction coordinator is asked, and what it answers, independent of the versions on the wire."""
+"""The requests to a transaction coordinator, and its responses, independent of the versions on the wire."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,12 +87,12 @@ class ListTransactions:
     duration_ms: int = -1
     pattern: str = ""
     only_unknown_states: bool = False
-    """Whether the request named states, none of which exists: then nothing passes."""
+    """Whether the request named only states that do not exist: then nothing passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The response to a request that changes a transaction, and the producer that the client goes on with."""
+    """The response to a request that changes a transaction, and the producer with which the client continues."""
 
     error: ErrorCode = ErrorCode.none
     producer: ProducerId = NO_PRODUCER

@@ -1,7 +1,7 @@
 """A transaction's way through the states.
 
 Each function returns the next state, the response to a request that changes nothing, or NeedsProducerId. The rules are those of Apache
-Kafka 4.3.1. With transaction.version 2 every decision raises the epoch, and the client goes on with the raised one; before, only fencing
+Kafka 4.3.1. With transaction.version 2 every decision raises the epoch, and the client continues with the raised one; before, only fencing
 raises it.
 """
 
@@ -145,7 +145,7 @@ def fence(before: Transaction, now_ms: WallMs, version: int, spare_id: int | Non
 
 
 def producer_after(decided: Transaction) -> ProducerId:
-    """The producer with which the client goes on after its decision; none before transaction.version 2."""
+    """The producer with which the client continues after its decision; none before transaction.version 2."""
     if decided.version < VERSION_2:
         return NO_PRODUCER
     return _after(decided)

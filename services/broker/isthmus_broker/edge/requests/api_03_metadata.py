@@ -26,7 +26,10 @@ async def handle(node: Services, request: Request) -> None:
     version = request.header.api_version
     creation = await _create_missing(node, body, version)
     await node.replicas.delayed_requests.settled(lambda: _leaders(node.image, body))
-    view = View(node.image, request.connection.listener_name, node.cluster_id, node.recently_fenced.still_listed())
+    listed = node.recently_fenced.still_listed() | {
+        node.config.node_id
+    }  # this broker is alive, even if it is fenced at its start
+    view = View(node.image, request.connection.listener_name, node.cluster_id, listed)
     try:
         request.respond(metadata(view, body, version, creation))
     except ControllerError as refusal:

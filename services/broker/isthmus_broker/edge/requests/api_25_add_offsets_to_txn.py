@@ -11,7 +11,7 @@ from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.core.transaction.records import TopicPartition
 from isthmus_broker.core.transaction.requests import AddPartitions, Verified
 from isthmus_broker.edge.requests.services import Services
-from isthmus_broker.edge.requests.transaction_requests import known_to
+from isthmus_broker.edge.requests.transaction_requests import for_version
 from isthmus_broker.edge.transport.connection import Request
 
 
@@ -19,7 +19,7 @@ async def handle(node: Services, request: Request) -> None:
     """Neither the group nor the topic must exist."""
     body: AddOffsetsToTxnRequest = request.decode()
     error = ErrorCode.invalid_request if not body.transactional_id else await _add(node, body)
-    refuse(request, known_to(request.header.api_version, error))
+    refuse(request, for_version(request.header.api_version, error))
 
 
 def refuse(request: Request, error: ErrorCode) -> None:

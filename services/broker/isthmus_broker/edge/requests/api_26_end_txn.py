@@ -10,7 +10,7 @@ from kio.schema.end_txn.v5.response import EndTxnResponse
 
 from isthmus_broker.core.transaction.requests import VERSION_2, EndTransaction, Outcome
 from isthmus_broker.edge.requests.services import Services
-from isthmus_broker.edge.requests.transaction_requests import known_to
+from isthmus_broker.edge.requests.transaction_requests import for_version
 from isthmus_broker.edge.transport.connection import Request
 
 EPOCH_SINCE: Final = 5
@@ -32,7 +32,7 @@ async def handle(node: Services, request: Request) -> None:
             )
         )
     producer: Any = {"producer_id": outcome.producer.id, "producer_epoch": outcome.producer.epoch}
-    error = known_to(version, outcome.error)
+    error = for_version(version, outcome.error)
     request.respond(EndTxnResponse(throttle_time=NO_THROTTLE, error_code=error, **producer))
 
 

@@ -18,7 +18,7 @@ FENCED_SINCE: Final = 2
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-def known_to(version: int, error: ErrorCode) -> ErrorCode:
+def for_version(version: int, error: ErrorCode) -> ErrorCode:
     """The error for a client of that version."""
     is_new = error is ErrorCode.producer_fenced and version < FENCED_SINCE
     return ErrorCode.invalid_producer_epoch if is_new else error
@@ -41,7 +41,7 @@ def results_of(
                 entity(
                     AddPartitionsToTxnPartitionResult,
                     partition_index=index,
-                    partition_error_code=known_to(version, errors[TopicPartition(topic.name, index)]),
+                    partition_error_code=for_version(version, errors[TopicPartition(topic.name, index)]),
                 )
                 for index in topic.partitions
             ),
