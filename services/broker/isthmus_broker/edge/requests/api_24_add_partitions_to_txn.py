@@ -86,4 +86,4 @@ def _refusal(node: Services, place: TopicPartition, version: int) -> ErrorCode |
         return ErrorCode.topic_authorization_failed
     topic = node.image.topics.named(place.topic)
     exists = topic is not None and place.partition in topic.partitions
-    return None if exists or place.topic == OFFSETS_TOPIC else ErrorCode.unfor_versionpic_or_partition
+    return None if exists or place.topic == OFFSETS_TOPIC else ErrorCode.unknown_topic_or_partition
