@@ -51,6 +51,13 @@ class Ending(NamedTuple):
     commits: bool
 
 
+class Ended(NamedTuple):
+    """The commit or abort of a transaction was confirmed."""
+
+    transaction: str
+    commits: bool
+
+
 class Positioned(NamedTuple):
     """A consumer will read a partition from an offset, or from an unknown one."""
 
@@ -126,6 +133,7 @@ Event = (
     | Acknowledged
     | Refused
     | Ending
+    | Ended
     | Positioned
     | Polled
     | Trimmed
@@ -149,6 +157,7 @@ def violations(history: Sequence[Event], compacted: Collection[str] = ()) -> lis
         _misplaced_sends(history, facts),
         _misplaced_polls(history, facts, compacted),
         _transactions(history, facts),
+        _torn(history, facts),
         _commits(history),
         (f"hanging-transaction: {event.where}" for event in history if isinstance(event, StillOpen)),
     )
@@ -352,6 +361,32 @@ def _transactions(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
                 continue
             kind = "aborted-read" if sent.transaction in outcome else "precommitted-read"
             yield f"{kind}: {reader} got {value!r} of {sent.transaction}"
+
+
+def _torn(history: Sequence[Event], facts: _Facts) -> Iterator[str]:
+    """A transaction is in the final read of committed records as a whole or not at all, and as a whole if its commit was confirmed."""
+    ended = {event.transaction: event.commits for event in history if isinstance(event, Ended)}
+    sent: dict[str, list[Sent]] = defaultdict(list)
+    for event in history:
+        if isinstance(event, Sent) and event.transaction is not None:
+            sent[event.transaction].append(event)
+    present = {
+        partition: set(final.records.values()) for partition, final in facts.final.items() if final.read_committed
+    }
+    for transaction, events in sent.items():
+        if any(event.partition not in present for event in events):
+            continue
+        missing = [event.value for event in events if event.value not in present[event.partition]]
+        if missing and len(missing) < len(events):
+            yield f"torn-transaction: {transaction} has {len(events)} records, and {missing[:3]} are missing"
+        elif missing and ended.get(transaction):
+            yield f"lost-write: {transaction} was committed, and is missing"
+        last: dict[Partition, int] = {}
+        for event in () if missing else events:
+            (offset, *_) = facts.offsets[event.partition][event.value]
+            if offset <= last.get(event.partition, UNKNOWN):
+                yield f"nonmonotonic-send: {event.value!r} is at {_at(event.partition, offset)}, before what was sent before it"
+            last[event.partition] = offset
 
 
 def _committed_reads(event: Event) -> Iterator[tuple[str, Partition, bytes]]:

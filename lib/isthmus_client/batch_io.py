@@ -294,11 +294,15 @@ async def _produce(
         for topic, indexes in by_topic(share).items()
     ]
     transactional_id = None if transaction is None else transaction.transactional_id
-    body = wire_produce.encode_produce_chunks(version, ProduceRequest(transactional_id, acks, timeout_ms, topics))
+    wait_seconds = min(timeout_ms / 1000, client.response_seconds)
+    request = ProduceRequest(transactional_id, acks, int(wait_seconds * 1000), topics)
+    body = wire_produce.encode_produce_chunks(version, request)
     if acks == 0:
         await connection.send_only(ApiKey.PRODUCE, version, body)
         return dict.fromkeys(share, Appended(-1))
-    frame, start = await connection.exchange(ApiKey.PRODUCE, version, body, seconds=REQUEST_SECONDS + timeout_ms / 1000)
+    frame, start = await connection.exchange(
+        ApiKey.PRODUCE, version, body, seconds=client.response_seconds + wait_seconds
+    )
     try:
         response = wire_produce.decode_produce_response(version, frame, start)
     except DecodeError as error:

@@ -62,7 +62,7 @@ class Client:
         self._bootstrap = tuple(bootstrap)
         self.view = ClusterView(security=self._bootstrap[0].security)
         self._operation_seconds = operation_seconds
-        self._response_seconds = response_seconds
+        self.response_seconds = response_seconds
         self._random = randomness or random.Random()
         self._backoff = Backoff()
         self._pool = Pool(client_id, self._backoff, self._random, response_seconds, transports)
@@ -156,7 +156,7 @@ class Client:
 
     async def _metadata(self, request: Any) -> Any:
         """The response of the first broker that responds; raises ConnectionFailed."""
-        seconds = min(METADATA_SECONDS, self._response_seconds)
+        seconds = min(METADATA_SECONDS, self.response_seconds)
 
         async def exchange(endpoint: Endpoint) -> Any:
             connection = await self._pool.get(endpoint)

@@ -73,8 +73,8 @@ def _impatient_raft(seed: int, traced: bool) -> Life:
     return RaftLife(seed, traced=traced, make_node=ImpatientNode)
 
 
-def _cluster(seed: int, traced: bool, rates: Rates | None = None) -> Life:
-    return ClusterLife(seed, traced=traced, rates=rates)
+def _cluster(seed: int, traced: bool, rates: Rates | None = None, has_transactions: bool | None = None) -> Life:
+    return ClusterLife(seed, traced=traced, rates=rates, has_transactions=has_transactions)
 
 
 def _link(seed: int, traced: bool) -> Life:
@@ -112,7 +112,12 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "cluster": {
         None: Kind(_cluster),
         **{
-            name: Kind(partial(_cluster, rates=canary.rates), name, partial(canaries.planted, name), canary.violations)
+            name: Kind(
+                partial(_cluster, rates=canary.rates, has_transactions=canary.has_transactions),
+                name,
+                partial(canaries.planted, name),
+                canary.violations,
+            )
             for name, canary in canaries.CANARIES.items()
         },
     },

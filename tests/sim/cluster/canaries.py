@@ -7,15 +7,23 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 from unittest.mock import patch
 
+from isthmus_broker.core.group import shard as group_shard
+from isthmus_broker.core.group.offsets import Offsets
+from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
 from isthmus_broker.core.log.epochs import UNDEFINED_EPOCH
+from isthmus_broker.core.log.producer_state import ProducerState
 from isthmus_broker.core.replica import replica
 from isthmus_broker.core.replica.follower import NextFetch, ReplicaFollower
 from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.log_view import LogView
+from isthmus_broker.core.transaction import producers
+from isthmus_broker.core.transaction import shard as transaction_shard
+from isthmus_broker.core.transaction.records import Transaction
+from isthmus_broker.core.transaction.requests import InitProducer, NeedsProducerId, Outcome
 from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
-from isthmus_model.clocks import MonotonicMs
+from isthmus_model.clocks import MonotonicMs, WallMs
 
-from tests.sim.cluster.plan import Rates
+from tests.sim.cluster.plan import NO_FAULTS, Rates
 
 
 class HastyLeader(ReplicaLeader):
@@ -49,6 +57,27 @@ class GenerousLeader(ReplicaLeader):
         return len({*self.leadership.isr, *self.leadership.observers}) >= self.min_isr
 
 
+def _init_without_fencing(
+    before: Transaction | None, request: InitProducer, now_ms: WallMs, version: int
+) -> Transaction | Outcome | NeedsProducerId:
+    """Give a new producer the epoch of the one before, whose transaction it leaves open."""
+    if before is None:
+        return producers.init(before, request, now_ms, version)
+    return Outcome(producer=before.producer)
+
+
+class HastyOffsets(Offsets):
+    """Lets offsets of open transactions take effect."""
+
+    def replay_pending(self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue, offset: int) -> None:
+        self.replay(key, value, offset)
+
+
+def _everything_is_stable(_state: ProducerState, _high_watermark: int) -> int | None:
+    """Ignore open transactions."""
+    return None
+
+
 def _no_flush(_store: MetadataLogStore) -> None:
     """Leave the metadata log in the page cache."""
 
@@ -63,6 +92,8 @@ class Canary(NamedTuple):
     """The finding begins with one of these names."""
     rates: Rates
     """Faults that bring the defect to light soon."""
+    has_transactions: bool | None = None
+    """Whether the lives have transactions, which else the seed decides."""
 
 
 _FAILOVERS: Final = Rates(
@@ -88,6 +119,23 @@ CANARIES: Final[Mapping[str, Canary]] = {
         replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _FAILOVERS
     ),
     "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write"), _FAILOVERS),
+    "no-fencing": Canary(
+        transaction_shard,
+        "init",
+        _init_without_fencing,
+        ("torn-transaction", "lost-write", "copied-twice", "copy-out-of-order", "nonmonotonic-send", "duplicate"),
+        _FAILOVERS,
+        has_transactions=True,
+    ),
+    "hasty-offsets": Canary(group_shard, "Offsets", HastyOffsets, ("copy-skipped",), NO_FAULTS, has_transactions=True),
+    "unstable-reads": Canary(
+        ProducerState,
+        "first_unstable_offset",
+        _everything_is_stable,
+        ("precommitted-read", "aborted-read"),
+        NO_FAULTS,
+        has_transactions=True,
+    ),
     "unsynced-metadata": Canary(
         MetadataLogStore, "flush", _no_flush, ("lost-topic", "lost-write", "inconsistent-offsets"), _POWER
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
-from isthmus_client.admin import topics
+from isthmus_client.admin import group_offsets, topics
 from isthmus_client.batch_io import FetchLimits
 from isthmus_client.client import Client
 from isthmus_client.consumer import GroupProtocol
@@ -24,6 +25,7 @@ from tests.sim.cluster.operators import Operator
 from tests.sim.cluster.plan import REGIONS, Plan, TopicPlan
 from tests.sim.cluster.process import Process
 from tests.sim.cluster.producers import PipelinedProducer
+from tests.sim.cluster.transfers import COPIERS, TRANSACTIONAL, Application, Copier, Transfers
 
 KEYS: Final = 5
 RESPONSE_SECONDS: Final = 2.0
@@ -35,7 +37,7 @@ class Clients:
     def __init__(
         self, loop: SimLoop, plan: Plan, random: Random, wall_ms: Callable[[], int], record: Callable[[Event], None]
     ) -> None:
-        self.producers: list[PipelinedProducer | LinkWorker] = []
+        self.producers: list[PipelinedProducer | LinkWorker | Application] = []
         self.readers: list[Reader] = []
         self.members: list[Member] = []
         self.committers: list[Committer] = []
@@ -43,14 +45,19 @@ class Clients:
         self.partitions = [
             TopicPartition(topic.name, index) for topic in plan.topics for index in range(topic.partitions)
         ]
+        self._plain = tuple(self.partitions)
         if plan.has_mirror:
             self.partitions.append(MIRRORED)
+        if plan.has_transactions:
+            self.partitions += TRANSACTIONAL
         self.hosts = [f"c{number}" for number in range(REGIONS)]
         self._loop = loop
         self._plan = plan
         self._random = random
         self._wall_ms = wall_ms
         self._history = record
+        self.copied_to = 0
+        """The group's offset of the copied partition at the end."""
         self._ends: dict[TopicPartition, int] = {}
         """The highest offset that was acknowledged."""
         self._bootstrap = [Endpoint(f"n{broker}", BROKER_PORT) for broker in plan.brokers]
@@ -79,7 +86,8 @@ class Clients:
 
     def create_topics(self, done: Callable[[], None]) -> None:
         """Create the topics and the mirror topic, and then call `done`."""
-        missing = {topic.name: _new_topic(topic) for topic in self._plan.topics}
+        planned = [*self._plan.topics, *(self._transactional_topics() if self._plan.has_transactions else ())]
+        missing = {topic.name: _new_topic(topic) for topic in planned}
 
         async def create(client: Client) -> None:
             while missing:
@@ -106,9 +114,9 @@ class Clients:
         plan, random = self._plan, self._random
         if plan.has_mirror:
             self._start_link_worker()
-        for partition in self.partitions:
-            if partition == MIRRORED:
-                continue
+        if plan.has_transactions:
+            self._start_applications()
+        for partition in self._plain:
             for number in range(1, 1 + random.randint(1, plan.producers_max)):
                 self._start_producer(f"p{number}", partition)
         for number, host in enumerate(self.hosts[: random.randint(1, 2)]):
@@ -147,6 +155,30 @@ class Clients:
             await worker.run()
 
         self.spawn("link worker", self._host(), run, 5.0)
+
+    def _transactional_topics(self) -> list[TopicPlan]:
+        factor = self._plan.topics[0].factor
+        partitions = Counter(partition.topic for partition in TRANSACTIONAL)
+        return [TopicPlan(name, count, factor, {}) for name, count in partitions.items()]
+
+    def _start_applications(self) -> None:
+        """An application that transfers, and one that copies the first partition."""
+        for name in ("transfers", "copier"):
+            self._start_application(name, Random(self._random.getrandbits(64)))
+
+    def _start_application(self, name: str, random: Random) -> None:
+        think_max, source = self._plan.think_max, self._plain[0]
+
+        async def run(client: Client) -> None:
+            application: Application = (
+                Copier(name, client, self._record, random, think_max, source)
+                if name == "copier"
+                else Transfers(name, client, self._record, random, think_max)
+            )
+            self.producers.append(application)
+            await application.run()
+
+        self.spawn(name, self._host(), run, 5.0)
 
     def _start_reader(self, name: str, host: str, limits: FetchLimits) -> None:
         async def run(client: Client) -> None:
@@ -203,7 +235,11 @@ class Clients:
         async def read(client: Client) -> None:
             while True:
                 try:
-                    final = await read_everything(client, self.partitions)
+                    plain = [each for each in self.partitions if each not in TRANSACTIONAL]
+                    final = await read_everything(client, plain)
+                    if self._plan.has_transactions:
+                        final += await read_everything(client, TRANSACTIONAL, read_committed=True)
+                        await self._record_copied(client)
                     for committer in self.committers:
                         await committer.read(client)
                 except ClientError:
@@ -212,6 +248,10 @@ class Clients:
                 return
 
         self.spawn("final reader", self.hosts[0], read, 30.0)
+
+    async def _record_copied(self, client: Client) -> None:
+        committed = await group_offsets.fetch(client, COPIERS, [self._plain[0]], require_stable=True)
+        self.copied_to = committed[self._plain[0]].offset if self._plain[0] in committed else 0
 
 
 def _new_topic(topic: TopicPlan) -> topics.NewTopic:

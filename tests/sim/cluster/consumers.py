@@ -142,18 +142,22 @@ class Committer:
         self._record(CommitRead(self.group, self._partition, UNKNOWN if committed is None else committed.offset))
 
 
-async def read_everything(client: Client, partitions: Sequence[TopicPartition]) -> list[FinalRead]:
-    """All records of partitions without producers."""
+async def read_everything(
+    client: Client, partitions: Sequence[TopicPartition], *, read_committed: bool = False
+) -> list[FinalRead]:
+    """All records of partitions without producers; those of committed transactions, once all transactions have ended."""
     starts = await _listed(client, partitions, At.EARLIEST)
     ends = await _listed(client, partitions, At.LATEST)
     values: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in partitions}
-    async with Consumer(client, reset=None, limits=FetchLimits(wait_ms=100)) as consumer:
+    async with Consumer(client, reset=None, limits=FetchLimits(wait_ms=100, read_committed=read_committed)) as consumer:
         await consumer.assign(starts)
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
             for partition, record in await consumer.poll(_POLL_SECONDS):
                 assert record.value is not None
                 values[partition][record.offset] = record.value
-    return [FinalRead(each, starts[each], ends[each], values[each]) for each in partitions]
+    return [
+        FinalRead(each, starts[each], ends[each], values[each], read_committed=read_committed) for each in partitions
+    ]
 
 
 async def _listed(client: Client, partitions: Sequence[TopicPartition], at: At) -> Mapping[TopicPartition, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -17,6 +18,7 @@ from tests.sim.cluster.net import Link, Network
 from tests.sim.cluster.peace import has_recovered, lost_topics, why_not_replicated, why_not_whole
 from tests.sim.cluster.plan import Plan, Rates
 from tests.sim.cluster.threads import Threads
+from tests.sim.cluster.transfers import COPY, copy_problems
 from tests.sim.world import Violation, World
 
 BIRTH_SECONDS: Final = 30.0
@@ -29,11 +31,15 @@ _CLUSTER_ID: Final = "Y2x1c3Rlci1vZi1zaW1zQQ"
 class ClusterLife:
     """The whole product under one seed."""
 
-    def __init__(self, seed: int, *, traced: bool = False, rates: Rates | None = None) -> None:
-        """The rates of faults are drawn from the seed, or given."""
+    def __init__(
+        self, seed: int, *, traced: bool = False, rates: Rates | None = None, has_transactions: bool | None = None
+    ) -> None:
+        """The rates of faults, and whether there are transactions, are drawn from the seed, or given."""
         world = self.world = World(seed, traced=traced)
         random = world.random
         self.plan, self.rates = Plan.draw(random), rates or Rates.draw(random)
+        if has_transactions is not None:
+            self.plan = replace(self.plan, has_transactions=has_transactions)
         self._lossy = {topic.name for topic in self.plan.topics if topic.may_lose}
         self.history: list[Event] = []
         self._loop = loop = SimLoop()
@@ -129,9 +135,19 @@ class ClusterLife:
         self._expect(lambda: bool(final), "stuck-reader: the partitions cannot be read")
         self.history += final
         problems = violations(self.history, [topic.name for topic in self.plan.topics if topic.is_compacted])
+        if self.plan.has_transactions:
+            problems += self._copy_problems(final)
         if problems:
             raise Violation("\n".join(problems[:10]))
         self._log(f"ends with {len(self.history)} events and {self._loop.callbacks} callbacks")
+
+    def _copy_problems(self, final: list[FinalRead]) -> Iterator[str]:
+        reads = {each.partition: each for each in final}
+        source = (self.plan.topics[0].name, 0)
+        trimmed = max(
+            (each.before for each in self.history if isinstance(each, Trimmed) and each.partition == source), default=0
+        )
+        return copy_problems(reads[source], reads[COPY], self.clients.copied_to, trimmed)
 
     def _expect(self, done: Callable[[], bool], otherwise: str, within: float = HEALING_SECONDS) -> None:
         """Continue until the condition holds, which is checked periodically."""

@@ -105,6 +105,8 @@ class Plan:
     """Those with producers."""
     has_mirror: bool
     """Whether there is also the mirror topic of a link."""
+    has_transactions: bool
+    """Whether there are also transfers, and a copy of the first topic, in transactions."""
     producers_max: int
     think_max: float
     disk_delay: float
@@ -129,6 +131,9 @@ class Plan:
             "default.replication.factor": str(factor),
             "offsets.topic.replication.factor": str(factor),
             "min.insync.replicas": str(min(factor, MIN_IN_SYNC)),
+            "transaction.state.log.replication.factor": str(factor),
+            "transaction.state.log.min.isr": str(min(factor, MIN_IN_SYNC)),
+            "transaction.state.log.num.partitions": random.choice(("1", "2")),
             "offsets.topic.num.partitions": random.choice(("1", "2")),
             "replica.fetch.wait.max.ms": random.choice(("100", "500")),
             "metadata.log.max.record.bytes.between.snapshots": random.choice(("2000", "20971520")),
@@ -149,6 +154,7 @@ class Plan:
             settings,
             topics,
             has_mirror=random.random() < 0.4,
+            has_transactions=random.random() < 0.35,
             producers_max=random.choice((1, 2, 3)),
             think_max=random.choice((0.3, 1.0, 2.5)),
             disk_delay=random.choice((0.001, 0.005, 0.03)),
@@ -189,6 +195,8 @@ _SETTINGS: Final = {
     "unclean.leader.election.interval.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
+    "request.timeout.ms": "1500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "log.cleaner.backoff.ms": "700",
     "log.initial.task.delay.ms": "500",
     "log.retention.check.interval.ms": "500",

@@ -68,7 +68,8 @@ class Coordinators:
             config.settings.request_timeout_ms,
             self.transactions.report_written,
         )
-        self.verifier = Verifier(config.node_id, self.transactions, replicas.address_of, image)
+        timeout_ms = config.settings.request_timeout_ms
+        self.verifier = Verifier(config.node_id, self.transactions, replicas.address_of, image, timeout_ms)
         self._hosts: dict[str, CoordinatorHost[Any]] = {host.topic: host for host in (self.groups, host)}
 
     def apply(self, changes: Changes, offset: int, config: NodeConfig) -> None:
@@ -79,6 +80,9 @@ class Coordinators:
         if version != self._transaction_version:
             self._transaction_version = version
             self.transactions.host.metadata_changed(version)
+        for broker_id in sorted(_gone(changes)):
+            self._sender.disconnect(broker_id)
+            self.verifier.disconnect(broker_id)
         self._sender.metadata_changed()
 
     def leadership_changed(self, partition: Partition) -> None:
@@ -125,6 +129,20 @@ class Coordinators:
             trusts_log_end=False,
         )
         return runtime
+
+
+def _gone(changes: Changes) -> set[int]:
+    """Brokers that were fenced, unregistered or restarted."""
+    return {
+        broker_id
+        for broker_id in changes.brokers
+        if (before := changes.before.brokers.get(broker_id)) is not None
+        and (
+            (after := changes.after.brokers.get(broker_id)) is None
+            or after.fenced
+            or after.broker_epoch != before.broker_epoch
+        )
+    }
 
 
 def transaction_config(config: NodeConfig) -> TransactionConfig:

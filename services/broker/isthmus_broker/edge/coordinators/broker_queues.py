@@ -34,12 +34,14 @@ class BrokerQueues(Generic[Item]):
         self,
         client_id: str,
         address_of: Callable[[int], Endpoint | None],
+        response_seconds: float,
         exchange: "Callable[[Connection, list[Item]], Awaitable[None]]",
         failed: Callable[[list[Item]], None],
     ) -> None:
         """`exchange` sends the items as one request, and handles the response; `failed` handles items without a response."""
         self._client_id = client_id
         self._address_of = address_of
+        self._response_seconds = response_seconds
         self._exchange = exchange
         self._failed = failed
         self._queues: dict[int, _Queue[Item]] = {}
@@ -61,6 +63,12 @@ class BrokerQueues(Generic[Item]):
         for queue in self._queues.values():
             taken, queue.items = queue.items, []
             yield from taken
+
+    def disconnect(self, broker: int) -> None:
+        """Close the connection to a broker that is gone or has been restarted: what is in flight fails now, not at its timeout."""
+        queue = self._queues.get(broker)
+        if queue is not None:
+            _close(queue)
 
     def stop(self) -> None:
         """Close every connection."""
@@ -97,7 +105,7 @@ class BrokerQueues(Generic[Item]):
         connection = queue.connection
         if connection is None or connection.closed or connection.endpoint != address:
             _close(queue)
-            connection = queue.connection = await Connection.open(address, self._client_id)
+            connection = queue.connection = await Connection.open(address, self._client_id, self._response_seconds)
         return connection
 
 

@@ -92,7 +92,7 @@ class MarkerSender:
         self._is_writing = False
         self._retries: set[asyncio.TimerHandle] = set()
         self._queues: BrokerQueues[_Task] = BrokerQueues(
-            f"broker-{node_id}-transaction-markers", address_of, self._exchange, self._retry_later
+            f"broker-{node_id}-transaction-markers", address_of, timeout_ms / 1000, self._exchange, self._retry_later
         )
 
     @property
@@ -113,6 +113,10 @@ class MarkerSender:
         """Find the leaders again of all markers that are not under way."""
         waiting, self._without_leader = self._without_leader, []
         self._route([*waiting, *self._queues.take_all()])
+
+    def disconnect(self, broker: int) -> None:
+        """Send again what is in flight to that broker."""
+        self._queues.disconnect(broker)
 
     def stop(self) -> None:
         """Close every connection."""
@@ -152,9 +156,7 @@ class MarkerSender:
 
     async def _exchange(self, connection: "Connection", tasks: list[_Task]) -> None:
         request = WriteTxnMarkersRequest(markers=tuple(_markers(tasks)))
-        response: WriteTxnMarkersResponse = await connection.request(
-            ApiKey.WRITE_TXN_MARKERS, request, seconds=self._timeout_ms / 1000
-        )
+        response: WriteTxnMarkersResponse = await connection.request(ApiKey.WRITE_TXN_MARKERS, request)
         errors: dict[tuple[int, str, int], ErrorCode] = {
             (marker.producer_id, topic.name, result.partition_index): result.error_code
             for marker in response.markers

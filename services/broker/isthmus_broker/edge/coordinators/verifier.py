@@ -50,12 +50,13 @@ class Verifier:
         transactions: Transactions,
         address_of: Callable[[int], Endpoint | None],
         image: Callable[[], ClusterImage],
+        timeout_ms: int,
     ) -> None:
         self._node_id = node_id
         self._transactions = transactions
         self._image = image
         self._queues: BrokerQueues[_Check] = BrokerQueues(
-            f"broker-{node_id}-transaction-verifier", address_of, _exchange, _failed
+            f"broker-{node_id}-transaction-verifier", address_of, timeout_ms / 1000, _exchange, _failed
         )
 
     async def check(self, request: AddPartitions) -> Errors:
@@ -73,6 +74,10 @@ class Verifier:
         if self._supersedes(partition.leader, check):
             self._queues.add(partition.leader, check)
         return await check.errors
+
+    def disconnect(self, broker: int) -> None:
+        """Fail the checks in flight to that broker; the clients repeat them."""
+        self._queues.disconnect(broker)
 
     def stop(self) -> None:
         """Close every connection."""
