@@ -31,9 +31,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("delegation tokens", 38, 39, 40, 41),
     *_not_served("client quotas", 48, 49),
     *_not_served("share groups", 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
-    *_not_served("streams groups", 88, 89),
     Choice("api_versions/*/*_features/share.version", "share groups are not implemented"),
-    Choice("api_versions/*/*_features/streams.version", "streams groups are not implemented"),
     Choice("api_versions/*/*_features/transaction.version", "transactions are not implemented"),
     Choice(
         "api_versions/*/supported_features/metadata.version/min_version",

@@ -18,6 +18,7 @@ from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined_members, keep_memory
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import join_response
+from isthmus_broker.core.group.streams.group import StreamsGroup
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
@@ -66,7 +67,7 @@ class ClassicJoin:
         self._rebalance = rebalance
 
     def join(self, join: Join, now: Now) -> Result:
-        """Join the group. A missing one is created, an empty consumer group is converted."""
+        """Join the group. A missing one is created, an empty consumer or streams group is converted."""
         former = self._registry.groups.get(join.group_id)
         if isinstance(former, ClassicGroup):
             return self._join_group(join, former, now)
@@ -80,7 +81,7 @@ class ClassicJoin:
         assert result is NOTHING, "a group's first rebalance waits"
         return self._new_group(group, former, join)
 
-    def _new_group(self, group: ClassicGroup, former: ConsumerGroup | None, join: Join) -> Result:
+    def _new_group(self, group: ClassicGroup, former: ConsumerGroup | StreamsGroup | None, join: Join) -> Result:
         """The group must be in the log before offsets are committed; if the append fails, the group is removed."""
         records: list[Record] = [] if former is None else former.tombstones()
 

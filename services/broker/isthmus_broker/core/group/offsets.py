@@ -42,7 +42,7 @@ from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import ConsumerMember
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
-from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.registry import Group, Registry
 from isthmus_broker.core.group.responses import (
     commit_topic,
     fetch_group_error,
@@ -51,6 +51,9 @@ from isthmus_broker.core.group.responses import (
     fetched,
     fetched_error,
 )
+from isthmus_broker.core.group.streams.group import StreamsGroup
+from isthmus_broker.core.group.streams.member import StreamsMember
+from isthmus_broker.core.group.streams.offsets import may_commit as streams_member_may_commit
 from isthmus_broker.core.group.view import TopicView
 
 TOPIC_ID_VERSION = 10
@@ -227,6 +230,8 @@ class Offsets:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return _consumer_may_commit(group, request, context)
+        if isinstance(group, StreamsGroup):
+            return streams_member_may_commit(group, request, context) or _any_partition
         if group is not None:
             self._classic_may_commit(group, request, now)
         elif request.generation_id_or_member_epoch >= 0:
@@ -284,10 +289,10 @@ class Offsets:
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*fetched, *refused_topics))
 
     def _may_fetch(self, request: OffsetFetchRequestGroup) -> None:
-        """Check that a member of a consumer group is at its epoch."""
+        """Check that a member of a consumer or streams group is at its epoch."""
         group = self._registry.groups.get(request.group_id)
         is_member = request.member_id is not None or request.member_epoch >= 0
-        if isinstance(group, ConsumerGroup) and is_member:
+        if isinstance(group, ConsumerGroup | StreamsGroup) and is_member:
             member = group.members.get(request.member_id or "")
             if member is None:
                 raise CoordinatorError(ErrorCode.unknown_member_id)
@@ -333,7 +338,7 @@ class Offsets:
         return Result(records=tuple(records), response=response)
 
     def _delete_topic(
-        self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[Record]
+        self, group: Group, topic: OffsetDeleteRequestTopic, records: list[Record]
     ) -> tuple[tuple[OffsetDeleteResponsePartition, ...], tuple[OffsetDeleteResponsePartition, ...]]:
         """The results for partitions that do not exist, and for those that do."""
         view = self._registry.view.topic(topic.name)
@@ -376,7 +381,7 @@ class Offsets:
         ]
 
 
-def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
+def subscribes(group: Group, topic: str) -> bool:
     """Whether the group may be using the topic."""
     return group.subscriptions.includes(topic) if isinstance(group, ConsumerGroup) else group.subscribes_to(topic)
 
@@ -410,8 +415,9 @@ def _consumer_may_commit(group: ConsumerGroup, request: OffsetCommitRequest, con
     return check
 
 
-def _stale(member: ConsumerMember) -> CoordinatorError:
-    return CoordinatorError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
+def _stale(member: ConsumerMember | StreamsMember) -> CoordinatorError:
+    is_classic = isinstance(member, ConsumerMember) and member.classic is not None
+    return CoordinatorError(ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch)
 
 
 def _merge(

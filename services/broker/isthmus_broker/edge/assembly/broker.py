@@ -26,6 +26,7 @@ from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
+from isthmus_broker.edge.controller.streams_topics import StreamsTopics
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
@@ -106,6 +107,7 @@ class Broker:
                 lambda: self._partition_count(OFFSETS_TOPIC, config.settings.offsets_topic_num_partitions),
             ),
             topics=TopicCreation(channel, self._context),
+            streams_topics=StreamsTopics(channel, self._clocks.monotonic),
             producer_ids=ProducerIds(channel, self._context, lambda: self._lifecycle.epoch),
         )
 

@@ -1,0 +1,39 @@
+"""The committed offsets of a streams group's members."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from isthmus_wire.errors import ErrorCode
+from isthmus_wire.requests import OffsetCommitRequest
+
+from isthmus_broker.core.coordinator.result import RequestContext
+from isthmus_broker.core.group.errors import CoordinatorError
+from isthmus_broker.core.group.streams.group import StreamsGroup
+
+MEMBER_EPOCH_VERSION = 9
+
+
+def may_commit(
+    group: StreamsGroup, request: OffsetCommitRequest, context: RequestContext
+) -> Callable[[str, UUID, int], None] | None:
+    """Check that the member may commit; returns the check that remains for each partition, None if any may be committed."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return None
+    member = group.member(request.member_id)
+    if context.api_version < MEMBER_EPOCH_VERSION:
+        raise CoordinatorError(ErrorCode.unsupported_version)
+    if epoch == member.epoch:
+        return None
+    if epoch > member.epoch or group.topology is None:
+        raise CoordinatorError(ErrorCode.stale_member_epoch)
+    topology = group.topology
+
+    def check(name: str, topic_id: UUID, index: int) -> None:
+        """KIP-1251: a member at an older epoch may still commit for the tasks that it has had since then."""
+        subtopology = topology.subtopology_of(name)
+        since = None if subtopology is None else member.assignment_epoch(subtopology.subtopology_id, index)
+        if since is None or epoch < since:
+            raise CoordinatorError(ErrorCode.stale_member_epoch)
+
+    return check
