@@ -29,6 +29,7 @@ _COORDINATES: Final = (
     ("org.apache.kafka", "kafka-server", VERSION),
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.kafka", "kafka-shell", VERSION),
+    ("org.apache.kafka", "kafka-streams", VERSION),
     # Kafka logs through interfaces; these are the logger behind them.
     ("org.apache.logging.log4j", "log4j-core", _LOG4J),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J),
@@ -56,6 +57,7 @@ _COMMANDS: Final = {
     "kafka-replica-verification": f"{_NAMESPACE}.ReplicaVerificationTool",
     "kafka-server-start": "kafka.Kafka",
     "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-streams-groups": f"{_NAMESPACE}.streams.StreamsGroupCommand",
     "kafka-topics": f"{_NAMESPACE}.TopicCommand",
     "kafka-transactions": f"{_NAMESPACE}.TransactionsCommand",
     "kafka-verifiable-consumer": f"{_NAMESPACE}.VerifiableConsumer",
