@@ -127,7 +127,7 @@ def check_assignment(group: Any) -> None:
 
 
 def check_internal_topics(talk: Talk) -> None:
-    """The broker has created them as the application asked."""
+    """The broker has created them with the settings of the application."""
     for name, policy in ((REPARTITION, "delete"), (CHANGELOG, "compact")):
         named = [{"topic_id": None, "name": name}]
         (topic,) = talk.quiet(ApiKey.METADATA, topics=named, allow_auto_topic_creation=False)["topics"]

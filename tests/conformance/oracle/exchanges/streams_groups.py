@@ -23,13 +23,13 @@ _SET: Final = 0
 _NO_TASKS: Final[Mapping[str, Any]] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
 
 
-def _internal(name: str, partitions: int = 0, replicas: int = 0, **configs: str) -> dict[str, Any]:
+def internal_topic(name: str, partitions: int = 0, replicas: int = 0, **configs: str) -> dict[str, Any]:
     """A topic that the application wants to be created; dots of a config's name are underscores here."""
     entries = [{"key": key.replace("_", "."), "value": value} for key, value in configs.items()]
     return {"name": name, "partitions": partitions, "replication_factor": replicas, "topic_configs": entries}
 
 
-def _part(name: str, *sources: str, **fields: Any) -> dict[str, Any]:
+def part(name: str, *sources: str, **fields: Any) -> dict[str, Any]:
     """A subtopology."""
     return {
         "subtopology_id": name,
@@ -43,7 +43,7 @@ def _part(name: str, *sources: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _topology(*parts: dict[str, Any], epoch: int = 0) -> dict[str, Any]:
+def topology_of(*parts: dict[str, Any], epoch: int = 0) -> dict[str, Any]:
     return {"epoch": epoch, "subtopologies": parts}
 
 
@@ -86,14 +86,14 @@ def _joining(topology: dict[str, Any] | None, process: str = "p", **fields: Any)
     }
 
 
-def _beat(talk: Talk, group: str, member: str, epoch: int, **fields: Any) -> Any:
+def beat(talk: Talk, group: str, member: str, epoch: int, **fields: Any) -> Any:
     return talk.ask(_BEAT, 0, **_values(group, member, epoch, **fields))
 
 
-def _join(
+def join(
     talk: Talk, group: str, member: str, topology: dict[str, Any] | None, process: str = "p", **fields: Any
 ) -> Any:
-    return _beat(talk, group, member, 0, **_joining(topology, process, **fields))
+    return beat(talk, group, member, 0, **_joining(topology, process, **fields))
 
 
 def _until(talk: Talk, wanted: Callable[[Any], bool], group: str, member: str, epoch: int, **fields: Any) -> Any:
@@ -101,7 +101,7 @@ def _until(talk: Talk, wanted: Callable[[Any], bool], group: str, member: str, e
     return talk.settle(lambda: talk.quiet(_BEAT, 0, **_values(group, member, epoch, **fields)), wanted)
 
 
-def _tasks(answer: Any) -> dict[str, Any]:
+def tasks_in(answer: Any) -> dict[str, Any]:
     """The tasks that a response assigns, as the next heartbeat reports them."""
     return {kind: answer[kind] for kind in _NO_TASKS}
 
@@ -110,7 +110,7 @@ def _describe(talk: Talk, *groups: str, operations: bool = False) -> None:
     talk.ask(ApiKey.STREAMS_GROUP_DESCRIBE, 0, group_ids=groups, include_authorized_operations=operations)
 
 
-def _configure(talk: Talk, group: str, **settings: str) -> None:
+def configure(talk: Talk, group: str, **settings: str) -> None:
     """Change a group's own settings, and wait until the broker has them."""
     entries = [
         {"name": f"streams.{name.replace('_', '.')}", "config_operation": _SET, "value": value}
@@ -129,28 +129,28 @@ def _configure(talk: Talk, group: str, **settings: str) -> None:
     )
 
 
-_COPY: Final = _topology(_part("0", "life"))
+_COPY: Final = topology_of(part("0", "life"))
 
 
 @GROUP.exchange
 def a_life(talk: Talk) -> None:
     talk.topic("life", 3)
     group = talk.group("life")
-    joined = _join(talk, group, "m", _COPY)
+    joined = join(talk, group, "m", _COPY)
     epoch = joined["member_epoch"]
     _describe(talk, group)
-    _beat(talk, group, "m", epoch)
-    _beat(talk, group, "m", epoch, **_tasks(joined))
+    beat(talk, group, "m", epoch)
+    beat(talk, group, "m", epoch, **tasks_in(joined))
     _describe(talk, group)
     talk.ask(ApiKey.DESCRIBE_GROUPS, 6, groups=(group,), include_authorized_operations=False)
     talk.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=(group,), include_authorized_operations=False)
     talk.ask(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=("streams",))
-    _beat(talk, group, "m", -1)
+    beat(talk, group, "m", -1)
     _describe(talk, group)
-    _beat(talk, group, "m", epoch)
-    _join(talk, group, "m", _COPY)
+    beat(talk, group, "m", epoch)
+    join(talk, group, "m", _COPY)
     _describe(talk, group)
-    _beat(talk, group, "m", -1)
+    beat(talk, group, "m", -1)
 
 
 @GROUP.exchange
@@ -172,133 +172,133 @@ def first_heartbeats_that_are_refused(talk: Talk) -> None:
         {"task_offsets": offset},
         {"task_end_offsets": offset},
     ):
-        _join(talk, group, "refused", _COPY, **fields)
-    _join(talk, group, "refused", None)
-    _join(talk, "", "refused", _COPY)
-    _join(talk, group, " ", _COPY)
-    _join(talk, group, "refused", _topology(_part("0", "life"), epoch=-1))
+        join(talk, group, "refused", _COPY, **fields)
+    join(talk, group, "refused", None)
+    join(talk, "", "refused", _COPY)
+    join(talk, group, " ", _COPY)
+    join(talk, group, "refused", topology_of(part("0", "life"), epoch=-1))
     _describe(talk, group)
 
 
 @GROUP.exchange
 def topologies_that_are_refused(talk: Talk) -> None:
     group = talk.group("topologies")
-    for part in (
-        _part("0", "life", source_topic_regex=("li.*",)),
-        _part("0", "life", state_changelog_topics=[_internal("log", 2)]),
-        _part("0", "__consumer_offsets"),
-        _part("0", "life", repartition_sink_topics=("__transaction_state",)),
-        _part("0", "a/b"),
-        _part("0", ""),
-        _part("0", "life", state_changelog_topics=[_internal("x" * 250)]),
-        _part("0"),
-        _part("0", "life", repartition_source_topics=[_internal("never-a-sink")]),
-        _part("0", repartition_source_topics=[_internal("loop")], repartition_sink_topics=("loop",)),
-        _part("0", "life", copartition_groups=_together([3])),
+    for wrong in (
+        part("0", "life", source_topic_regex=("li.*",)),
+        part("0", "life", state_changelog_topics=[internal_topic("log", 2)]),
+        part("0", "__consumer_offsets"),
+        part("0", "life", repartition_sink_topics=("__transaction_state",)),
+        part("0", "a/b"),
+        part("0", ""),
+        part("0", "life", state_changelog_topics=[internal_topic("x" * 250)]),
+        part("0"),
+        part("0", "life", repartition_source_topics=[internal_topic("never-a-sink")]),
+        part("0", repartition_source_topics=[internal_topic("loop")], repartition_sink_topics=("loop",)),
+        part("0", "life", copartition_groups=_together([3])),
     ):
-        _join(talk, group, "refused", _topology(part))
-    _join(talk, group, "refused", _topology())
-    _join(talk, group, "refused", _topology(_part("0", "life"), _part("0", "life")))
+        join(talk, group, "refused", topology_of(wrong))
+    join(talk, group, "refused", topology_of())
+    join(talk, group, "refused", topology_of(part("0", "life"), part("0", "life")))
     _describe(talk, group)
 
 
 @GROUP.exchange
 def epochs_that_are_refused(talk: Talk) -> None:
     group = talk.group("epochs")
-    joined = _join(talk, group, "m", _COPY)
+    joined = join(talk, group, "m", _COPY)
     for epoch in (-3, -2, -1, 1, 7):
-        _beat(talk, group, "stranger", epoch)
-        _beat(talk, "nobody", "stranger", epoch)
+        beat(talk, group, "stranger", epoch)
+        beat(talk, "nobody", "stranger", epoch)
     number = joined["member_epoch"]
     for epoch in (-3, -2, number + 1, number + 5, number - 1, number - 2):
-        _beat(talk, group, "m", epoch)
-    _beat(talk, group, "m", number, active_tasks=())
-    _beat(talk, group, "m", number, topology=_COPY)
-    wrong = [{"subtopology_id": "7", "partitions": [0]}]
-    _beat(talk, group, "m", number, **{**_NO_TASKS, "active_tasks": wrong})
-    wrong = [{"subtopology_id": "0", "partitions": [3]}]
-    _beat(talk, group, "m", number, **{**_NO_TASKS, "standby_tasks": wrong})
-    _beat(talk, group, "m", number)
-    _join(talk, group, "m", _COPY)
-    again = _join(talk, group, "m", _COPY, rack_id="r")
-    _beat(talk, group, "m", number, **_tasks(joined))
-    _beat(talk, group, "m", number)
-    _beat(talk, group, "m", again["member_epoch"])
-    _beat(talk, group, "m", -1, instance_id="static")
-    _beat(talk, group, "m", -1)
-    _beat(talk, group, "m", number)
+        beat(talk, group, "m", epoch)
+    beat(talk, group, "m", number, active_tasks=())
+    beat(talk, group, "m", number, topology=_COPY)
+    no_such = [{"subtopology_id": "7", "partitions": [0]}]
+    beat(talk, group, "m", number, **{**_NO_TASKS, "active_tasks": no_such})
+    no_such = [{"subtopology_id": "0", "partitions": [3]}]
+    beat(talk, group, "m", number, **{**_NO_TASKS, "standby_tasks": no_such})
+    beat(talk, group, "m", number)
+    join(talk, group, "m", _COPY)
+    again = join(talk, group, "m", _COPY, rack_id="r")
+    beat(talk, group, "m", number, **tasks_in(joined))
+    beat(talk, group, "m", number)
+    beat(talk, group, "m", again["member_epoch"])
+    beat(talk, group, "m", -1, instance_id="static")
+    beat(talk, group, "m", -1)
+    beat(talk, group, "m", number)
 
 
 @GROUP.exchange
 def two_processes(talk: Talk) -> None:
     talk.topic("shared", 4)
-    topology = _topology(_part("0", "shared"), _part("1", "life"))
+    topology = topology_of(part("0", "shared"), part("1", "life"))
     group = talk.group("pair")
-    first = _join(talk, group, "a", topology, "p")
-    _beat(talk, group, "a", first["member_epoch"], **_tasks(first))
-    second = _join(talk, group, "b", topology, "q")
+    first = join(talk, group, "a", topology, "p")
+    beat(talk, group, "a", first["member_epoch"], **tasks_in(first))
+    second = join(talk, group, "b", topology, "q")
     _describe(talk, group)
-    fewer = _beat(talk, group, "a", first["member_epoch"])
+    fewer = beat(talk, group, "a", first["member_epoch"])
     _describe(talk, group)
-    _beat(talk, group, "b", second["member_epoch"])
-    released = _beat(talk, group, "a", fewer["member_epoch"], **_tasks(fewer))
-    more = _beat(talk, group, "b", second["member_epoch"])
-    _beat(talk, group, "a", released["member_epoch"])
+    beat(talk, group, "b", second["member_epoch"])
+    released = beat(talk, group, "a", fewer["member_epoch"], **tasks_in(fewer))
+    more = beat(talk, group, "b", second["member_epoch"])
+    beat(talk, group, "a", released["member_epoch"])
     _describe(talk, group)
-    _beat(talk, group, "a", -1)
+    beat(talk, group, "a", -1)
     _describe(talk, group)
-    _beat(talk, group, "b", more["member_epoch"], **_tasks(more))
+    beat(talk, group, "b", more["member_epoch"], **tasks_in(more))
     _describe(talk, group)
-    _beat(talk, group, "b", -1)
+    beat(talk, group, "b", -1)
 
 
 @GROUP.exchange
 def two_threads_of_a_process(talk: Talk) -> None:
     group = talk.group("threads")
-    topology = _topology(_part("0", "shared"))
-    first = _join(talk, group, "a", topology, "p")
-    second = _join(talk, group, "b", topology, "p")
-    fewer = _beat(talk, group, "a", first["member_epoch"])
-    _beat(talk, group, "a", fewer["member_epoch"], **_tasks(fewer))
-    _beat(talk, group, "b", second["member_epoch"])
+    topology = topology_of(part("0", "shared"))
+    first = join(talk, group, "a", topology, "p")
+    second = join(talk, group, "b", topology, "p")
+    fewer = beat(talk, group, "a", first["member_epoch"])
+    beat(talk, group, "a", fewer["member_epoch"], **tasks_in(fewer))
+    beat(talk, group, "b", second["member_epoch"])
     _describe(talk, group)
-    _beat(talk, group, "a", -1)
-    _beat(talk, group, "b", -1)
+    beat(talk, group, "a", -1)
+    beat(talk, group, "b", -1)
 
 
 @GROUP.exchange
 def too_many_members(talk: Talk) -> None:
     group = talk.group("full")
-    topology = _topology(_part("0", "life"))
+    topology = topology_of(part("0", "life"))
     for number in range(4):
-        _join(talk, group, f"m-{number}", topology, f"p-{number}")
-    _join(talk, group, "m-0", topology, "p-0")
+        join(talk, group, f"m-{number}", topology, f"p-{number}")
+    join(talk, group, "m-0", topology, "p-0")
 
 
 @GROUP.exchange
 def source_topics_that_come_later(talk: Talk) -> None:
     group = talk.group("early")
-    topology = _topology(_part("0", "later", "life"))
-    joined = _join(talk, group, "m", topology)
+    topology = topology_of(part("0", "later", "life"))
+    joined = join(talk, group, "m", topology)
     _describe(talk, group)
-    _beat(talk, group, "m", joined["member_epoch"])
+    beat(talk, group, "m", joined["member_epoch"])
     talk.topic("later", 5)
     ready = _until(talk, lambda answer: not answer["status"], group, "m", joined["member_epoch"])
     talk.note(_BEAT, "the assignment", ready)
-    _beat(talk, group, "m", ready["member_epoch"], **_tasks(ready))
+    beat(talk, group, "m", ready["member_epoch"], **tasks_in(ready))
     _describe(talk, group)
-    _beat(talk, group, "m", -1)
-    many = _topology(_part("0", *(f"missing-{number}" for number in range(5))))
-    _join(talk, talk.group("many"), "m", many)
+    beat(talk, group, "m", -1)
+    many = topology_of(part("0", *(f"missing-{number}" for number in range(5))))
+    join(talk, talk.group("many"), "m", many)
 
 
-_COUNT: Final = _topology(
-    _part("0", "life", repartition_sink_topics=("app-count-repartition",)),
-    _part(
+_COUNT: Final = topology_of(
+    part("0", "life", repartition_sink_topics=("app-count-repartition",)),
+    part(
         "1",
-        repartition_source_topics=[_internal("app-count-repartition", cleanup_policy="delete")],
+        repartition_source_topics=[internal_topic("app-count-repartition", cleanup_policy="delete")],
         state_changelog_topics=[
-            _internal("app-count-changelog", 0, 1, cleanup_policy="compact", segment_bytes="1048576")
+            internal_topic("app-count-changelog", 0, 1, cleanup_policy="compact", segment_bytes="1048576")
         ],
     ),
 )
@@ -308,11 +308,11 @@ _COUNT: Final = _topology(
 def internal_topics(talk: Talk) -> None:
     """Which of the two topics exists first is not certain: the number of heartbeats before both are there is left out."""
     group = talk.group("app")
-    _configure(talk, group, num_standby_replicas="1")
-    joined = _join(talk, group, "a", _COUNT, "p")
+    configure(talk, group, num_standby_replicas="1")
+    joined = join(talk, group, "a", _COUNT, "p")
     _describe(talk, group)
     ready = _until(talk, lambda answer: not answer["status"], group, "a", joined["member_epoch"])
-    talk.note(_BEAT, "the tasks", _tasks(ready))
+    talk.note(_BEAT, "the tasks", tasks_in(ready))
     for name in ("app-count-repartition", "app-count-changelog"):
         talk.ask(ApiKey.METADATA, 12, topics=[{"topic_id": None, "name": name}], allow_auto_topic_creation=False)
         resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name}
@@ -324,51 +324,51 @@ def internal_topics(talk: Talk) -> None:
             include_synonyms=False,
             include_documentation=False,
         )
-    second = _join(talk, group, "b", _COUNT, "q")
-    owned = _tasks(ready)
+    second = join(talk, group, "b", _COUNT, "q")
+    owned = tasks_in(ready)
     epoch = ready["member_epoch"]
     for _ in range(2):
         answer = talk.quiet(_BEAT, 0, **_values(group, "a", epoch, **owned))
         epoch = answer["member_epoch"]
-        owned = _tasks(answer) if answer["active_tasks"] is not None else owned
+        owned = tasks_in(answer) if answer["active_tasks"] is not None else owned
     talk.note(_BEAT, "what is left", owned)
     other = talk.quiet(_BEAT, 0, **_values(group, "b", second["member_epoch"]))
-    talk.note(_BEAT, "what the other has", _tasks(other))
-    _beat(talk, group, "b", -1)
-    _beat(talk, group, "a", -1)
+    talk.note(_BEAT, "what the other has", tasks_in(other))
+    beat(talk, group, "b", -1)
+    beat(talk, group, "a", -1)
 
 
 @GROUP.exchange
 def topics_with_the_wrong_number_of_partitions(talk: Talk) -> None:
     talk.topic("wrong-changelog", 1)
-    stateful = _part("0", "life", state_changelog_topics=[_internal("wrong-changelog")])
+    stateful = part("0", "life", state_changelog_topics=[internal_topic("wrong-changelog")])
     group = talk.group("wrong")
-    _join(talk, group, "m", _topology(stateful))
+    join(talk, group, "m", topology_of(stateful))
     _describe(talk, group)
-    for number, part in enumerate(
+    for number, wrong in enumerate(
         (
-            _part("0", "life", "shared", copartition_groups=_together([0, 1])),
-            _part(
+            part("0", "life", "shared", copartition_groups=_together([0, 1])),
+            part(
                 "0",
                 "life",
-                repartition_source_topics=[_internal("fixed", 7)],
+                repartition_source_topics=[internal_topic("fixed", 7)],
                 copartition_groups=_together([0], [0]),
             ),
-            _part(
+            part(
                 "0",
-                repartition_source_topics=[_internal("fixed", 7), _internal("other", 8)],
+                repartition_source_topics=[internal_topic("fixed", 7), internal_topic("other", 8)],
                 copartition_groups=_together([], [0, 1]),
             ),
         )
     ):
-        _join(talk, talk.group(f"wrong-{number}"), "m", _topology(part))
+        join(talk, talk.group(f"wrong-{number}"), "m", topology_of(wrong))
 
 
 @GROUP.exchange
 def internal_topics_that_cannot_be_created(talk: Talk) -> None:
     group = talk.group("impossible")
-    topology = _topology(_part("0", "life", state_changelog_topics=[_internal("too-many-replicas", 0, 3)]))
-    joined = _join(talk, group, "m", topology)
+    topology = topology_of(part("0", "life", state_changelog_topics=[internal_topic("too-many-replicas", 0, 3)]))
+    joined = join(talk, group, "m", topology)
     refused = _until(
         talk,
         lambda answer: "Creation failed" in answer["status"][0]["status_detail"],
@@ -382,71 +382,71 @@ def internal_topics_that_cannot_be_created(talk: Talk) -> None:
 @GROUP.exchange
 def other_topologies(talk: Talk) -> None:
     group = talk.group("changing")
-    topology = _topology(_part("0", "life"), epoch=3)
-    joined = _join(talk, group, "m", topology)
-    _join(talk, group, "m", _topology(_part("0", "shared"), epoch=3))
-    _join(talk, group, "m", _topology(_part("0", "life"), epoch=4))
-    _join(talk, group, "stale", _topology(_part("0", "shared"), epoch=2), "q")
+    topology = topology_of(part("0", "life"), epoch=3)
+    joined = join(talk, group, "m", topology)
+    join(talk, group, "m", topology_of(part("0", "shared"), epoch=3))
+    join(talk, group, "m", topology_of(part("0", "life"), epoch=4))
+    join(talk, group, "stale", topology_of(part("0", "shared"), epoch=2), "q")
     _describe(talk, group)
-    _beat(talk, group, "m", joined["member_epoch"])
-    _beat(talk, group, "stale", -1)
-    _beat(talk, group, "m", -1)
+    beat(talk, group, "m", joined["member_epoch"])
+    beat(talk, group, "stale", -1)
+    beat(talk, group, "m", -1)
 
 
 @GROUP.exchange
 def a_shutdown(talk: Talk) -> None:
     group = talk.group("shutdown")
-    topology = _topology(_part("0", "life"))
-    first = _join(talk, group, "a", topology, "p", shutdown_application=True)
-    epoch = _beat(talk, group, "a", first["member_epoch"])["member_epoch"]
-    second = _join(talk, group, "b", topology, "q")
-    _beat(talk, group, "a", epoch, shutdown_application=True)
-    _beat(talk, group, "b", second["member_epoch"], shutdown_application=True)
-    _beat(talk, group, "a", -1)
-    _beat(talk, group, "b", second["member_epoch"])
-    _beat(talk, group, "b", -1, shutdown_application=True)
-    _join(talk, group, "c", topology, "p")
+    topology = topology_of(part("0", "life"))
+    first = join(talk, group, "a", topology, "p", shutdown_application=True)
+    epoch = beat(talk, group, "a", first["member_epoch"])["member_epoch"]
+    second = join(talk, group, "b", topology, "q")
+    beat(talk, group, "a", epoch, shutdown_application=True)
+    beat(talk, group, "b", second["member_epoch"], shutdown_application=True)
+    beat(talk, group, "a", -1)
+    beat(talk, group, "b", second["member_epoch"])
+    beat(talk, group, "b", -1, shutdown_application=True)
+    join(talk, group, "c", topology, "p")
 
 
 @GROUP.exchange
 def an_initial_delay(talk: Talk) -> None:
     group = talk.group("delayed")
-    _configure(talk, group, initial_rebalance_delay_ms="2000")
-    topology = _topology(_part("0", "shared"))
-    _join(talk, group, "a", topology, "p")
+    configure(talk, group, initial_rebalance_delay_ms="2000")
+    topology = topology_of(part("0", "shared"))
+    join(talk, group, "a", topology, "p")
     _describe(talk, group)
-    _join(talk, group, "b", topology, "q")
-    _join(talk, group, "a", topology, "p")
-    _beat(talk, group, "a", 0)
+    join(talk, group, "b", topology, "q")
+    join(talk, group, "a", topology, "p")
+    beat(talk, group, "a", 0)
     ready = talk.settle(
         lambda: talk.quiet(_BEAT, 0, **_values(group, "a", 0, **_joining(topology, "p"))),
         lambda answer: not answer["status"],
     )
     talk.note(_BEAT, "afterwards", ready)
-    _join(talk, group, "b", topology, "q")
+    join(talk, group, "b", topology, "q")
     _describe(talk, group)
 
 
 @GROUP.exchange
 def an_assignment_interval(talk: Talk) -> None:
     group = talk.group("interval")
-    _configure(talk, group, assignment_interval_ms="15000")
-    topology = _topology(_part("0", "shared"))
-    first = _join(talk, group, "a", topology, "p")
-    _join(talk, group, "b", topology, "q")
-    _beat(talk, group, "a", first["member_epoch"])
+    configure(talk, group, assignment_interval_ms="15000")
+    topology = topology_of(part("0", "shared"))
+    first = join(talk, group, "a", topology, "p")
+    join(talk, group, "b", topology, "q")
+    beat(talk, group, "a", first["member_epoch"])
     _describe(talk, group)
-    _configure(talk, group, assignment_interval_ms="0")
-    _beat(talk, group, "a", first["member_epoch"])
+    configure(talk, group, assignment_interval_ms="0")
+    beat(talk, group, "a", first["member_epoch"])
     _describe(talk, group)
 
 
 @GROUP.exchange
 def endpoints(talk: Talk) -> None:
     group = talk.group("endpoints")
-    topology = _topology(_part("0", "shared"), _part("1", "life"))
+    topology = topology_of(part("0", "shared"), part("1", "life"))
     tags = [{"key": "zone", "value": "z"}, {"key": "cluster", "value": "c"}]
-    first = _join(
+    first = join(
         talk,
         group,
         "a",
@@ -457,27 +457,27 @@ def endpoints(talk: Talk) -> None:
         rack_id="r",
     )
     epoch = first["member_epoch"]
-    known = _beat(talk, group, "a", epoch, endpoint_information_epoch=-1)["endpoint_information_epoch"]
+    known = beat(talk, group, "a", epoch, endpoint_information_epoch=-1)["endpoint_information_epoch"]
     _describe(talk, group)
-    second = _join(talk, group, "b", topology, "q", user_endpoint={"host": "i", "port": 1})
-    fewer = _beat(talk, group, "a", epoch, endpoint_information_epoch=known)
-    _beat(talk, group, "a", fewer["member_epoch"], **_tasks(fewer))
-    _beat(talk, group, "b", second["member_epoch"])
-    last = _beat(talk, group, "a", epoch + 1, endpoint_information_epoch=-1)
-    _beat(talk, group, "a", epoch + 1, endpoint_information_epoch=last["endpoint_information_epoch"])
+    second = join(talk, group, "b", topology, "q", user_endpoint={"host": "i", "port": 1})
+    fewer = beat(talk, group, "a", epoch, endpoint_information_epoch=known)
+    beat(talk, group, "a", fewer["member_epoch"], **tasks_in(fewer))
+    beat(talk, group, "b", second["member_epoch"])
+    last = beat(talk, group, "a", epoch + 1, endpoint_information_epoch=-1)
+    beat(talk, group, "a", epoch + 1, endpoint_information_epoch=last["endpoint_information_epoch"])
 
 
 @GROUP.exchange
 def standby_replicas_that_change(talk: Talk) -> None:
     talk.topic("state-changelog", 3)
     group = talk.group("standbys")
-    topology = _topology(_part("0", "life", state_changelog_topics=[_internal("state-changelog")]))
-    first = _join(talk, group, "a", topology, "p")
-    _join(talk, group, "b", topology, "q")
-    _configure(talk, group, num_standby_replicas="1")
-    fewer = _beat(talk, group, "a", first["member_epoch"])
+    topology = topology_of(part("0", "life", state_changelog_topics=[internal_topic("state-changelog")]))
+    first = join(talk, group, "a", topology, "p")
+    join(talk, group, "b", topology, "q")
+    configure(talk, group, num_standby_replicas="1")
+    fewer = beat(talk, group, "a", first["member_epoch"])
     _describe(talk, group)
-    _beat(talk, group, "a", fewer["member_epoch"], **_tasks(fewer))
+    beat(talk, group, "a", fewer["member_epoch"], **tasks_in(fewer))
     _describe(talk, group)
 
 
@@ -486,9 +486,9 @@ def offsets_of_members(talk: Talk) -> None:
     topic_id = talk.topic("offsets")
     other_id = talk.topic("elsewhere")
     group = talk.group("committing")
-    topology = _topology(_part("0", "offsets"))
-    first = _join(talk, group, "m", topology)["member_epoch"]
-    epoch = _join(talk, group, "m", topology, rack_id="r")["member_epoch"]
+    topology = topology_of(part("0", "offsets"))
+    first = join(talk, group, "m", topology)["member_epoch"]
+    epoch = join(talk, group, "m", topology, rack_id="r")["member_epoch"]
     offset = ("offsets", topic_id, [(0, 3, -1, "")])
     for version in (2, 8, 9, 10):
         for number, member in (
@@ -516,7 +516,7 @@ def offsets_of_members(talk: Talk) -> None:
     deleted = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("offsets", "elsewhere")]
     talk.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=deleted)
     talk.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(group,))
-    _beat(talk, group, "m", -1)
+    beat(talk, group, "m", -1)
     commit(talk, group, offset, epoch=-1)
     talk.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=deleted)
     talk.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(group,))
@@ -559,9 +559,9 @@ def _consumer(talk: Talk, group: str, epoch: int = 0) -> Any:
 
 @GROUP.exchange
 def groups_of_other_types(talk: Talk) -> None:
-    topology = _topology(_part("0", "life"))
+    topology = topology_of(part("0", "life"))
     group = talk.group("typed")
-    _join(talk, group, "m", topology)
+    join(talk, group, "m", topology)
     _classic(talk, group, "")
     _classic(talk, group, "m")
     _consumer(talk, group)
@@ -572,23 +572,23 @@ def groups_of_other_types(talk: Talk) -> None:
         ApiKey.SYNC_GROUP, 5, group_id=group, generation_id=2, member_id="m", group_instance_id=None,
         protocol_type="consumer", protocol_name="range", assignments=(),
     )  # fmt: skip
-    _beat(talk, group, "m", -1)
+    beat(talk, group, "m", -1)
     _consumer(talk, group)
     _describe(talk, group)
     classic = talk.group("classic")
     _classic(talk, classic, "")
-    _join(talk, classic, "m", topology)
-    _beat(talk, classic, "m", 3)
-    _beat(talk, classic, "m", -1)
+    join(talk, classic, "m", topology)
+    beat(talk, classic, "m", 3)
+    beat(talk, classic, "m", -1)
     _describe(talk, classic)
     _classic(talk, classic, "")
     _describe(talk, classic)
     consumer = talk.group("consumer")
     _consumer(talk, consumer)
-    _join(talk, consumer, "m", topology)
-    _beat(talk, consumer, "m", 3)
+    join(talk, consumer, "m", topology)
+    beat(talk, consumer, "m", 3)
     _consumer(talk, consumer, -1)
-    _join(talk, consumer, "m", topology)
+    join(talk, consumer, "m", topology)
 
 
 @GROUP.exchange
@@ -596,7 +596,7 @@ def a_group_with_offsets_only(talk: Talk) -> None:
     topic_id = talk.topic("kept")
     group = talk.group("simple")
     commit(talk, group, ("kept", topic_id, [(0, 5, -1, "")]))
-    joined = _join(talk, group, "m", _topology(_part("0", "kept")))
+    joined = join(talk, group, "m", topology_of(part("0", "kept")))
     fetched(talk, group, [("kept", topic_id, [0])], 10, joined["member_epoch"], "m")
     _describe(talk, group)
 
@@ -625,8 +625,8 @@ def groups_without_the_feature(talk: Talk) -> None:
         )
 
     change(0)
-    _beat(talk, "life", "m", 1)
+    beat(talk, "life", "m", 1)
     _describe(talk, "life", "nobody", "")
-    _join(talk, "life", "m", _COPY)
+    join(talk, "life", "m", _COPY)
     change(1)
-    _beat(talk, "life", "m", -1)
+    beat(talk, "life", "m", -1)
