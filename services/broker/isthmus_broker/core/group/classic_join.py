@@ -19,6 +19,7 @@ from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import join_response
 from isthmus_broker.core.group.streams.group import StreamsGroup
+from isthmus_broker.core.group.streams_targets import forget
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
@@ -84,6 +85,8 @@ class ClassicJoin:
     def _new_group(self, group: ClassicGroup, former: ConsumerGroup | StreamsGroup | None, join: Join) -> Result:
         """The group must be in the log before offsets are committed; if the append fails, the group is removed."""
         records: list[Record] = [] if former is None else former.tombstones()
+        if isinstance(former, StreamsGroup):
+            forget(self._registry, former)
 
         def undo(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none or self._registry.groups.get(group.group_id) is not group:
@@ -94,6 +97,8 @@ class ClassicJoin:
                 del self._registry.groups[group.group_id]
             else:
                 self._registry.groups[group.group_id] = former
+            if isinstance(former, StreamsGroup):
+                self._registry.resubscribe(group.group_id, set(), former.required_topics)
 
         return Result(records=(*records, group.empty_record()), apply=keep_memory, then=undo)
 

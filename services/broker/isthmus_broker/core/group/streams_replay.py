@@ -27,7 +27,7 @@ from isthmus_broker.core.group.streams.records import (
 )
 from isthmus_broker.core.group.streams.tasks import NOTHING_OWNED, Assignment, tasks_of
 from isthmus_broker.core.group.streams.topology import Topology
-from isthmus_broker.core.group.streams_targets import delay_key
+from isthmus_broker.core.group.streams_targets import forget
 
 # The part of the target that remains after a group's tombstone.
 NO_ASSIGNMENT_EPOCH: Final = -1
@@ -76,8 +76,7 @@ class StreamsReplay:
     ) -> None:
         if value is None:
             del self._registry.groups[group.group_id]
-            self._registry.resubscribe(group.group_id, group.required_topics, set())
-            self._registry.timers.cancel(delay_key(group.group_id))
+            forget(self._registry, group)
             return
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash

@@ -24,6 +24,12 @@ def delay_key(group_id: str) -> Key:
     return ("streams delay", group_id)
 
 
+def forget(registry: Registry, group: StreamsGroup) -> None:
+    """A group was removed or converted: changes of its topics do not concern it any more, and no assignment is due."""
+    registry.resubscribe(group.group_id, group.required_topics, set())
+    registry.timers.cancel(delay_key(group.group_id))
+
+
 class Targets:
     """Target assignments."""
 
