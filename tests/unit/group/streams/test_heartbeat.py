@@ -148,7 +148,7 @@ def test_assignments_have_a_minimum_interval() -> None:
 # Timeouts.
 
 
-def test_a_silent_member_is_fenced_after_its_session() -> None:
+def test_a_member_that_sends_nothing_is_fenced_after_its_session() -> None:
     shard = world(group_streams_session_timeout_ms=45_000)
     a, b = Client("a", "p", topology()), Client("b", "q", topology())
     settle(shard, a, b)

@@ -63,7 +63,7 @@ def test_tasks_are_revoked_first() -> None:
     assert (done.epoch, done.state, done.assigned, done.revoking) == (5, STABLE, owned({0: 2, 3: 5}), owned())
 
 
-def test_a_new_target_while_revoking_takes_more_away() -> None:
+def test_a_new_target_while_revoking_revokes_more() -> None:
     current = member(3, UNREVOKED, assigned=owned({0: 2}), revoking=owned({1: 2}))
     after = step(current, 7, tasks(), tasks((0,)))
     assert (after.epoch, after.state, after.revoking) == (4, UNREVOKED, owned({0: 2}))
