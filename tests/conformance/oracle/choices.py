@@ -51,6 +51,14 @@ CHOICES: Final[tuple[Choice, ...]] = (
         for number in (2, 3, 4)
     ),
     Choice("offsets/coordinators of transactions/*", "transactions and share groups have no coordinator here"),
+    Choice(
+        "streams_groups/endpoints without source topics/0 *",
+        "Kafka fails here; the member is to learn which source topics are missing",
+    ),
+    Choice(
+        "streams_groups/endpoints of sources of different sizes/*/active_partitions/0/partitions",
+        "Kafka names a partition that does not exist",
+    ),
     *(
         Choice(
             f"replicas/reassignments over reassignments/{number} *",

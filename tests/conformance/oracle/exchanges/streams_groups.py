@@ -400,6 +400,8 @@ def a_shutdown(talk: Talk) -> None:
     first = join(talk, group, "a", topology, "p", shutdown_application=True)
     epoch = beat(talk, group, "a", first["member_epoch"])["member_epoch"]
     second = join(talk, group, "b", topology, "q")
+    beat(talk, group, "stranger", epoch, shutdown_application=True)
+    beat(talk, group, "b", second["member_epoch"])
     beat(talk, group, "a", epoch, shutdown_application=True)
     beat(talk, group, "b", second["member_epoch"], shutdown_application=True)
     beat(talk, group, "a", -1)
@@ -465,6 +467,47 @@ def endpoints(talk: Talk) -> None:
     beat(talk, group, "b", second["member_epoch"])
     last = beat(talk, group, "a", epoch + 1, endpoint_information_epoch=-1)
     beat(talk, group, "a", epoch + 1, endpoint_information_epoch=last["endpoint_information_epoch"])
+
+
+@GROUP.exchange
+def endpoints_without_source_topics(talk: Talk) -> None:
+    group = talk.group("endpoint-alone")
+    join(talk, group, "m", topology_of(part("0", "never-there")), user_endpoint={"host": "h", "port": 1})
+    talk.quiet(_BEAT, 0, **_values(group, "m", -1))
+    talk.quiet(ApiKey.DELETE_GROUPS, 2, groups_names=(group,))
+
+
+@GROUP.exchange
+def endpoints_of_sources_of_different_sizes(talk: Talk) -> None:
+    group = talk.group("endpoint-partitions")
+    talk.topic("few")
+    topology = topology_of(part("0", "few", "life"))
+    first = join(talk, group, "a", topology, "p", user_endpoint={"host": "h", "port": 1})
+    join(talk, group, "b", topology, "q")
+    fewer = beat(talk, group, "a", first["member_epoch"])
+    beat(talk, group, "a", first["member_epoch"], **tasks_in(fewer))
+    join(talk, group, "b", topology, "q", user_endpoint={"host": "i", "port": 2}, endpoint_information_epoch=-1)
+
+
+@GROUP.exchange
+def what_is_named_twice(talk: Talk) -> None:
+    group = talk.group("twice")
+    tags = [{"key": "zone", "value": value} for value in ("y", "z")]
+    join(talk, group, "m", _COPY, client_tags=tags)
+    joined = join(talk, group, "m", topology_of(part("0", "life", "life")))
+    twice = [{"subtopology_id": "0", "partitions": [index, index]} for index in (0, 1)]
+    beat(talk, group, "m", joined["member_epoch"], active_tasks=twice, standby_tasks=(), warmup_tasks=())
+    _describe(talk, group)
+    beat(talk, group, "m", -1)
+
+
+@GROUP.exchange
+def a_shutdown_by_a_member_that_is_gone(talk: Talk) -> None:
+    group = talk.group("gone")
+    joined = join(talk, group, "m", _COPY)
+    beat(talk, group, "stranger", -1, shutdown_application=True)
+    beat(talk, group, "m", joined["member_epoch"])
+    beat(talk, group, "m", -1)
 
 
 @GROUP.exchange

@@ -231,7 +231,8 @@ class Offsets:
         if isinstance(group, ConsumerGroup):
             return _consumer_may_commit(group, request, context)
         if isinstance(group, StreamsGroup):
-            return streams_member_may_commit(group, request, context) or _any_partition
+            epoch, has_epochs = request.generation_id_or_member_epoch, context.api_version >= CONSUMER_PROTOCOL_VERSION
+            return streams_member_may_commit(group, request.member_id, epoch, has_epochs=has_epochs) or _any_partition
         if group is not None:
             self._classic_may_commit(group, request, now)
         elif request.generation_id_or_member_epoch >= 0:

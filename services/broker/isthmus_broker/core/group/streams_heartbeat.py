@@ -196,10 +196,11 @@ class StreamsHeartbeat:
     # Leaving.
 
     def _leave(self, beat: Beat) -> Result:
+        """A member that has been fenced meanwhile may still request a shutdown."""
         group = self._registry.streams_group(beat.group_id)
-        member = group.member(beat.member_id)
-        if beat.requests_shutdown:
+        if beat.requests_shutdown and group.members:
             self._request_shutdown(group, beat.member_id)
+        member = group.member(beat.member_id)
         return self._sessions.fence(group, member, left(beat.member_id, beat.epoch))
 
     def _request_shutdown(self, group: StreamsGroup, member_id: str) -> None:

@@ -239,5 +239,7 @@ def _tasks(tasks: Mapping[str, Iterable[int]]) -> Iterable[_Task]:
 
 
 def _compact(tasks: set[_Task]) -> dict[str, frozenset[int]]:
-    names = {task.subtopology for task in tasks}
-    return {name: frozenset(task.partition for task in tasks if task.subtopology == name) for name in sorted(names)}
+    partitions: dict[str, set[int]] = {}
+    for task in sorted(tasks):
+        partitions.setdefault(task.subtopology, set()).add(task.partition)
+    return {name: frozenset(indexes) for name, indexes in partitions.items()}

@@ -4,24 +4,23 @@ from collections.abc import Callable
 from uuid import UUID
 
 from isthmus_wire.errors import ErrorCode
-from isthmus_wire.requests import OffsetCommitRequest
 
-from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.streams.group import StreamsGroup
 
-MEMBER_EPOCH_VERSION = 9
+# Raises if the member may not commit for a partition of a topic of that name and id.
+PartitionCheck = Callable[[str, UUID, int], None]
 
 
-def may_commit(
-    group: StreamsGroup, request: OffsetCommitRequest, context: RequestContext
-) -> Callable[[str, UUID, int], None] | None:
-    """Check that the member may commit; returns the check that remains for each partition, None if any may be committed."""
-    epoch = request.generation_id_or_member_epoch
+def may_commit(group: StreamsGroup, member_id: str, epoch: int, *, has_epochs: bool = True) -> PartitionCheck | None:
+    """Check that a member may commit; returns the check that remains for each partition, None if any may be committed.
+
+    `has_epochs` is whether the version of the request has member epochs. Without members any client may commit.
+    """
     if epoch < 0 and not group.members:
         return None
-    member = group.member(request.member_id)
-    if context.api_version < MEMBER_EPOCH_VERSION:
+    member = group.member(member_id)
+    if not has_epochs:
         raise CoordinatorError(ErrorCode.unsupported_version)
     if epoch == member.epoch:
         return None

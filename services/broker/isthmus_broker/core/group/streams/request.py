@@ -50,7 +50,10 @@ def read(request: StreamsGroupHeartbeatRequest) -> Beat:
     _check_unsupported(request)
     _check(request)
     rebalance_timeout_ms = to_millis(request.rebalance_timeout)
-    endpoint, tags = request.user_endpoint, request.client_tags
+    endpoint = request.user_endpoint
+    tags = None if request.client_tags is None else {tag.key: tag.value for tag in request.client_tags}
+    if tags is not None and len(tags) != len(request.client_tags or ()):
+        raise CoordinatorError(ErrorCode.unknown_server_error)  # Kafka's response to a tag with two values
     return Beat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -62,7 +65,7 @@ def read(request: StreamsGroupHeartbeatRequest) -> Beat:
         owned=_owned(request.active_tasks, request.standby_tasks, request.warmup_tasks),
         process_id=request.process_id,
         user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-        client_tags=None if tags is None else {tag.key: tag.value for tag in tags},
+        client_tags=tags,
         requests_shutdown=request.shutdown_application,
     )
 
