@@ -4,6 +4,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.streams.configured import ConfiguredTopology, Status, configure
 from isthmus_broker.core.group.streams.topology import Topology
@@ -155,3 +157,38 @@ def test_topologies_are_equal_if_a_member_with_one_can_work_with_the_other() -> 
     ):
         assert one != Topology.of_request(other)
     assert one.required_topics() == {"a", "b"}
+
+
+_NAMES = st.sampled_from("abcd")
+_INTERNAL = st.builds(internal, _NAMES, st.integers(-1, 3))
+_TOGETHER = st.builds(
+    together, st.lists(st.integers(-1, 2), max_size=2).map(tuple), st.lists(st.integers(-1, 2), max_size=2).map(tuple)
+)
+
+
+@st.composite
+def _parts(draw: st.DrawFn) -> list[Any]:
+    return [
+        part(
+            name,
+            *draw(st.lists(_NAMES, max_size=2)),
+            sinks=draw(st.lists(_NAMES, max_size=2)),
+            repartitions=draw(st.lists(_INTERNAL, max_size=2)),
+            changelogs=[internal(each) for each in draw(st.lists(_NAMES, max_size=1))],
+            copartitioned=draw(st.lists(_TOGETHER, max_size=2)),
+        )
+        for name in draw(st.lists(st.sampled_from("012"), min_size=1, max_size=3))
+    ]
+
+
+@given(parts=_parts(), existing=st.dictionaries(_NAMES, st.integers(1, 3)))
+def test_any_topology_is_configured_or_refused(parts: list[Any], existing: dict[str, int]) -> None:
+    try:
+        configured = run(*parts, **existing)
+    except CoordinatorError:
+        return
+    assert (configured.subtopologies is None) <= (configured.problem is not None)
+    assert bool(configured.missing_topics) == (
+        configured.problem is not None and configured.problem[0] is Status.MISSING_INTERNAL_TOPICS
+    )
+    assert all(each.partitions > 0 for each in configured.missing_topics)
