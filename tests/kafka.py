@@ -60,6 +60,7 @@ _COMMANDS: Final = {
     "kafka-replica-verification": f"{_NAMESPACE}.ReplicaVerificationTool",
     "kafka-server-start": "kafka.Kafka",
     "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-streams-groups": f"{_NAMESPACE}.streams.StreamsGroupCommand",
     "kafka-topics": f"{_NAMESPACE}.TopicCommand",
     "kafka-transactions": f"{_NAMESPACE}.TransactionsCommand",
     "kafka-verifiable-consumer": f"{_NAMESPACE}.VerifiableConsumer",

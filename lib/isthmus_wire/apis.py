@@ -69,6 +69,8 @@ class ApiKey(IntEnum):
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_REPLICAS = replicas.DESCRIBE_REPLICAS
     CREATE_LINK = links.CREATE_LINK
     DESCRIBE_LINKS = links.DESCRIBE_LINKS
@@ -134,6 +136,8 @@ KAFKA_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0),
 }
 
 # What ApiVersions of an Apache Kafka 4.3.1 controller says.
@@ -236,5 +240,7 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.ADD_RAFT_VOTER: 0,
     ApiKey.REMOVE_RAFT_VOTER: 0,
     ApiKey.UPDATE_RAFT_VOTER: 0,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
+    ApiKey.STREAMS_GROUP_DESCRIBE: 0,
     **dict.fromkeys(OWN_VERSIONS, 0),
 }

@@ -1,4 +1,4 @@
-"""A node opens what Apache Kafka wrote, and Apache Kafka what a node wrote: records, configs and committed offsets."""
+"""A node opens what Apache Kafka wrote, and Apache Kafka what a node wrote: records, configs, committed offsets and groups."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -10,17 +10,21 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 from confluent_kafka.cimpl import NewTopic
+from isthmus_wire.apis import ApiKey
 
 from tests.conformance.clients.java import run
 from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
+from tests.conformance.oracle.exchanges.streams_groups import beat, configure, join, part, topology_of
+from tests.conformance.oracle.talk import Talk, Target
 from tests.kafka import CLUSTER_ID, KafkaNode
 from tests.node import Node
 from tests.process import ISTHMUS
 
 TOPIC = "kept"
+STREAMS = "kept-streams"
 RECORDS = 100
 # Features that Apache Kafka finalizes by default and a node does not have.
-UNKNOWN_FEATURES = ("share.version", "streams.version", "transaction.version")
+UNKNOWN_FEATURES = ("share.version", "transaction.version")
 
 
 class Server(Protocol):
@@ -53,6 +57,33 @@ def fill(server: Server) -> None:
     with closing(reader(server)) as consumer:
         offsets = [TopicPartition(TOPIC, 0, 7, "note")]
         wait_until(lambda: coordinated(lambda: consumer.commit(offsets=offsets, asynchronous=False)), "a commit")
+
+
+def join_streams_group(server: Server) -> None:
+    """A member of a streams group, which is not stopped."""
+    with closing(talk_to(server)) as talk:
+        talk.group(STREAMS)
+        configure(talk, STREAMS, initial_rebalance_delay_ms="0")
+        joined = join(talk, STREAMS, "m", topology_of(part("0", TOPIC)))
+        assert [status["status_detail"] for status in joined["status"]] == []
+
+
+def check_streams_group(server: Server) -> None:
+    """The member continues with the other server as if nothing had happened."""
+    with closing(talk_to(server)) as talk:
+        talk.group(STREAMS)
+        answer = beat(talk, STREAMS, "m", 2)
+        assert (answer["error_code"], answer["member_epoch"], answer["active_tasks"]) == ("none", 2, None)
+        (group,) = talk.quiet(ApiKey.STREAMS_GROUP_DESCRIBE, group_ids=(STREAMS,), include_authorized_operations=False)[
+            "groups"
+        ]
+        (member,) = group["members"]
+        assert (group["group_state"], group["group_epoch"]) == ("Stable", 2)
+        assert member["assignment"]["active_tasks"] == [{"subtopology_id": "0", "partitions": [0, 1]}]
+
+
+def talk_to(server: Server) -> Talk:
+    return Talk(Target("127.0.0.1", int(server.bootstrap.rpartition(":")[2]), Path()))
 
 
 def reader(server: Server) -> Consumer:
@@ -100,9 +131,12 @@ def write_then_read(first: Server, second: Server) -> None:
         first.start()
         fill(first)
         check(first)
+        join_streams_group(first)
+        check_streams_group(first)
         assert first.stop() in (0, 143)  # a JVM that SIGTERM ends says so
         second.start()
         check(second)
+        check_streams_group(second)
     finally:
         first.stop()
         second.stop()

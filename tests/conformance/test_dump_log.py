@@ -1,6 +1,7 @@
 """Apache Kafka's kafka-dump-log reads every file that a node writes, and finds nothing wrong in it."""
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.conformance.clients.java import run
 from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
+from tests.conformance.oracle.exchanges.streams_groups import beat, configure, internal_topic, join, part, topology_of
+from tests.conformance.oracle.talk import Talk, Target
 from tests.node import Node, running_node
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -34,6 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             _fill(node, compression)
         for protocol in ("classic", "consumer"):
             _commit(node, protocol)
+        _join_streams_group(node)
     return directory / "data"
 
 
@@ -61,6 +65,24 @@ def _commit(node: Node, protocol: str) -> None:
     wait_until(lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == 1, "an assignment")
     consumer.commit(offsets=[TopicPartition("dump-none", 0, 17, "a note")], asynchronous=False)
     consumer.close()
+
+
+def _join_streams_group(node: Node) -> None:
+    """Two members, one of which must revoke tasks, and one that has left."""
+    talk = Talk(Target("127.0.0.1", node.port, node.directory))
+    talk.topic("streams-changelog")
+    group = talk.group("dump-streams")
+    configure(talk, group, initial_rebalance_delay_ms="0", assignment_interval_ms="0", num_standby_replicas="1")
+    topology = topology_of(
+        part("0", "dump-none", state_changelog_topics=[internal_topic("streams-changelog", cleanup_policy="compact")]),
+        part("1", "dump-zstd"),
+    )
+    first = join(talk, group, "a", topology, "p", user_endpoint={"host": "h", "port": 1}, rack_id="r")
+    join(talk, group, "b", topology, "q")
+    beat(talk, group, "a", first["member_epoch"])
+    join(talk, group, "c", topology, "r")
+    beat(talk, group, "c", -1)
+    talk.close()
 
 
 def dump(files: list[Path], *options: str) -> list[str]:
@@ -131,3 +153,21 @@ def test_group_offsets_and_members(data: Path) -> None:
     # confluent-kafka ends the metadata with the NUL of its C string.
     assert said.count('"offset":17,"leaderEpoch":-1,"metadata":"a note\\u0000"') == 2
     assert '"protocolType":"consumer"' in said
+
+
+def test_streams_groups(data: Path) -> None:
+    files = [file for file in sorted(data.glob("__consumer_offsets-*/*.log")) if file.stat().st_size > 0]
+    of_group = [line for line in records(dump(files, "--offsets-decoder")) if '"groupId":"dump-streams"' in line]
+    kinds = [re.findall(r'key: {"type":"(\d+)"', line) for line in of_group]
+    assert {kind for (kind,) in kinds} == {"17", "19", "20", "21", "22", "23"}
+    assert kinds[:6] == [["19"], ["23"], ["17"], ["21"], ["20"], ["22"]]  # what the first heartbeat has to say
+    said = "\n".join(of_group)
+    for field in (
+        '"userEndpoint":{"host":"h","port":1}',
+        '"lastAssignmentConfigs":[{"key":"num.standby.replicas","value":"1"}]',
+        '"stateChangelogTopics":[{"name":"streams-changelog","partitions":0',
+        '"activeTasks":[{"subtopologyId":"0","partitions":[0],"assignmentEpochs":[2]}]',
+        '"activeTasksPendingRevocation":[{"subtopologyId":"1","partitions":[0],"assignmentEpochs":[2]}]',
+    ):
+        assert field in said
+    assert said.count("payload: <DELETE>") == 3

@@ -244,5 +244,11 @@ def test_the_cluster_describes_itself(node: Node) -> None:
     features = [re.split(r"\s{2,}|\t", line)[0] for line in run("kafka-features", *at(node), "describe")]
     assert features == [
         f"Feature: {name}"
-        for name in ("eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version")
+        for name in (
+            "eligible.leader.replicas.version",
+            "group.version",
+            "kraft.version",
+            "metadata.version",
+            "streams.version",
+        )
     ]

@@ -10,13 +10,31 @@ from kio.schema.leave_group.v5.request import MemberIdentity
 from tests.unit.group.harness import GROUP, A, B, C, assigned, beat_request, topics
 from tests.unit.group.harness import World as Shard
 from tests.unit.group.loose import DescribeGroupsRequest
+from tests.unit.group.streams import clients as streams
 
+# Topic a is written into the repartition topic c, and that is joined with topic b; the join has state, in the changelog d.
+STREAMS_TOPOLOGY = streams.topology(
+    streams.part("copy", "a", sinks=["c"]),
+    streams.part(
+        "join",
+        "b",
+        repartitions=[streams.internal("c")],
+        changelogs=[streams.internal("d")],
+        copartitioned=[streams.together((0,), (0,))],
+    ),
+)
 NAMES = {A: "a", B: "b", C: "c"}
 
 
 class World:
     def __init__(self) -> None:
-        self._shard = Shard(config=GroupConfig(group_consumer_assignment_interval_ms=0))
+        self._shard = Shard(
+            config=GroupConfig(
+                group_consumer_assignment_interval_ms=0,
+                group_streams_assignment_interval_ms=0,
+                group_streams_num_standby_replicas=1,
+            )
+        )
         self._names: dict[str, str] = {}
         self._waiting: dict[int, str] = {}
 
@@ -63,6 +81,24 @@ class World:
         shown = "unchanged" if given is None else _partitions(given)
         yield f"{member}: epoch {response.member_epoch}, assignment {shown}{error}"
 
+    # -- the streams protocol ----------------------------------------------------------------------------------------
+
+    def streams_beat(self, member: str, epoch: str, process: str = "", **owned: str) -> Iterator[str]:
+        """StreamsGroupHeartbeat, with the active tasks that the member has; a joining member names its process."""
+        fields: dict[str, Any] = {"topology": STREAMS_TOPOLOGY, "process_id": process} if epoch == "0" else {}
+        if owned:
+            fields["active"] = {name: tuple(map(int, text.split(","))) for name, text in owned.items() if text != "-"}
+        response = streams.beat(self._shard, member, int(epoch), **fields)
+        error = "" if response.error_code is ErrorCode.none else f" {response.error_code.name}"
+        yield f"{member}: epoch {response.member_epoch}, tasks {_tasks(response)}{error}"
+        for status in response.status:
+            yield f"  {status.status_detail}"
+
+    def streams_status(self) -> Iterator[str]:
+        """The group as StreamsGroupDescribe shows it."""
+        group = streams.described(self._shard)
+        yield f"{group.group_state}, members {sorted(member.member_id for member in group.members)}"
+
     # -- around it ---------------------------------------------------------------------------------------------------
 
     def topics(self, **partitions: str) -> Iterator[str]:
@@ -106,6 +142,15 @@ class World:
                 yield f"{name}: generation {response.generation_id}, {role}"
             else:
                 yield f"{name}: assigned {bytes(response.assignment).decode()}"
+
+
+def _tasks(response: Any) -> str:
+    active, standby = streams.tasks_of(response.active_tasks), streams.tasks_of(response.standby_tasks)
+    if active is None or standby is None:
+        return "unchanged"
+    listed = [f"{name}{list(indexes)}" for name, indexes in active.items()]
+    listed += [f"standby {name}{list(indexes)}" for name, indexes in standby.items()]
+    return " ".join(listed) or "none"
 
 
 def _partitions(assignment: Any) -> str:

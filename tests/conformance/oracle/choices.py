@@ -30,9 +30,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
     *_not_served("delegation tokens", 38, 39, 40, 41),
     *_not_served("client quotas", 48, 49),
     *_not_served("share groups", 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
-    *_not_served("streams groups", 88, 89),
     Choice("api_versions/*/*_features/share.version", "share groups are not implemented"),
-    Choice("api_versions/*/*_features/streams.version", "streams groups are not implemented"),
     Choice(
         "api_versions/*/supported_features/metadata.version/min_version",
         "only the records of the newest metadata level are written and read",
@@ -51,6 +49,14 @@ CHOICES: Final[tuple[Choice, ...]] = (
         for number in (2, 3, 4)
     ),
     Choice("offsets/coordinators of transactions/*", "share groups have no coordinator here"),
+    Choice(
+        "streams_groups/endpoints without source topics/0 *",
+        "Kafka fails here; the member is to learn which source topics are missing",
+    ),
+    Choice(
+        "streams_groups/endpoints of sources of different sizes/*/active_partitions/0/partitions",
+        "Kafka names a partition that does not exist",
+    ),
     *(
         Choice(
             f"replicas/reassignments over reassignments/{number} *",

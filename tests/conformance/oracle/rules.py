@@ -57,8 +57,10 @@ KEYED: Final[Mapping[tuple[int, str], str]] = {
     (ApiKey.JOIN_GROUP, "members"): "member_id",
     (ApiKey.DESCRIBE_GROUPS, "groups"): "group_id",
     (ApiKey.CONSUMER_GROUP_DESCRIBE, "groups"): "group_id",
+    (ApiKey.STREAMS_GROUP_DESCRIBE, "groups"): "group_id",
     (ApiKey.DESCRIBE_GROUPS, "members"): "member_id",
     (ApiKey.CONSUMER_GROUP_DESCRIBE, "members"): "member_id",
+    (ApiKey.STREAMS_GROUP_DESCRIBE, "members"): "member_id",
 }
 """order: Kafka fills these lists from hash maps, so their order says nothing; they are compared by the key named here."""
 
@@ -90,6 +92,17 @@ SORTED: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: frozenset({"topics", "partitions"}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset({"topic_partitions", "subscribed_topic_names"}),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: frozenset(
+        {
+            "active_tasks",
+            "standby_tasks",
+            "partitions_by_user_endpoint",
+            "active_partitions",
+            "standby_partitions",
+            "partitions",
+        }
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: frozenset({"topic_configs", "client_tags"}),
 }
 """order, for lists without a key of their own: compared in sorted order."""
 

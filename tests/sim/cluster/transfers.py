@@ -167,7 +167,7 @@ class Copier(Application):
         self._source = source
 
     async def _write(self, producer: TransactionalProducer, transaction: str) -> None:
-        """Read anew each time: an aborted transaction leaves the offset where it was."""
+        """Read the offset each time: an aborted transaction leaves the offset where it was."""
         committed = await group_offsets.fetch(self._client, COPIERS, [self._source], require_stable=True)
         start = committed[self._source].offset if self._source in committed else At.EARLIEST
         async with Consumer(self._client, reset=At.EARLIEST, limits=FetchLimits(wait_ms=100)) as consumer:

@@ -15,7 +15,8 @@ BROKER = Path(definitions.__file__).parents[3]
 CONFIG = BROKER / "core" / "config"
 # The modules there that use settings; naming one in the others only declares, validates or describes it.
 USERS = (CONFIG / "constraints.py", CONFIG / "listeners.py")
-BOUND = re.compile(r"group\.consumer\.(min|max)\.")
+BOUND = re.compile(r"(group\.(?:consumer|streams)\.)(?:min|max)\.")
+REPLICAS_MAX = "group.streams.max.standby.replicas"  # the bound of a setting with another name
 OWN_NAMES = {value: name for name, value in vars(definitions.own).items() if isinstance(value, str) and name.isupper()}
 
 
@@ -54,7 +55,8 @@ def used() -> set[str]:
 def test_every_setting_is_used_or_declared_without_effect(kind: str, used: set[str]) -> None:
     without, unread = [], []
     for name in getattr(definitions, kind):
-        bounded = BOUND.sub("group.consumer.", name)  # a bound of a setting takes effect where the setting does
+        # A bound of a setting takes effect where the setting does.
+        bounded = BOUND.sub(r"\1", name.replace(REPLICAS_MAX, "group.streams.num.standby.replicas"))
         is_used = any({one, one.replace(".", "_"), OWN_NAMES.get(one, one)} & used for one in (name, bounded))
         has_reason = why_without_effect(name) is not None
         if is_used and has_reason:

@@ -35,7 +35,7 @@ from tests.unit.group.loose import (
 )
 
 GROUP = "g"
-A, B, C = (UUID(int=number) for number in (0xA, 0xB, 0xC))
+A, B, C, D = (UUID(int=number) for number in (0xA, 0xB, 0xC, 0xD))
 HIGHEST = {
     JoinGroupRequest: 9,
     SyncGroupRequest: 5,
@@ -53,8 +53,8 @@ def topic(topic_id: UUID, name: str, partitions: int) -> TopicView:
 
 
 def topics(version: int = 1, **partitions: int) -> Topics:
-    """Topics of the ids A, B and C by their lower-case names."""
-    ids = {"a": A, "b": B, "c": C}
+    """Topics of the ids A, B, C and D by their lower-case names."""
+    ids = {"a": A, "b": B, "c": C, "d": D}
     return Topics.of(version, [topic(ids[name], name, count) for name, count in partitions.items()])
 
 

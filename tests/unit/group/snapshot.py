@@ -5,6 +5,7 @@ from typing import Any
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.shard import GroupShard
+from isthmus_broker.core.group.streams.group import StreamsGroup
 
 
 def snapshot(shard: GroupShard, *, classic: bool = True) -> dict[str, Any]:
@@ -16,6 +17,8 @@ def snapshot(shard: GroupShard, *, classic: bool = True) -> dict[str, Any]:
     for group_id, group in shard.registry.groups.items():
         if isinstance(group, ConsumerGroup):
             groups[group_id] = _consumer(group)
+        elif isinstance(group, StreamsGroup):
+            groups[group_id] = _streams(group)
         elif classic and group.state in (ClassicState.EMPTY, ClassicState.STABLE):
             groups[group_id] = _classic(group)
     return {"groups": groups, "offsets": shard.offsets.by_group, "subscribers": shard.registry.subscribers}
@@ -26,7 +29,7 @@ def settled(shard: GroupShard) -> set[str]:
     return {
         group_id
         for group_id, group in shard.registry.groups.items()
-        if isinstance(group, ConsumerGroup) or group.state in (ClassicState.EMPTY, ClassicState.STABLE)
+        if not isinstance(group, ClassicGroup) or group.state in (ClassicState.EMPTY, ClassicState.STABLE)
     }
 
 
@@ -44,6 +47,21 @@ def _consumer(group: ConsumerGroup) -> dict[str, Any]:
         "by_regex": group.subscriptions.resolved,
         "partitions": group._partition_epochs,
         "legacy": group.has_partition_metadata,
+    }
+
+
+def _streams(group: StreamsGroup) -> dict[str, Any]:
+    return {
+        "epoch": group.epoch,
+        "hash": group.metadata_hash,
+        "validated": group.validated_topology_epoch,
+        "configs": group.assignment_configs,
+        "assignment": group.assignment_epoch,
+        "topology": group.topology,
+        "members": group.members,
+        "target": group.target,
+        "active": group.owners._active,
+        "copies": group.owners._copies,
     }
 
 

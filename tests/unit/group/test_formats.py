@@ -45,7 +45,7 @@ def test_kafkas_records_are_read_and_written_byte_for_byte(line: str) -> None:
 
 def test_every_type_of_record_is_among_them() -> None:
     types = {int.from_bytes(_parse(line)[0][:2], "big") for line in _LINES}
-    assert types == {1, 2, 3, 4, 5, 6, 7, 8, 16}
+    assert types == {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 19, 20, 21, 22, 23}
 
 
 def _decoded(key: str, value: str) -> Record:
@@ -153,7 +153,7 @@ def test_the_topics_of_groups_before_kafka_4_1_are_only_there() -> None:
     assert record == Record(ConsumerGroupPartitionMetadataKey("g"), ConsumerGroupPartitionMetadataValue())
 
 
-@pytest.mark.parametrize("kind", [9, 10, 15, 17, 23, 900])
+@pytest.mark.parametrize("kind", [9, 10, 15, 18, 24, 900])
 def test_records_of_other_group_types_are_left_alone(kind: int) -> None:
     assert decode_record(kind.to_bytes(2, "big") + b"\0\1g", b"\0\0") is None
 

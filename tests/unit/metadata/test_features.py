@@ -31,6 +31,7 @@ def test_a_new_cluster_starts_with_its_levels_in_one_transaction() -> None:
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="streams.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="2"),
         EndTransactionRecord(),

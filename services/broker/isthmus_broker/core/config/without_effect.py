@@ -9,7 +9,6 @@ from typing import Final
 _SECURITY = "this release does not support TLS, SASL or authorisation"
 _TIERED = "this release does not support tiered storage"
 _SHARE = "this release does not support share groups"
-_STREAMS = "this release does not support streams groups"
 _JAVA = "it names Java classes"
 _ONE_THREAD = "the work runs on one thread"
 _NO_QUEUE = "requests are not queued: a connection serves one at a time"
@@ -22,9 +21,7 @@ _PREFIXES: Final[Mapping[str, str]] = {
     "sasl.": _SECURITY,
     "ssl.": _SECURITY,
     "group.share.": _SHARE,
-    "group.streams.": _STREAMS,
     "share.": _SHARE,
-    "streams.": _STREAMS,
     "local.retention.": _TIERED,
     "log.local.retention.": _TIERED,
     "socket.connection.setup.": "nodes wait for a connection as long as for a response",

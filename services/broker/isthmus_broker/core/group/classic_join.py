@@ -18,6 +18,8 @@ from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.rebalance import Rebalance, heartbeat_key, joined_members, keep_memory
 from isthmus_broker.core.group.registry import UNKNOWN_MEMBER_ID, Registry
 from isthmus_broker.core.group.responses import join_response
+from isthmus_broker.core.group.streams.group import StreamsGroup
+from isthmus_broker.core.group.streams_targets import forget
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
@@ -66,7 +68,7 @@ class ClassicJoin:
         self._rebalance = rebalance
 
     def join(self, join: Join, now: Now) -> Result:
-        """Join the group. A missing one is created, an empty consumer group is converted."""
+        """Join the group. A missing one is created, an empty consumer or streams group is converted."""
         former = self._registry.groups.get(join.group_id)
         if isinstance(former, ClassicGroup):
             return self._join_group(join, former, now)
@@ -80,9 +82,11 @@ class ClassicJoin:
         assert result is NOTHING, "a group's first rebalance waits"
         return self._new_group(group, former, join)
 
-    def _new_group(self, group: ClassicGroup, former: ConsumerGroup | None, join: Join) -> Result:
+    def _new_group(self, group: ClassicGroup, former: ConsumerGroup | StreamsGroup | None, join: Join) -> Result:
         """The group must be in the log before offsets are committed; if the append fails, the group is removed."""
         records: list[Record] = [] if former is None else former.tombstones()
+        if isinstance(former, StreamsGroup):
+            forget(self._registry, former)
 
         def undo(error: ErrorCode, now: Now) -> None:
             if error == ErrorCode.none or self._registry.groups.get(group.group_id) is not group:
@@ -93,6 +97,8 @@ class ClassicJoin:
                 del self._registry.groups[group.group_id]
             else:
                 self._registry.groups[group.group_id] = former
+            if isinstance(former, StreamsGroup):
+                self._registry.resubscribe(group.group_id, set(), former.required_topics)
 
         return Result(records=(*records, group.empty_record()), apply=keep_memory, then=undo)
 

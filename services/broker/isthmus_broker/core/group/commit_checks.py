@@ -15,6 +15,9 @@ from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
 from isthmus_broker.core.group.member import ConsumerMember
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.streams.group import StreamsGroup
+from isthmus_broker.core.group.streams.member import StreamsMember
+from isthmus_broker.core.group.streams.offsets import may_commit as streams_member_may_commit
 
 CONSUMER_PROTOCOL_VERSION: Final = 9
 PartitionCheck = Callable[[str, UUID, int], None]
@@ -33,6 +36,9 @@ class CommitChecks:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return _by_member_epoch(group, request, context)
+        if isinstance(group, StreamsGroup):
+            epoch, has_epochs = request.generation_id_or_member_epoch, context.api_version >= CONSUMER_PROTOCOL_VERSION
+            return streams_member_may_commit(group, request.member_id, epoch, has_epochs=has_epochs) or _any_partition
         if group is not None:
             self._by_generation(group, request, now)
         elif request.generation_id_or_member_epoch >= 0:
@@ -53,6 +59,8 @@ class CommitChecks:
             pass
         elif isinstance(group, ConsumerGroup):
             return _of_transaction(group, request)
+        elif isinstance(group, StreamsGroup):
+            return _of_streams_transaction(group, request)
         elif generation >= 0 or group.state != ClassicState.EMPTY:
             group.validate_member(request.member_id, request.group_instance_id)
             if generation != group.generation:
@@ -73,9 +81,10 @@ class CommitChecks:
         self._rebalance.restart_session(group, member, now)
 
 
-def stale(member: ConsumerMember) -> CoordinatorError:
+def stale(member: ConsumerMember | StreamsMember) -> CoordinatorError:
     """The refusal of a request with another member epoch."""
-    return CoordinatorError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation)
+    is_classic = isinstance(member, ConsumerMember) and member.classic is not None
+    return CoordinatorError(ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch)
 
 
 def _any_partition(name: str, topic_id: UUID, index: int) -> None:
@@ -97,6 +106,27 @@ def _of_transaction(group: ConsumerGroup, request: OffsetCommitRequest) -> Parti
     if epoch < 0 and not group.members:
         return _any_partition
     return _by_epoch(group.member(request.member_id), epoch, CoordinatorError(ErrorCode.illegal_generation))
+
+
+def _of_streams_transaction(group: StreamsGroup, request: OffsetCommitRequest) -> PartitionCheck:
+    """As for OffsetCommit, but producers know no stale member epochs."""
+    try:
+        check = streams_member_may_commit(group, request.member_id, request.generation_id_or_member_epoch)
+    except CoordinatorError as refusal:
+        raise _for_producers(refusal) from None
+
+    def checked(name: str, topic_id: UUID, index: int) -> None:
+        try:
+            (check or _any_partition)(name, topic_id, index)
+        except CoordinatorError as refusal:
+            raise _for_producers(refusal) from None
+
+    return checked
+
+
+def _for_producers(refusal: CoordinatorError) -> CoordinatorError:
+    is_stale = refusal.error is ErrorCode.stale_member_epoch
+    return CoordinatorError(ErrorCode.illegal_generation) if is_stale else refusal
 
 
 def _by_epoch(member: ConsumerMember, epoch: int, refusal: CoordinatorError) -> PartitionCheck:

@@ -13,6 +13,7 @@ from isthmus_broker.core.coordinator.result import Record
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.records import GroupMetadataKey, OffsetCommitKey
 from isthmus_broker.core.group.registry import Group, GroupLookup, Registry
+from isthmus_broker.core.group.streams.group import StreamsGroup
 
 STATES_MAX: Final = 8
 """States that are kept of a group; with more uncommitted batches, several of them count as one."""
@@ -48,7 +49,8 @@ class CommittedGroups(GroupLookup):
             states = self._before.setdefault(group_id, deque())
             if len(states) < STATES_MAX:
                 group = self._registry.find(group_id)
-                states.append(_Before(group.snapshot() if isinstance(group, ConsumerGroup) else group, last_offset))
+                before = group.snapshot() if isinstance(group, ConsumerGroup | StreamsGroup) else group
+                states.append(_Before(before, last_offset))
             else:
                 states[-1].last_offset = last_offset
         if group_ids:

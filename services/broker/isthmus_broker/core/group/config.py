@@ -45,6 +45,12 @@ class GroupConfig:
     # Names of `assign.ASSIGNORS`; the first is the default.
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_size: int = INT_MAX
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_retention_minutes: int = 7 * 24 * 60
@@ -63,6 +69,11 @@ class GroupOverrides:
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
     consumer_assignment_interval_ms: int | None = None
+    streams_session_timeout_ms: int | None = None
+    streams_heartbeat_interval_ms: int | None = None
+    streams_assignment_interval_ms: int | None = None
+    streams_initial_rebalance_delay_ms: int | None = None
+    streams_num_standby_replicas: int | None = None
 
 
 NO_OVERRIDES: Final = GroupOverrides()
@@ -89,6 +100,31 @@ class GroupConfigs:
         """The minimum interval between two target assignments of this group (KIP-1263)."""
         own = self.groups.get(group_id, NO_OVERRIDES).consumer_assignment_interval_ms
         return self.broker.group_consumer_assignment_interval_ms if own is None else own
+
+    def streams_session_timeout_ms(self, group_id: str) -> int:
+        """The session timeout of members of this streams group."""
+        own = self.groups.get(group_id, NO_OVERRIDES).streams_session_timeout_ms
+        return self.broker.group_streams_session_timeout_ms if own is None else own
+
+    def streams_heartbeat_interval_ms(self, group_id: str) -> int:
+        """The heartbeat interval assigned to members of this streams group."""
+        own = self.groups.get(group_id, NO_OVERRIDES).streams_heartbeat_interval_ms
+        return self.broker.group_streams_heartbeat_interval_ms if own is None else own
+
+    def streams_assignment_interval_ms(self, group_id: str) -> int:
+        """The minimum interval between two target assignments of this group (KIP-1263)."""
+        own = self.groups.get(group_id, NO_OVERRIDES).streams_assignment_interval_ms
+        return self.broker.group_streams_assignment_interval_ms if own is None else own
+
+    def streams_initial_rebalance_delay_ms(self, group_id: str) -> int:
+        """How long the first assignment of this group waits for further members."""
+        own = self.groups.get(group_id, NO_OVERRIDES).streams_initial_rebalance_delay_ms
+        return self.broker.group_streams_initial_rebalance_delay_ms if own is None else own
+
+    def streams_num_standby_replicas(self, group_id: str) -> int:
+        """How many standbys each stateful task of this group gets, as far as there are processes for them."""
+        own = self.groups.get(group_id, NO_OVERRIDES).streams_num_standby_replicas
+        return self.broker.group_streams_num_standby_replicas if own is None else own
 
 
 # Members of one classic group that received a member id and have not joined with it yet (KIP-394). Kafka has no such bound; beyond

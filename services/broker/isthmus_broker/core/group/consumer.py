@@ -157,7 +157,7 @@ class Consumer:
             if not joins:
                 raise UnknownGroup(f"Consumer group {beat.group_id} not found.")
             return ConsumerGroup(beat.group_id)
-        if not joins:
+        if not joins or not isinstance(group, ClassicGroup):
             raise UnknownGroup(f"Group {beat.group_id} is not a consumer group.")
         if group.state == ClassicState.EMPTY:
             records.append(group.tombstone())

@@ -14,6 +14,8 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.streams_group_describe.v0 import response as streams_wire
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
@@ -28,13 +30,16 @@ from isthmus_broker.core.group.member import ConsumerMember, Partitions
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.registry import Group, Registry
 from isthmus_broker.core.group.responses import classic_described, consumer_described
+from isthmus_broker.core.group.streams.describe import described as streams_described
+from isthmus_broker.core.group.streams.group import STREAMS_PROTOCOL, StreamsGroup
+from isthmus_broker.core.group.streams.responses import not_described as streams_not_described
 
 NOT_FOUND_ERROR_VERSION = 6
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = i8(0), i8(1)
 _READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
 _OPERATIONS = i32(sum(1 << bit for bit in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)))
 """Without an authorizer every operation on a group is allowed."""
-_Described = TypeVar("_Described", DescribedGroup, consumer_wire.DescribedGroup)
+_Described = TypeVar("_Described", DescribedGroup, consumer_wire.DescribedGroup, streams_wire.DescribedGroup)
 
 
 class Describe:
@@ -53,19 +58,19 @@ class Describe:
         groups = tuple(
             each
             for each in listed
-            if (not states or each.group_state.lower() in states) and (not types or each.group_type in types)
+            if (not states or _filter_name(each.group_state) in states) and (not types or each.group_type in types)
         )
         response = ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=groups)
         return Result(response=response, is_committed=True)
 
     def _listed(self, group_id: str) -> ListedGroup:
         group = self._committed.group(group_id)
-        is_classic = isinstance(group, ClassicGroup)
+        group_type, protocol_type = _types(group)
         return ListedGroup(
             group_id=GroupId(group_id),
-            protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER_PROTOCOL,
+            protocol_type=protocol_type,
             group_state=_state(group),
-            group_type="classic" if is_classic else "consumer",
+            group_type=group_type,
         )
 
     # Classic groups.
@@ -154,6 +159,24 @@ class Describe:
                 )
         return consumer_wire.Assignment(topic_partitions=tuple(entries))
 
+    # Streams groups.
+
+    def describe_streams(self, request: StreamsGroupDescribeRequest) -> Result:
+        """Streams groups, with their topologies and their members' current and target tasks."""
+        groups = tuple(self._describe_streams(group_id) for group_id in request.group_ids)
+        if request.include_authorized_operations:
+            groups = tuple(map(_with_operations, groups))
+        response = streams_wire.StreamsGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
+        return Result(response=response, is_committed=True)
+
+    def _describe_streams(self, group_id: str) -> streams_wire.DescribedGroup:
+        if not group_id:
+            return streams_not_described("", ErrorCode.invalid_group_id)
+        try:
+            return streams_described(self._committed.streams_group(group_id))
+        except UnknownGroup as not_found:
+            return streams_not_described(group_id, not_found.error, not_found.message)
+
     # Deleting.
 
     def delete(self, request: DeleteGroupsRequest) -> Result:
@@ -176,6 +199,20 @@ class Describe:
 
 def _with_operations(group: _Described) -> _Described:
     return replace(group, authorized_operations=_OPERATIONS) if group.error_code == ErrorCode.none else group
+
+
+def _types(group: Group) -> tuple[str, str]:
+    """The group's type, and its protocol type."""
+    if isinstance(group, ClassicGroup):
+        return "classic", group.protocol_type or ""
+    if isinstance(group, StreamsGroup):
+        return STREAMS_PROTOCOL, STREAMS_PROTOCOL
+    return "consumer", CONSUMER_PROTOCOL
+
+
+def _filter_name(state: str) -> str:
+    """A state as filters name it; in Kafka this one has an underscore."""
+    return "not_ready" if state == "NotReady" else state.lower()
 
 
 def _state(group: Group) -> str:

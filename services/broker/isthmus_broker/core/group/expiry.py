@@ -1,7 +1,7 @@
 """Expiry of offsets, and removal of groups without members and offsets.
 
-The time starts at the commit in a group without a protocol (offsets committed manually) and in a consumer group. In a classic group it
-starts when the group became empty, or at the commit for topics that its members are no longer subscribed to.
+The time starts at the commit in a group without a protocol (offsets committed manually) and in a consumer or streams group. In a
+classic group it starts when the group became empty, or at the commit for topics that its members are no longer subscribed to.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from isthmus_model.clocks import Now, WallMs
 
 from isthmus_broker.core.coordinator.result import Record, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
-from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.offsets import Offsets, subscribes
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
 from isthmus_broker.core.group.registry import Group, Registry
@@ -72,7 +71,7 @@ def is_empty(group: Group) -> bool:
 
 def deletion_records(group: Group) -> list[Record]:
     """The tombstones of an empty group."""
-    return group.tombstones() if isinstance(group, ConsumerGroup) else [group.tombstone()]
+    return [group.tombstone()] if isinstance(group, ClassicGroup) else group.tombstones()
 
 
 def _start_of_time(group: Group) -> StartOfTime | None:

@@ -44,7 +44,7 @@ from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.pending import PendingOffsets
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue
-from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.registry import Group, Registry
 from isthmus_broker.core.group.responses import (
     commit_topic,
     fetch_group_error,
@@ -53,6 +53,7 @@ from isthmus_broker.core.group.responses import (
     fetched,
     fetched_error,
 )
+from isthmus_broker.core.group.streams.group import StreamsGroup
 from isthmus_broker.core.group.transactional_commit import TransactionalCommit, transactional_response
 from isthmus_broker.core.group.view import TopicView
 
@@ -307,10 +308,10 @@ class Offsets:
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=(*fetched, *refused_topics))
 
     def _may_fetch(self, request: OffsetFetchRequestGroup) -> None:
-        """Check that a member of a consumer group is at its epoch."""
+        """Check that a member of a consumer or streams group is at its epoch."""
         group = self._registry.groups.get(request.group_id)
         is_member = request.member_id is not None or request.member_epoch >= 0
-        if isinstance(group, ConsumerGroup) and is_member:
+        if isinstance(group, ConsumerGroup | StreamsGroup) and is_member:
             member = group.members.get(request.member_id or "")
             if member is None:
                 raise CoordinatorError(ErrorCode.unknown_member_id)
@@ -364,7 +365,7 @@ class Offsets:
         return Result(records=tuple(records), response=response)
 
     def _delete_topic(
-        self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[Record]
+        self, group: Group, topic: OffsetDeleteRequestTopic, records: list[Record]
     ) -> tuple[tuple[OffsetDeleteResponsePartition, ...], tuple[OffsetDeleteResponsePartition, ...]]:
         """The results for partitions that do not exist, and for those that do."""
         view = self._registry.view.topic(topic.name)
@@ -410,7 +411,7 @@ class Offsets:
         return [Record(OffsetCommitKey(group_id, deleted.name, index)) for group_id, index in sorted(places)]
 
 
-def subscribes(group: ClassicGroup | ConsumerGroup, topic: str) -> bool:
+def subscribes(group: Group, topic: str) -> bool:
     """Whether the group may be using the topic."""
     return group.subscriptions.includes(topic) if isinstance(group, ConsumerGroup) else group.subscribes_to(topic)
 

@@ -1,7 +1,7 @@
 """The records of __consumer_offsets, in Kafka's formats.
 
 A record's key starts with its type, its value with a version of its own. Values are written in Kafka 4.3.1's version and read in any
-earlier one; records of share and streams groups are not supported here.
+earlier one. Those of streams groups are in `streams.records`; those of share groups are not supported here.
 """
 
 import struct
@@ -14,23 +14,11 @@ from isthmus_wire.errors import DecodeError
 from isthmus_wire.messages import decode_entity, encode_entity
 
 from isthmus_broker.core.coordinator.result import Record
+from isthmus_broker.core.group.entity import Entity as _Entity
+from isthmus_broker.core.group.entity import kafka_type as _of
+from isthmus_broker.core.group.streams.records import STREAMS_RECORDS
 
 _PREFIX: Final = struct.Struct(">h")
-
-
-def _of(kafka_type: str, tag: int | None = None) -> dict[str, Any]:
-    return {"kafka_type": kafka_type} | ({} if tag is None else {"tag": tag})
-
-
-class _Entity:
-    """A key, or a value that has only one version."""
-
-    __slots__ = ()
-    prefix: ClassVar[int] = 0
-
-    def body(self) -> bytes:
-        """Encode with the entity's own class."""
-        return encode_entity(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +356,7 @@ _KINDS: Final[dict[int, tuple[Any, Any, dict[int, Any]]]] = {
             (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
             (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
             (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+            *STREAMS_RECORDS,
         )
     },
 }

@@ -12,9 +12,10 @@ from isthmus_broker.core.group.classic_group import ClassicGroup
 from isthmus_broker.core.group.config import GroupConfig, GroupConfigs
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.errors import UnknownGroup
+from isthmus_broker.core.group.streams.group import StreamsGroup
 from isthmus_broker.core.group.view import NO_TOPICS, ClusterView, group_hash, topic_hash
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
 NewId = Callable[[], UUID]
 UNKNOWN_MEMBER_ID: Final = ""
 
@@ -42,6 +43,13 @@ class GroupLookup(ABC):
             raise UnknownGroup(f"Group {group_id} is not a consumer group.")
         return group
 
+    def streams_group(self, group_id: str) -> StreamsGroup:
+        """The group, which must be a streams group."""
+        group = self.group(group_id)
+        if not isinstance(group, StreamsGroup):
+            raise UnknownGroup(f"Group {group_id} is not a streams group.")
+        return group
+
     def classic_group(self, group_id: str) -> ClassicGroup:
         """The group, which must be a classic group."""
         group = self.group(group_id)
@@ -60,7 +68,7 @@ class Registry(GroupLookup):
     new_id: NewId
     view: ClusterView = NO_TOPICS
     groups: dict[str, Group] = field(default_factory=dict)
-    # Consumer groups by the topics they subscribe to.
+    # Consumer and streams groups by the topics they need.
     subscribers: dict[str, set[str]] = field(default_factory=dict)
     # The metadata version at which topics were last created: regular expressions may match more since.
     topics_created_version: int = -1
@@ -96,7 +104,7 @@ class Registry(GroupLookup):
         return {topic.topic_id for name in topics if (topic := self.view.topic(name)) is not None}
 
     def resubscribe(self, group_id: str, before: set[str], after: set[str]) -> None:
-        """Record a consumer group's changed subscriptions."""
+        """Record the changed subscriptions of a consumer or streams group."""
         for topic in before - after:
             groups = self.subscribers.get(topic, set())
             groups.discard(group_id)
@@ -118,5 +126,5 @@ class Registry(GroupLookup):
             if older.topic(name) != view.topic(name):
                 for group_id in group_ids:
                     group = self.groups.get(group_id)
-                    if isinstance(group, ConsumerGroup):
+                    if isinstance(group, ConsumerGroup | StreamsGroup):
                         group.request_refresh()

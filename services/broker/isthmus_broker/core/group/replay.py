@@ -34,6 +34,7 @@ from isthmus_broker.core.group.records import (
     OffsetCommitValue,
 )
 from isthmus_broker.core.group.registry import Registry
+from isthmus_broker.core.group.streams_replay import StreamsReplay
 
 # The part of the target that remains after a group's tombstone.
 NO_ASSIGNMENT_EPOCH: Final = -1
@@ -46,6 +47,7 @@ class Replay:
         self._registry = registry
         self._rebalance = rebalance
         self._offsets = offsets
+        self._streams = StreamsReplay(registry)
         self._by_key: dict[type, Callable[[Any, Any], None]] = {
             GroupMetadataKey: self._classic_group,
             ConsumerGroupMetadataKey: self._group_epoch,
@@ -66,7 +68,7 @@ class Replay:
             self._offsets.replay(record.key, record.value, offset)
         elif (with_timestamp := self._with_timestamp.get(type(record.key))) is not None:
             with_timestamp(record.key, record.value, now)
-        else:
+        elif not self._streams.apply(record, now):
             self._by_key[type(record.key)](record.key, record.value)
 
     def _classic_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
@@ -83,7 +85,8 @@ class Replay:
             return group
         if not create:
             return None
-        assert group is None or group.is_simple, f"{group_id} is a classic group"
+        is_simple = isinstance(group, ClassicGroup) and group.is_simple
+        assert group is None or is_simple, f"{group_id} is a group of another type"
         created = ConsumerGroup(group_id)
         self._registry.groups[group_id] = created
         return created

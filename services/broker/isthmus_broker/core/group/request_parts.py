@@ -18,6 +18,8 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribeGroupsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
 
 from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.core.group.responses import FETCH_GROUPS_VERSION, fetch_groups, fetch_response
@@ -47,6 +49,15 @@ _PARTS: Final[dict[type, Callable[[Any, int], list[tuple[str, Any]]]]] = {
         (
             group_id,
             ConsumerGroupDescribeRequest(
+                group_ids=(group_id,), include_authorized_operations=request.include_authorized_operations
+            ),
+        )
+        for group_id in request.group_ids
+    ],
+    StreamsGroupDescribeRequest: lambda request, api_version: [
+        (
+            group_id,
+            StreamsGroupDescribeRequest(
                 group_ids=(group_id,), include_authorized_operations=request.include_authorized_operations
             ),
         )
@@ -97,6 +108,11 @@ def _merge_consumer_described(responses: Iterable[ConsumerGroupDescribeResponse]
     return ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
 
 
+def _merge_streams_described(responses: Iterable[StreamsGroupDescribeResponse]) -> StreamsGroupDescribeResponse:
+    groups = tuple(group for response in responses for group in response.groups)
+    return StreamsGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
+
+
 def _merge_deleted(responses: Iterable[DeleteGroupsResponse]) -> DeleteGroupsResponse:
     results = tuple(result for response in responses for result in response.results)
     return DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=results)
@@ -107,5 +123,6 @@ _MERGES: Final[dict[type, Callable[[Any], object]]] = {
     OffsetFetchRequest: _merge_fetched,
     DescribeGroupsRequest: _merge_described,
     ConsumerGroupDescribeRequest: _merge_consumer_described,
+    StreamsGroupDescribeRequest: _merge_streams_described,
     DeleteGroupsRequest: _merge_deleted,
 }

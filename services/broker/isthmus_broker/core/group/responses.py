@@ -38,6 +38,9 @@ from kio.schema.list_groups.v5.response import ListGroupsResponse
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
+from kio.schema.streams_group_heartbeat.v0.request import StreamsGroupHeartbeatRequest
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 from kio.schema.types import GroupId
@@ -45,6 +48,8 @@ from kio.static.primitive import i32, i64
 
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group import transactional_commit
+from isthmus_broker.core.group.streams.responses import heartbeat_error as streams_heartbeat_error
+from isthmus_broker.core.group.streams.responses import not_described as streams_not_described
 from isthmus_broker.core.group.transactional_commit import TransactionalCommit
 
 FETCH_GROUPS_VERSION: Final = 8
@@ -247,6 +252,11 @@ def _refuse_consumer_describe(
     return consumer_describe_response.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
 
 
+def _refuse_streams_describe(request: StreamsGroupDescribeRequest, context: RequestContext, error: ErrorCode) -> object:
+    groups = tuple(streams_not_described(group_id, error) for group_id in request.group_ids)
+    return StreamsGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups)
+
+
 def _refuse_delete(request: DeleteGroupsRequest, context: RequestContext, error: ErrorCode) -> object:
     results = tuple(DeletableGroupResult(group_id=group_id, error_code=error) for group_id in request.groups_names)
     return DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=results)
@@ -264,6 +274,8 @@ _REFUSALS: Final[dict[type, Callable[[Any, RequestContext, ErrorCode], object]]]
     DeleteGroupsRequest: _refuse_delete,
     ConsumerGroupHeartbeatRequest: lambda request, context, error: consumer_heartbeat_error(error),
     consumer_describe_request.ConsumerGroupDescribeRequest: _refuse_consumer_describe,
+    StreamsGroupHeartbeatRequest: lambda request, context, error: streams_heartbeat_error(error),
+    StreamsGroupDescribeRequest: _refuse_streams_describe,
     OffsetCommitRequest: lambda request, context, error: commit_error(request, error),
     OffsetFetchRequest: _refuse_fetch,
     OffsetDeleteRequest: lambda request, context, error: OffsetDeleteResponse(

@@ -17,6 +17,8 @@ from kio.schema.join_group.v9.request import JoinGroupRequest
 from kio.schema.leave_group.v5.request import MemberIdentity
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_heartbeat.v0.request import StreamsGroupHeartbeatRequest
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from isthmus_broker.core.coordinator.result import NOTHING, Outbox, Record, RequestContext, Result
@@ -31,16 +33,21 @@ from isthmus_broker.core.group.consumer import Consumer
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.consumer_steps import ConsumerSteps
 from isthmus_broker.core.group.describe import Describe
-from isthmus_broker.core.group.errors import CoordinatorError, UnknownGroup
+from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.expiry import Expiry
 from isthmus_broker.core.group.migration import Migration
 from isthmus_broker.core.group.offsets import Offsets
 from isthmus_broker.core.group.rebalance import Rebalance
 from isthmus_broker.core.group.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from isthmus_broker.core.group.registry import Group, NewId, Registry
+from isthmus_broker.core.group.registry import NewId, Registry
 from isthmus_broker.core.group.replay import Replay
 from isthmus_broker.core.group.responses import consumer_heartbeat_error, join_response, leave_response, refuse
 from isthmus_broker.core.group.sessions import Sessions
+from isthmus_broker.core.group.streams.group import StreamsGroup
+from isthmus_broker.core.group.streams.responses import heartbeat_error as streams_heartbeat_error
+from isthmus_broker.core.group.streams_heartbeat import StreamsHeartbeat
+from isthmus_broker.core.group.streams_sessions import StreamsSessions
+from isthmus_broker.core.group.streams_targets import Targets
 from isthmus_broker.core.group.transactional_commit import TransactionalCommit
 from isthmus_broker.core.group.view import ClusterView, TopicView
 
@@ -67,6 +74,8 @@ class GroupShard:
         self._classic_join = ClassicJoin(registry, rebalance)
         self._consumer = Consumer(registry, steps, sessions, migration)
         self._classic_in_consumer = ClassicInConsumer(registry, steps, sessions, migration)
+        self._streams_sessions = StreamsSessions(registry)
+        self._streams = StreamsHeartbeat(registry, self._streams_sessions, Targets(registry))
         self._expiry = Expiry(registry, self.offsets)
         self._committed = CommittedGroups(registry)
         self._describe = Describe(registry, self._committed, self.offsets)
@@ -86,6 +95,10 @@ class GroupShard:
             ConsumerGroupDescribeRequest: lambda token, request, context, now: self._describe.describe_consumer(
                 request
             ),
+            StreamsGroupHeartbeatRequest: lambda token, request, context, now: self._streams.heartbeat(
+                request, context, now
+            ),
+            StreamsGroupDescribeRequest: lambda token, request, context, now: self._describe.describe_streams(request),
             OffsetCommitRequest: lambda token, request, context, now: self.offsets.commit(request, context, now),
             OffsetFetchRequest: lambda token, request, context, now: self.offsets.fetch(request, context),
             OffsetDeleteRequest: lambda token, request, context, now: self.offsets.delete(request),
@@ -134,6 +147,8 @@ class GroupShard:
             group = self.registry.groups[group_id]
             if isinstance(group, ClassicGroup):
                 self._start_classic(group, now)
+            elif isinstance(group, StreamsGroup):
+                self._streams_sessions.restart(group, now)
             else:
                 self._start_consumer(group, now)
         self._expiry.schedule(now)
@@ -198,6 +213,8 @@ class GroupShard:
         group = self.registry.groups.get(join.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
             return self._classic_in_consumer.join(join, group, now)
+        if isinstance(group, StreamsGroup) and group.members:
+            return Result(response=join_response(context.api_version, error=ErrorCode.inconsistent_group_protocol))
         return self._classic_join.join(join, now)
 
     def _sync(self, token: int, request: SyncGroupRequest, context: RequestContext, now: Now) -> Result:
@@ -219,14 +236,14 @@ class GroupShard:
             return self._classic_in_consumer.leave(group, members, context, now)
         return self._classic.leave(group, members, context, now)
 
-    def _group_of_member(self, group_id: str) -> Group:
-        """A missing group has no members: the error is UNKNOWN_MEMBER_ID."""
+    def _group_of_member(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """A missing group has no members, and a streams group no classic ones: the error is UNKNOWN_MEMBER_ID."""
         if not group_id:
             raise CoordinatorError(ErrorCode.invalid_group_id)
-        try:
-            return self.registry.group(group_id)
-        except UnknownGroup:
-            raise CoordinatorError(ErrorCode.unknown_member_id) from None
+        group = self.registry.find(group_id)
+        if group is None or isinstance(group, StreamsGroup):
+            raise CoordinatorError(ErrorCode.unknown_member_id)
+        return group
 
 
 def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[MemberIdentity, ...]:
@@ -237,9 +254,11 @@ def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[Membe
 
 
 def _refusal(request: object, context: RequestContext, refused: CoordinatorError) -> object:
-    """The error response; two APIs have more than the code."""
+    """The error response; three APIs have more than the code."""
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return consumer_heartbeat_error(refused.error, refused.message)
+    if isinstance(request, StreamsGroupHeartbeatRequest):
+        return streams_heartbeat_error(refused.error, refused.message)
     if isinstance(request, LeaveGroupRequest) and refused.error == ErrorCode.unknown_member_id:
         responses = [left(identity, refused.error) for identity in _leaving(request, context)]
         return leave_response(context.api_version, responses)

@@ -1,7 +1,7 @@
 """Feature levels: those that this release supports, those that the cluster has finalised, and the records of a new cluster.
 
-A feature or level that is not implemented is not supported, so it is never advertised and cannot be finalised: share groups and streams
-groups are missing here, and metadata.version has the one level whose records `schema` writes.
+A feature or level that is not implemented is not supported, so it is never advertised and cannot be finalised: share groups are
+missing here, and metadata.version has the one level whose records `schema` writes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from isthmus_broker.core.metadata.image import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
     ClusterImage,
 )
@@ -44,6 +45,7 @@ SUPPORTED: Final[Mapping[str, tuple[int, int]]] = {
     KRAFT_VERSION: (0, 1),
     GROUP_VERSION: (0, 1),
     ELR_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
 }
 # The levels of a new cluster, in the order in which they are written; kraft.version is the quorum's own.
@@ -51,6 +53,7 @@ INITIAL: Final[Mapping[str, int]] = {
     METADATA_VERSION: METADATA_4_3_IV0,
     ELR_VERSION: 1,
     GROUP_VERSION: 1,
+    STREAMS_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3

@@ -35,6 +35,7 @@ NO_LEADER: Final = -1
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 GROUP_VERSION: Final = "group.version"
+STREAMS_VERSION: Final = "streams.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 

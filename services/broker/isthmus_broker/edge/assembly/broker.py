@@ -22,6 +22,7 @@ from isthmus_broker.edge.assembly.metadata_publisher import MetadataPublisher
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
+from isthmus_broker.edge.controller.streams_topics import StreamsTopics
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
@@ -98,6 +99,7 @@ class Broker:
             verifier=coordinators.verifier,
             markers=coordinators.markers,
             topics=TopicCreation(channel, self._context),
+            streams_topics=StreamsTopics(channel, self._clocks.monotonic),
             producer_ids=producer_ids,
         )
 

@@ -15,6 +15,11 @@ _OVERRIDES: Final = {
     "consumer.session.timeout.ms": "consumer_session_timeout_ms",
     "consumer.heartbeat.interval.ms": "consumer_heartbeat_interval_ms",
     "consumer.assignment.interval.ms": "consumer_assignment_interval_ms",
+    "streams.session.timeout.ms": "streams_session_timeout_ms",
+    "streams.heartbeat.interval.ms": "streams_heartbeat_interval_ms",
+    "streams.assignment.interval.ms": "streams_assignment_interval_ms",
+    "streams.initial.rebalance.delay.ms": "streams_initial_rebalance_delay_ms",
+    "streams.num.standby.replicas": "streams_num_standby_replicas",
 }
 
 

@@ -1,5 +1,6 @@
 """Requests about groups: each part is sent to its group's shard, and the responses are merged into one."""
 
+from collections.abc import Callable
 from functools import partial
 
 from isthmus_wire.errors import ErrorCode
@@ -7,7 +8,7 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_broker.core.coordinator.result import RequestContext
 from isthmus_broker.core.group import responses
 from isthmus_broker.core.group.request_parts import merge_responses, split_request
-from isthmus_broker.core.metadata.image import GROUP_VERSION
+from isthmus_broker.core.metadata.image import GROUP_VERSION, STREAMS_VERSION
 from isthmus_broker.edge.requests.services import NodeServices, Services
 from isthmus_broker.edge.transport.connection import Request
 
@@ -32,6 +33,30 @@ def is_consumer_protocol_enabled(node: NodeServices) -> bool:
         "consumer" in node.config.settings.group_coordinator_rebalance_protocols
         and node.image.feature(GROUP_VERSION) >= 1
     )
+
+
+def serve_streams_protocol(node: Services, request: Request) -> None:
+    """Serve a request of the streams group protocol, if the settings and the cluster's features enable it."""
+    if is_streams_protocol_enabled(node):
+        serve_by_group_shards(node, request)
+    else:
+        refuse(request, ErrorCode.unsupported_version)
+
+
+def is_streams_protocol_enabled(node: NodeServices) -> bool:
+    """Whether group.coordinator.rebalance.protocols has it, and streams.version is 1."""
+    return (
+        "streams" in node.config.settings.group_coordinator_rebalance_protocols
+        and node.image.feature(STREAMS_VERSION) >= 1
+    )
+
+
+def submit(node: Services, request: Request, respond: Callable[[object], None]) -> None:
+    """Pass a request about one group to its shard, whose response needs more work."""
+    body, context = request.decode(), context_of(request)
+    ((partition, part),) = split_request(body, request.header.api_version, node.groups.topic_partitions())
+    if not node.groups.submit(partition, part, context, respond):
+        respond(responses.refuse(part, context, ErrorCode.not_coordinator))
 
 
 def serve_by_every_shard(node: Services, request: Request) -> None:

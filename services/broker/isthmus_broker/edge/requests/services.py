@@ -11,6 +11,7 @@ from isthmus_broker.core.metadata.result import ControllerContext
 from isthmus_broker.core.metadata.schema import BrokerEndpoint
 from isthmus_broker.core.security.authorizer import Authorizer
 from isthmus_broker.edge.controller.controller_channel import ControllerChannel
+from isthmus_broker.edge.controller.streams_topics import StreamsTopics
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
 
 if TYPE_CHECKING:  # a node that is only a controller has none of these
@@ -57,6 +58,7 @@ class Services(NodeServices):
     verifier: "Verifier"
     markers: "MarkerWriter"
     topics: TopicCreation
+    streams_topics: StreamsTopics
     producer_ids: "ProducerIds"
 
 

@@ -130,6 +130,8 @@ TABLE: Final[dict[int, Api]] = dict((
     _row(ApiKey.ADD_RAFT_VOTER, _CONTROLLER, brokers=(0, 1), controllers=(0, 1)),
     _row(ApiKey.REMOVE_RAFT_VOTER, _CONTROLLER, brokers=(0, 0), controllers=(0, 0)),
     _row(ApiKey.UPDATE_RAFT_VOTER, _RECEIVER, controllers=(0, 0)),
+    _row(ApiKey.STREAMS_GROUP_HEARTBEAT, _COORDINATOR, brokers=(0, 0)),
+    _row(ApiKey.STREAMS_GROUP_DESCRIBE, _COORDINATOR, brokers=(0, 0)),
     # Isthmus' own, advertised only to clients that identify themselves as isthmus.
     _row(ApiKey.DESCRIBE_REPLICAS, _RECEIVER, brokers=(0, 0)),
     _row(ApiKey.CREATE_LINK, _CONTROLLER, brokers=(0, 0), controllers=(0, 0)),

@@ -1,4 +1,4 @@
-"""Broker configurations of streams groups. They are validated but have no effect."""
+"""Broker configurations of streams groups."""
 
 from __future__ import annotations
 
