@@ -199,3 +199,28 @@ def test_a_copy_beside_its_log_does_not_replace_the_logs_offsets(tmp_path: Path)
 
     asyncio.run(life())
     assert f"t 0 {BATCHES}" in (log.parent / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_a_start_that_rose_after_the_last_slice_is_recorded_with_the_move(tmp_path: Path) -> None:
+    """Seed 20051031 of the storage world: a kill right after a move brought back records that DeleteRecords had deleted."""
+    interrupted(tmp_path, clean=True)
+
+    async def moved() -> None:
+        node = await Node.started(tmp_path)
+        log = node.logs.logs[KEY]
+        node.copy.append_as_given(
+            log.read(node.copy.end_offset, log.size, BATCHES, at_least_one=True).records(), CLOCKS.monotonic()
+        )
+        log.raise_start(10)
+        node.mover.resume()
+        await node.until(lambda: bool(node.moved))
+
+    asyncio.run(moved())
+
+    async def last() -> None:
+        node = await Node.started(tmp_path)
+        log = node.logs.logs[KEY]
+        assert (log.log_start_offset, log.high_watermark, log.end_offset) == (10, BATCHES, BATCHES)
+        node.stop()
+
+    asyncio.run(last())

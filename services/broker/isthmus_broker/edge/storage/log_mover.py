@@ -90,6 +90,9 @@ class LogMover:
             copy.restart_at(source.log_start_offset, now_ms)
         piece = source.read(copy.end_offset, SLICE, source.end_offset, at_least_one=True)
         if piece.first is None or piece.size == 0:
+            # They may have risen since the last slice, and the checkpoints that the copy takes with it must not lower them.
+            copy.raise_start(source.log_start_offset)
+            copy.high_watermark = source.high_watermark
             return 0
         if piece.first.header.base_offset < copy.end_offset:  # DeleteRecords moved the log start inside a batch
             copy.restart_at(piece.first.header.base_offset, now_ms)
