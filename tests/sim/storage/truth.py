@@ -44,6 +44,8 @@ class Version:
     """The log start offset."""
     confirmed_start: int = 0
     """The log start offset that no later start may go below."""
+    gap_ends: frozenset[int] = frozenset()
+    """Ends after truncations to an offset that the last batch left does not reach: the log has ended within a gap."""
 
     @property
     def end(self) -> int:
@@ -51,13 +53,16 @@ class Version:
 
     def ends_at(self, offset: int) -> bool:
         """Whether the log had that end at some time."""
-        return offset in (self.origin, self.start) or any(batch.end == offset for batch in self.batches)
+        return offset in {self.origin, self.start, *self.gap_ends} or any(batch.end == offset for batch in self.batches)
 
     def below(self, offset: int) -> "Version":
         """The history up to an offset."""
         batches = [batch for batch in self.batches if batch.header.base_offset < offset]
         epochs = {epoch for epoch in self.epochs if epoch[1] <= offset}
-        return Version(self.origin, batches, epochs, min(self.start, offset), min(self.confirmed_start, offset))
+        gap_ends = frozenset(end for end in self.gap_ends if end <= offset)
+        return Version(
+            self.origin, batches, epochs, min(self.start, offset), min(self.confirmed_start, offset), gap_ends
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,7 @@ class Truth:
         self._begin(self.current.below(end))
         kept = {epoch for epoch in self.current.epochs if epoch[1] < end}
         self.current.epochs = kept
+        self.current.gap_ends |= {end}
 
     def restart(self, offset: int) -> None:
         """A restart at an offset that begins; `done` ends it."""
