@@ -8,14 +8,14 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from tests.histories import Acknowledged, Event, FinalRead, Polled, Trimmed, violations
+from tests.histories import Acknowledged, Event, FinalRead, Partition, Polled, Sent, Trimmed, violations
 from tests.sim.cluster.ambient import simulated
 from tests.sim.cluster.clients import Clients
 from tests.sim.cluster.loop import SimLoop
 from tests.sim.cluster.machine import Machine
 from tests.sim.cluster.nemesis import Nemesis
 from tests.sim.cluster.net import Link, Network
-from tests.sim.cluster.peace import has_recovered, lost_topics, why_not_replicated, why_not_whole
+from tests.sim.cluster.peace import InSync, has_recovered, lost_topics, why_not_replicated, why_not_whole
 from tests.sim.cluster.plan import Plan, Rates
 from tests.sim.cluster.threads import Threads
 from tests.sim.cluster.transfers import COPY, copy_problems
@@ -42,13 +42,17 @@ class ClusterLife:
             self.plan = replace(self.plan, has_transactions=has_transactions)
         self._lossy = {topic.name for topic in self.plan.topics if topic.may_lose}
         self.history: list[Event] = []
+        self._sent: dict[tuple[Partition, bytes], float] = {}
         self._loop = loop = SimLoop()
+        self._in_sync = InSync(loop.time)
         self._disk_random = Random(random.getrandbits(64))
         loop.net = Network(
             loop, Random(random.getrandbits(64)), Link(self.plan.network_delay, 2 * self.plan.network_delay, 0.0)
         )
         loop.threads = Threads(loop, lambda _process: self.plan.disk_delay * 2 * self._disk_random.random())
         self.machines = [Machine(node, self.plan.settings_of(node), loop, random) for node in self.plan.nodes]
+        for machine in self.machines:
+            machine.on_metadata = self._in_sync.note
         self.clients = Clients(loop, self.plan, random, self._wall_ms, self._record)
         self.nemesis = Nemesis(
             world, loop, self.plan, self.rates, self.machines, self.clients.hosts,
@@ -69,8 +73,11 @@ class ClusterLife:
         if isinstance(event, Acknowledged | Polled) and event.partition[0] in self._lossy:
             return
         self.history.append(event)
+        if isinstance(event, Sent):
+            self._sent[event.partition, event.value] = self._loop.time()
         if isinstance(event, Acknowledged) and not self.nemesis.is_anything_lost:
-            problem = why_not_replicated(self.machines, *event.partition, event.offset)
+            sent = self._sent[event.partition, event.value]
+            problem = why_not_replicated(self.machines, self._in_sync, *event.partition, event.offset, sent)
             if problem is not None:
                 self._loop.fault = Violation(problem)
         if self.world.trace is not None:

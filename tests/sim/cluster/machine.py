@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from traceback import format_exception
@@ -12,6 +12,7 @@ from uuid import UUID
 
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.node_config import resolve_node
+from isthmus_broker.core.metadata.history import Published
 from isthmus_broker.core.metadata.image import EMPTY_IMAGE, ClusterImage
 from isthmus_broker.edge.assembly.format import format_directories
 from isthmus_broker.edge.assembly.node import Node
@@ -26,6 +27,16 @@ DATA: Final = Path("/data")
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 _EPOCH_MS: Final = 1_700_000_000_000
+
+
+class _ObservedNode(Node):
+    """A node that shows all metadata that it applies."""
+
+    on_metadata: Callable[[ClusterImage], None]
+
+    def _published(self, published: Published) -> None:
+        super()._published(published)
+        self.on_metadata(published.image)
 
 
 class Machine:
@@ -43,6 +54,8 @@ class Machine:
         """Whether it stays down for now."""
         self.wall_offset_ms = 0
         self.starts = 0
+        self.on_metadata: Callable[[ClusterImage], None] = lambda _image: None
+        """Called with all metadata that the node applies."""
         self.may_fail = False
         """Whether its disk was full or failed: the node may stop, or refuse to start."""
         self._metadata = (-1, EMPTY_IMAGE)
@@ -115,7 +128,8 @@ class Machine:
     async def _serve(self, process: Process) -> None:
         """What `isthmus node` does."""
         try:
-            node = self.node = Node(self.config, self._clocks(), self.disk.start())
+            node = self.node = _ObservedNode(self.config, self._clocks(), self.disk.start())
+            node.on_metadata = self.on_metadata
             fault = asyncio.create_task(node.failed())
             stop = asyncio.create_task(self._stopping.wait())
             start = asyncio.create_task(node.start())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.metadata.partition_change import is_reassigning
@@ -26,6 +27,28 @@ def services_of(machine: Machine) -> Services | None:
 def newest_image(machines: Sequence[Machine]) -> ClusterImage:
     """The newest committed metadata that any node has applied, also one that has died since."""
     return max((machine.metadata for machine in machines), key=lambda applied: applied[0])[1]
+
+
+class InSync:
+    """The replicas in sync of each partition over time, as nodes learned of them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._changes: dict[tuple[UUID, int], dict[int, tuple[float, tuple[int, ...]]]] = {}
+        """By partition epoch: when a node first had it, and the ISR."""
+
+    def note(self, image: ClusterImage) -> None:
+        """Note the metadata that a node applies."""
+        for topic_id, topic in image.topics.by_id.items():
+            for index, partition in topic.partitions.items():
+                changes = self._changes.setdefault((topic_id, index), {})
+                changes.setdefault(partition.partition_epoch, (self._now(), partition.isr))
+
+    def since(self, topic_id: UUID, index: int, moment: float) -> set[int]:
+        """All replicas that have been in sync since then."""
+        changes = self._changes[topic_id, index]
+        at_the_time = max((epoch for epoch, (begin, _) in changes.items() if begin <= moment), default=-1)
+        return {replica for epoch, (_, isr) in changes.items() if epoch >= at_the_time for replica in isr}
 
 
 def lost_topics(machines: Sequence[Machine], plan: Plan) -> list[str]:
@@ -55,8 +78,13 @@ def _reaches_watermark(machines: Sequence[Machine], machine: Machine, topic: str
     return machine in logs and logs[machine].end_offset >= max(log.high_watermark for log in logs.values())
 
 
-def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offset: int) -> str | None:
-    """An acknowledged record must be in the log of each replica in sync, and of enough replicas. Those that are down may have it."""
+def why_not_replicated(
+    machines: Sequence[Machine], in_sync: InSync, topic: str, index: int, offset: int, sent: float
+) -> str | None:
+    """An acknowledged record must be in the log of each replica in sync, and of enough replicas. Those that are down may have it.
+
+    An observer that was in sync when the record was committed counts, even if it has left the ISR before the acknowledgement arrived.
+    """
     image = newest_image(machines)
     named = image.topics.named(topic)
     if named is None:
@@ -69,7 +97,7 @@ def why_not_replicated(machines: Sequence[Machine], topic: str, index: int, offs
             log = services.logs.logs.get((topic, index))
             if log is None or log.end_offset <= offset:
                 missing.add(machine.node_id)
-    counted = _voting(partition) | set(partition.isr)
+    counted = _voting(partition) | in_sync.since(named.id, index, sent)
     if missing & set(partition.isr):
         return f"missing-in-sync: {topic}-{index}@{offset} is not at {sorted(missing)}: {partition}"
     if len(counted - missing) < min(MIN_IN_SYNC, len(counted)):
