@@ -158,9 +158,13 @@ def replace_file(files: FileSystem, path: Path, data: bytes, *, durable: bool = 
 
 
 def remove_if_present(files: FileSystem, path: Path) -> None:
-    """Remove a file if it exists."""
-    with suppress(FileNotFoundError):
+    """Remove a file if it exists; raises DiskFailure."""
+    try:
         files.remove(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise DiskFailure(path, error) from error
 
 
 def remove_all(files: FileSystem, paths: Iterable[Path]) -> None:
