@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from isthmus_model.clocks import Clocks
+from isthmus_model.clocks import Clocks, MonotonicMs
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.checkpoints import (
@@ -154,3 +154,12 @@ def worth(log: Log, topic_id: UUID | None) -> tuple[bool, int]:
     are of the same topic, and the longer one is complete.
     """
     return log.topic_id == topic_id, log.end_offset
+
+
+def align_copy(copy: Log, log: Log, now_ms: MonotonicMs) -> None:
+    """Remove from the copy of an interrupted move what its log does not have, as the log was truncated since; raises DiskFailure."""
+    end = copy.epochs.matching_end(copy.end_offset, log.epochs, log.end_offset)
+    if copy.log_start_offset > log.log_start_offset or end <= copy.log_start_offset:
+        copy.restart_at(log.log_start_offset, now_ms)
+    else:
+        copy.truncate_to(end, now_ms)

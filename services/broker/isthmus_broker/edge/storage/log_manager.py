@@ -33,7 +33,7 @@ from isthmus_broker.edge.storage.files import (
     sync_existing,
     sync_path,
 )
-from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded, TopicIdOf, worth
+from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded, TopicIdOf, align_copy, worth
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir
 from isthmus_broker.edge.storage.recovery import create_log, open_log
@@ -137,7 +137,7 @@ class LogManager:
         self._adopt(directory, key, log)
 
     def _add_loaded_copy(self, directory: LogDir, copy: Log) -> None:
-        """Add the copy of an interrupted move, without what its log does not have: the log may have been truncated, or created again."""
+        """Add the copy of an interrupted move, without what its log does not have; the log may have been created again."""
         if not directory.online:
             return
         copy.use_pool(self._pool)
@@ -148,12 +148,8 @@ class LogManager:
         if log is None or log.topic_id != copy.topic_id:
             self.discard_copy(key)
             return
-        end = copy.epochs.matching_end(copy.end_offset, log.epochs, log.end_offset)
         try:
-            if copy.log_start_offset > log.log_start_offset or end <= copy.log_start_offset:
-                copy.restart_at(log.log_start_offset, self.clocks.monotonic())
-            else:
-                copy.truncate_to(end, self.clocks.monotonic())
+            align_copy(copy, log, self.clocks.monotonic())
         except DiskFailure as failure:
             self.fail(directory, failure)
 
@@ -198,7 +194,8 @@ class LogManager:
 
     def create_copy(self, key: TopicPartition, target: LogDir) -> Copy:
         """Create an empty copy of a log in another directory; raises DiskFailure."""
-        self._forget_now()
+        if target in self._forgetting:
+            self._checkpoint_now(target)
         log, (topic, partition) = self.logs[key], key
         path = target.path / f"{topic}-{partition}.{uuid4().hex}{FUTURE_SUFFIX}"
         copy = self.copies[key] = Copy(target, self._create_at(path, key, log.topic_id))
@@ -236,8 +233,11 @@ class LogManager:
             sync_path(target.files, target.path)
         del self.copies[key]
         source = self.home[key]
-        self.delete(key)
-        sync_path(source.files, source.path)
+        try:
+            self.delete(key)
+            sync_path(source.files, source.path)
+        except DiskFailure as failure:
+            self.fail(source, failure)
         log, _ = open_log(
             self._pool,
             path,
