@@ -191,6 +191,11 @@ class Runtime(Generic[V]):
         """Whether requests are served."""
         return self._shard is not None and not self._loading
 
+    @property
+    def shard(self) -> Shard[V] | None:
+        """The state machine, for metrics; None while it does not serve requests."""
+        return self._shard if self.active else None
+
     def submit(self, token: int, request: object, context: RequestContext, now: Now) -> None:
         """Serve a request, now or after the append in flight."""
         pending_request = _PendingRequest(token, request, context)

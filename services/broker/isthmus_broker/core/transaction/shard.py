@@ -69,6 +69,8 @@ class TransactionShard:
     def __init__(self, timers: Timers, outbox: Outbox, config: TransactionConfig, epoch: Callable[[], int]) -> None:
         """`epoch` is the coordinator epoch: the leader epoch of the partition."""
         self.transactions: dict[str, Transaction] = {}
+        self.illegal_transitions = 0
+        """Transitions that were refused because the table of states does not have them."""
         self._timers = timers
         self._outbox = outbox
         self._config = config
@@ -265,6 +267,7 @@ class TransactionShard:
     def _write(self, name: str, before: Transaction | None, after: Transaction, response: object | None) -> Result:
         """Record a transition. One that the table does not have is refused, and counted."""
         if not is_legal(None if before is None else before.state, after.state):
+            self.illegal_transitions += 1
             self._outbox.note("illegal transition", name, f"from {before} to {after}")
             return Result(response=None if response is None else Outcome(ErrorCode.invalid_txn_state))
         is_tagged = self._version > 0 or after.version > 0

@@ -1,5 +1,6 @@
 """Puts the coordinators of a broker together: those of groups, and those of transactions with their markers and verifications."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Final
@@ -19,7 +20,7 @@ from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.coordinators.marker_sender import MarkerSender
 from isthmus_broker.edge.coordinators.marker_writer import MarkerWriter
-from isthmus_broker.edge.coordinators.transactions import Transactions
+from isthmus_broker.edge.coordinators.transactions import TransactionCounts, Transactions
 from isthmus_broker.edge.coordinators.verifier import Verifier
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
@@ -94,6 +95,17 @@ class Coordinators:
         """Unload the partition's shard."""
         if (host := self._hosts.get(partition.topic)) is not None:
             host.unload(partition)
+
+    def transaction_counts(self) -> TransactionCounts:
+        """The transactions whose coordinator is this node."""
+        from isthmus_broker.core.transaction.shard import TransactionShard
+
+        shards = [shard for shard in self.transactions.host.shards() if isinstance(shard, TransactionShard)]
+        states = Counter(
+            transaction.state.kafka_name for shard in shards for transaction in shard.transactions.values()
+        )
+        refused = sum(shard.illegal_transitions for shard in shards)
+        return TransactionCounts(states, refused, self._sender.without_leader)
 
     def stop(self) -> None:
         """Respond to pending requests, and close the connections."""

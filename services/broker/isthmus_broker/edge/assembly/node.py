@@ -218,6 +218,7 @@ class Node:
             image=lambda: self._services.image,
             replicas=None if broker is None else broker.services.replicas,
             uncleanable=dict if broker is None else broker.uncleanable,
+            transactions=None if broker is None else broker.transaction_counts,
         )
 
     def _not_ready(self) -> str:

@@ -18,7 +18,7 @@ from isthmus_wire.markers import ProducerId, build_marker, marker_of
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, iterate_records
 
 from isthmus_broker.core.coordinator.result import Note, RequestContext
-from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime
+from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime, Shard
 from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.background import background
 from isthmus_broker.edge.replication.partition import Partition
@@ -82,6 +82,10 @@ class CoordinatorHost(Generic[V]):
     def partitions(self) -> Iterable[int]:
         """The partitions whose shards live on this node."""
         return sorted(self._shards)
+
+    def shards(self) -> Iterable[Shard[V]]:
+        """The shards that serve requests, for metrics."""
+        return [shard for hosted in self._shards.values() if (shard := hosted.runtime.shard) is not None]
 
     def submit(self, partition: int, request: object, context: RequestContext, respond: Respond) -> bool:
         """Pass a request to a shard, which responds now or later; False when this node is not the partition's leader."""

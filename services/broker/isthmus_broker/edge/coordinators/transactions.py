@@ -1,8 +1,9 @@
 """The transaction coordinator of this node: requests to its shards, and the effects that they have."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from isthmus_wire.errors import ErrorCode
 
@@ -26,8 +27,18 @@ from isthmus_broker.edge.coordinators.marker_sender import MarkerSender
 _CONTEXT: Final = RequestContext(api_version=0)
 
 
+class TransactionCounts(NamedTuple):
+    """What a node coordinates."""
+
+    by_state: Mapping[str, int]
+    """Transactional ids by the name of their state."""
+    illegal_transitions: int
+    markers_without_leader: int
+    """Markers that wait for a leader of their partition."""
+
+
 class Transactions:
-    """Calls to the shards. `host` and `markers` are set once the node is assembled."""
+    """Calls to the shards."""
 
     def __init__(self, host: CoordinatorHost[int], producer_ids: ProducerIds) -> None:
         self.host = host

@@ -11,6 +11,7 @@ from isthmus_wire.apis import ApiKey
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from isthmus_broker.edge.coordinators.transactions import TransactionCounts
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.cleaner import Uncleanable
@@ -37,6 +38,9 @@ class NodeMetrics(Collector):
             yield from _logs(partitions)
             yield from _replication(partitions)
             yield from cleaner_metrics(self._node.uncleanable())
+            yield from _producers(partitions)
+        if self._node.transactions is not None:
+            yield from transaction_metrics(self._node.transactions())
 
     def describe(self) -> Iterator[Metric]:
         """Describe nothing in advance: it would read the node before it has started."""
@@ -158,6 +162,39 @@ def cleaner_metrics(uncleanable: Mapping[Path, Uncleanable]) -> Iterator[Metric]
         for family, value in zip(families, count, strict=True):
             family.add_metric((str(directory),), value)
     return iter(families)
+
+
+def _producers(partitions: Sequence[Partition]) -> Iterator[Metric]:
+    states = [partition.log.producers for partition in partitions if partition.log is not None]
+    producers = sum(len(state.producers) for state in states)
+    is_open = sum(state.first_open_offset() is not None for state in states)
+    for name, help_text, value in (
+        ("kafka_server_replicamanager_produceridcount", "Producers in the state of all logs.", producers),
+        (
+            "isthmus_partitions_with_open_transactions",
+            "Logs whose last stable offset waits for a transaction.",
+            is_open,
+        ),
+    ):
+        yield GaugeMetricFamily(name, help_text, value=value)
+
+
+def transaction_metrics(counts: TransactionCounts) -> Iterator[Metric]:
+    """The transactions whose coordinator is this node."""
+    states = GaugeMetricFamily("isthmus_transactional_ids", "Transactional ids by state.", labels=("state",))
+    for state, count in sorted(counts.by_state.items()):
+        states.add_metric((state,), count)
+    yield states
+    yield GaugeMetricFamily(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
+        "Transaction markers that wait for a leader.",
+        value=counts.markers_without_leader,
+    )
+    yield CounterMetricFamily(
+        "isthmus_illegal_transaction_transitions",
+        "Transitions that were refused because no request may cause them.",
+        value=counts.illegal_transitions,
+    )
 
 
 def _replication(partitions: Sequence[Partition]) -> Iterator[Metric]:

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
+from isthmus_broker.edge.coordinators.transactions import TransactionCounts
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.storage.cleaner import Uncleanable
 from isthmus_broker.edge.transport.listener import Listener
 
 
 class NodeView(NamedTuple):
-    """Live objects, read at each scrape; `replicas` is None on a node that is only a controller."""
+    """Live objects, read at each scrape; `replicas` and `transactions` are None on a node that is only a controller."""
 
     node_id: int
     quorum: Quorum
@@ -22,3 +23,4 @@ class NodeView(NamedTuple):
     image: Callable[[], ClusterImage]
     replicas: ReplicaManager | None
     uncleanable: Callable[[], Mapping[Path, Uncleanable]]
+    transactions: Callable[[], TransactionCounts] | None
