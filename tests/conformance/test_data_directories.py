@@ -1,7 +1,7 @@
 """A node opens what Apache Kafka wrote, and Apache Kafka what a node wrote: records, configs, committed offsets and groups."""
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +24,7 @@ TOPIC = "kept"
 STREAMS = "kept-streams"
 RECORDS = 100
 # Features that Apache Kafka finalizes by default and a node does not have.
-UNKNOWN_FEATURES = ("share.version", "transaction.version")
+UNKNOWN_FEATURES = ("share.version",)
 
 
 class Server(Protocol):
@@ -142,13 +142,13 @@ def write_then_read(first: Server, second: Server) -> None:
         second.stop()
 
 
-def format_by(writer: str, properties: Path, unknown_features: Sequence[str] = UNKNOWN_FEATURES) -> None:
+def format_by(writer: str, properties: Path) -> None:
     """Format the directory as that system does."""
     if writer == "Isthmus":
         command = [str(ISTHMUS), "storage", "format", "-t", CLUSTER_ID, "-c", str(properties)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return
-    without = [argument for feature in unknown_features for argument in ("--feature", f"{feature}=0")]
+    without = [argument for feature in UNKNOWN_FEATURES for argument in ("--feature", f"{feature}=0")]
     run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(properties), *without)
 
 

@@ -250,5 +250,6 @@ def test_the_cluster_describes_itself(node: Node) -> None:
             "kraft.version",
             "metadata.version",
             "streams.version",
+            "transaction.version",
         )
     ]

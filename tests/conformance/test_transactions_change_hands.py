@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 
 from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
-from tests.conformance.test_data_directories import UNKNOWN_FEATURES, Server, format_by, pair
+from tests.conformance.test_data_directories import Server, format_by, pair
 from tests.exactly_once.open_transactions import await_none_open, await_open
 from tests.exactly_once.reader import read_all
 from tests.histories import StillOpen
@@ -155,7 +155,7 @@ def hand_over(first: Server, second: Server) -> None:
 @pytest.mark.parametrize("writer", ["Apache Kafka", "Isthmus"])
 def test_transactions_change_hands(tmp_path: Path, writer: str) -> None:
     kafka, node, properties = pair(tmp_path / "both", SETTINGS)
-    format_by(writer, properties, [feature for feature in UNKNOWN_FEATURES if feature != "transaction.version"])
+    format_by(writer, properties)
     if writer == "Isthmus":
         hand_over(node, kafka)
     else:
