@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,11 +17,12 @@ from tests.exactly_once.feeder import PAUSE_SECONDS, Feeder
 from tests.exactly_once.open_transactions import await_none_open
 from tests.exactly_once.reader import Reader, committed_offsets, end_offsets, read_all
 from tests.exactly_once.workload import Workload
-from tests.histories import Partition
-from tests.system.ledger import wait_until
+from tests.histories import Partition, violations
+from tests.system.ledger import WAIT_SECONDS, wait_until
 
 INSTANCES: Final = 2
 RECORDS_A_ROUND: Final = 400
+_PAUSE_SECONDS: Final = 0.1
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 """An application that was killed holds back the readers of committed records until then."""
 
@@ -79,12 +81,10 @@ class Load:
         """Every input record had its effect exactly once, and no transaction stays open."""
         self._feeder.finish()
         bootstrap = self.workload.bootstrap
-        ends = end_offsets(bootstrap, self.inputs)
-        wait_until(lambda: self._committed() == ends, f"the group to commit {ends}", self._committed)
-        count = sum(ends.values())
-        wait_until(lambda: self.progress() >= count, f"{count} records of output", self.progress)
+        self._await_end(end_offsets(bootstrap, self.inputs))
         self.stop()
         still_open = await_none_open(bootstrap, self._written_partitions())
+        assert violations(still_open) == []  # the output ends where one begins
         self._reader.close()
         outcome = Outcome(
             input=read_all(bootstrap, self.inputs),
@@ -92,10 +92,19 @@ class Load:
             polled=self._reader.records,
             offsets=self._committed() or {},
             endings=list(endings_of(self.applications)),
-            still_open=still_open,
         )
+        assert not self._failures(), self._failures()[:3]
         found = exactly_once_violations(self.workload, outcome)
         assert found == [], f"{len(found)} violations, the first: {found[:5]}"
+
+    def _await_end(self, ends: Mapping[Partition, int]) -> None:
+        """Until the applications have committed all, or had time enough to: what is missing then is a violation."""
+        count = sum(ends.values())
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._committed() != ends or self.progress() < count:
+            if self._failures() or time.monotonic() > deadline:
+                return
+            time.sleep(_PAUSE_SECONDS)
 
     def stop(self) -> None:
         """SIGTERM to every application; each ends its transaction first."""

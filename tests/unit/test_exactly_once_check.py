@@ -7,7 +7,7 @@ import pytest
 from tests.exactly_once.check import Outcome, exactly_once_violations
 from tests.exactly_once.reader import Contents, Record
 from tests.exactly_once.workload import Kind, Workload
-from tests.histories import Ending, StillOpen
+from tests.histories import Ending
 
 IN, OUT = ("copy-input", 0), ("copy-output", 0)
 INPUT = Contents(IN, 0, 3, [Record(IN, number, b"0", b"%d" % number) for number in range(3)])
@@ -23,7 +23,7 @@ def outcome(*values: bytes, offset: int = 3) -> Outcome:
     """Records at successive offsets, in a log that ends behind them; a reader got them all."""
     records = [Record(OUT, at, b"0", value) for at, value in enumerate(values)]
     output = Contents(OUT, 0, len(records) + 1, records)
-    return Outcome([INPUT], [output], records, {IN: offset}, ENDINGS, [])
+    return Outcome([INPUT], [output], records, {IN: offset}, ENDINGS)
 
 
 def named(found: list[str]) -> set[str]:
@@ -55,7 +55,6 @@ def test_a_wrong_output(name: str, values: tuple[bytes, ...]) -> None:
     [
         ("lost-commit", lambda correct: correct._replace(offsets={IN: 2})),
         ("lost-commit", lambda correct: correct._replace(offsets={})),
-        ("hanging-transaction", lambda correct: correct._replace(still_open=[StillOpen("copy-output-0")])),
         ("poll-skip", lambda correct: correct._replace(polled=[*correct.polled[:1], *correct.polled[2:]])),
         ("nonmonotonic-poll", lambda correct: correct._replace(polled=[*correct.polled, correct.polled[0]])),
         ("unseen", lambda correct: correct._replace(polled=[*correct.polled, Record(OUT, 7, b"0", b"10 0:3 b")])),
