@@ -26,13 +26,14 @@ _ENDING: Final = re.compile(r"^ending (\S+) (commit|abort)$", re.MULTILINE)
 
 
 class Application(Process):
-    """One instance; `start` again after `kill`. What it prints of its transactions is in its log."""
+    """One instance; `start` again after `kill`."""
 
     def __init__(self, kind: str, workload: Workload, instance: int, directory: Path, classes: Path) -> None:
         super().__init__(directory / f"{kind}-{instance}.log")
         self._kind = kind
         self._workload = workload
         self._instance = instance
+        self._events = directory / f"{kind}-{instance}.events"
         self._directory = directory
         self._classes = classes
         self._lives = 0
@@ -44,6 +45,7 @@ class Application(Process):
             *self._workload.arguments(),
             f"instance={self._instance}",
             f"seed={self._instance}.{self._lives}",
+            f"events={self._events}",
             f"directory={self._directory / f'state-{self._instance}'}",
         ]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
@@ -57,7 +59,8 @@ class Application(Process):
 
     def endings(self) -> list[Ending]:
         """Of all transactions that it began to end, in all its lives."""
-        return [Ending(name, how == "commit") for name, how in _ENDING.findall(self.log())]
+        text = self._events.read_text() if self._events.exists() else ""
+        return [Ending(name, how == "commit") for name, how in _ENDING.findall(text)]
 
     @property
     def ended(self) -> bool:

@@ -1,19 +1,25 @@
 """`python -m tests.exactly_once.consume_transform_produce NAME=VALUE...`: an application on librdkafka.
 
 Each transaction reads a few records, writes what they become, and commits the offsets of the group with them; some are aborted at random.
-It prints `ending TRANSACTION commit|abort` before it ends a transaction, and `committed TRANSACTION` after a commit. It ends after SIGTERM.
+It adds `ending TRANSACTION commit|abort` to the file `events` before it ends a transaction. It ends after SIGTERM.
+
+After a fatal error a producer of librdkafka is of no more use, and destroying it may block; so the process restarts itself. It also does
+so when an operation does not return: librdkafka may wait forever to send offsets to a group coordinator that has restarted, Apache
+Kafka's too.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -22,15 +28,19 @@ from tests.system.ledger import CLIENT_SETTINGS
 
 _POLL_SECONDS: Final = 0.2
 _ATTEMPT_SECONDS: Final = 10.0
+STUCK_SECONDS: Final = 25.0
+"""Longer than any fault of a test."""
 
 
 class Application:
     """One consumer, and one producer at a time."""
 
-    def __init__(self, workload: Workload, instance: int, random: Random) -> None:
+    def __init__(self, workload: Workload, instance: int, random: Random, events: TextIO) -> None:
         self._workload = workload
         self._instance = instance
         self._random = random
+        self._events = events
+        self.returned_at = time.monotonic()
         self._stopping = False
         self._batch: list[Message] = []
         self._member: Any = None  # as it was when the batch was read
@@ -61,21 +71,16 @@ class Application:
         self._stopping = True
 
     def run(self) -> None:
-        """Until it is stopped; a producer that is fenced is replaced."""
+        """Until it is stopped; raises when the producer is of no more use."""
         self._consumer.subscribe([self._workload.input], on_revoke=self._forget, on_lost=self._forget)
-        while not self._stopping:
-            producer = Producer(self._producer_settings)
-            try:
-                self._attempt(partial(producer.init_transactions, _ATTEMPT_SECONDS))
-                self._rewind()
-                self._work(producer)
-            except KafkaException as refused:
-                _report(f"the producer is replaced: {refused}")
+        producer = Producer(self._producer_settings)
+        self._attempt(partial(producer.init_transactions, _ATTEMPT_SECONDS))
+        self._work(producer)
         self._consumer.close()
 
     def _work(self, producer: Producer) -> None:
-        """One transaction after another; raises when the producer is of no more use."""
         while not self._stopping:
+            self.returned_at = time.monotonic()
             if not self._read():
                 continue
             try:
@@ -119,12 +124,11 @@ class Application:
         self._attempt(lambda: producer.send_offsets_to_transaction(positions, self._member, _ATTEMPT_SECONDS))
         if self._random.random() < self._workload.abort_probability:
             producer.flush(_ATTEMPT_SECONDS)
-            _report(f"ending {name} abort")
+            self._record(f"ending {name} abort")
             self._abort(producer)
             return
-        _report(f"ending {name} commit")
+        self._record(f"ending {name} commit")
         self._attempt(lambda: producer.commit_transaction(_ATTEMPT_SECONDS))
-        _report(f"committed {name}")
 
     def _produce(self, producer: Producer, message: Message, transaction: str) -> None:
         key, number = int(message.key() or b""), int(message.value() or b"")
@@ -153,8 +157,11 @@ class Application:
                 raise KafkaException(place.error)
             self._consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
 
+    def _record(self, event: str) -> None:
+        print(event, file=self._events, flush=True)
+
     def _attempt(self, action: Callable[[], object]) -> None:
-        """Again for as long as librdkafka says that it helps; no outcome is unknown then."""
+        """Again for as long as librdkafka says that it helps; the watchdog bounds it."""
         while True:
             try:
                 action()
@@ -174,9 +181,27 @@ def _report(line: str) -> None:
 def main(arguments: list[str]) -> None:
     """Run until SIGTERM."""
     texts = values_of(arguments)
-    application = Application(Workload.parse(arguments), int(texts["instance"]), Random(texts["seed"]))
-    signal.signal(signal.SIGTERM, application.stop)
-    application.run()
+    with open(texts["events"], "a") as events:
+        application = Application(Workload.parse(arguments), int(texts["instance"]), Random(texts["seed"]), events)
+        signal.signal(signal.SIGTERM, application.stop)
+        threading.Thread(target=_watch, args=(application,), daemon=True).start()
+        try:
+            application.run()
+        except KafkaException as refused:
+            _restart(str(refused))
+
+
+def _watch(application: Application) -> None:
+    while True:
+        time.sleep(1)
+        if time.monotonic() > application.returned_at + STUCK_SECONDS:
+            _restart(f"nothing for {STUCK_SECONDS} s")
+
+
+def _restart(why: str) -> None:
+    """Replace the program of this process; the new one has the same transactional id."""
+    _report(f"restarting: {why}")
+    os.execv(sys.executable, [sys.executable, "-m", "tests.exactly_once.consume_transform_produce", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

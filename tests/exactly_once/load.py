@@ -22,6 +22,8 @@ from tests.system.ledger import WAIT_SECONDS, wait_until
 
 INSTANCES: Final = 2
 RECORDS_A_ROUND: Final = 400
+_ENDED_BY_SIGTERM: Final = (0, 143, -15)
+"""Applications exit, JVMs report the signal, and a program that still starts is ended by it."""
 _PAUSE_SECONDS: Final = 0.1
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 """An application that was killed holds back the readers of committed records until then."""
@@ -109,7 +111,8 @@ class Load:
     def stop(self) -> None:
         """SIGTERM to every application; each ends its transaction first."""
         for application in self.applications:
-            assert application.stop() in (0, 143), application.log()[-4000:]  # a JVM that SIGTERM ends says so
+            status = application.stop()
+            assert status in _ENDED_BY_SIGTERM, application.log()[-4000:]
 
     def close(self) -> None:
         """End everything, in whatever state it is."""

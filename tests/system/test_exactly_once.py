@@ -22,7 +22,7 @@ FAULTS: Final[dict[str, Sequence[str]]] = {
     STREAMS: ("kill-application", "pause-group-coordinator", "kill-transaction-coordinator"),
 }
 """Each strikes at least once."""
-KILLS: Final = 3
+KILLS: Final = 2
 
 
 @pytest.fixture(scope="module")

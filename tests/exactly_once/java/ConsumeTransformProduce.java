@@ -1,6 +1,8 @@
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -10,7 +12,6 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
-import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -23,7 +24,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** What tests/exactly_once/consume_transform_produce.py does, on Apache Kafka's own client. */
+/** What tests/exactly_once/consume_transform_produce.py does, on Apache Kafka's own client; its producer can be replaced. */
 public class ConsumeTransformProduce {
     private static final Duration POLL = Duration.ofMillis(200);
     private static final long CLOSE_SECONDS = 20;
@@ -33,6 +34,7 @@ public class ConsumeTransformProduce {
     private final double abortProbability;
     private final Random random;
     private final String name;
+    private final PrintStream events;
     private final KafkaConsumer<String, String> consumer;
     private KafkaProducer<String, String> producer;
     private List<ConsumerRecord<String, String>> batch = List.of();
@@ -40,7 +42,7 @@ public class ConsumeTransformProduce {
     private volatile boolean stopping;
     private final CountDownLatch stopped = new CountDownLatch(1);
 
-    ConsumeTransformProduce(String[] arguments) {
+    ConsumeTransformProduce(String[] arguments) throws IOException {
         for (String argument : arguments) {
             String[] parts = argument.split("=", 2);
             given.put(parts[0], parts[1]);
@@ -48,6 +50,7 @@ public class ConsumeTransformProduce {
         partitions = Integer.parseInt(given.get("partitions"));
         abortProbability = Double.parseDouble(given.get("abort_probability"));
         random = new Random(given.get("seed").hashCode());
+        events = new PrintStream(new FileOutputStream(given.get("events"), true), true);
         name = given.get("instance") + "-" + UUID.randomUUID().toString().substring(0, 8);
         Properties settings = common();
         settings.put("group.id", given.get("name"));
@@ -82,10 +85,7 @@ public class ConsumeTransformProduce {
     }
 
     void run() {
-        consumer.subscribe(List.of(given.get("name") + "-input"), new ConsumerRebalanceListener() {
-            @Override public void onPartitionsRevoked(Collection<TopicPartition> revoked) {}
-            @Override public void onPartitionsAssigned(Collection<TopicPartition> assigned) {}
-        });
+        consumer.subscribe(List.of(given.get("name") + "-input"));
         while (!stopping) {
             try {
                 producer = newProducer();
@@ -123,13 +123,12 @@ public class ConsumeTransformProduce {
             }
             producer.sendOffsetsToTransaction(offsets, member);
             if (commits) {
-                report("ending " + transaction + " commit");
+                events.println("ending " + transaction + " commit");
                 commit();
-                report("committed " + transaction);
                 return;
             }
             producer.flush();
-            report("ending " + transaction + " abort");
+            events.println("ending " + transaction + " abort");
         } catch (AuthorizationException refused) {
             throw refused;
         } catch (KafkaException refused) {
@@ -182,7 +181,7 @@ public class ConsumeTransformProduce {
         System.out.flush();
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws IOException {
         var application = new ConsumeTransformProduce(arguments);
         Runtime.getRuntime().addShutdownHook(new Thread(application::stop));
         application.run();
