@@ -99,6 +99,7 @@ def one_round(load: Load, cluster: Cluster, fault: str, random: Random) -> None:
     if victim == APPLICATION:
         application = random.choice(load.applications)
         if how == "pause":
+            await_members(load, len(load.applications))  # none is still starting, or not yet gone
             with paused(application):
                 await_members(load, len(load.applications) - 1)
                 load.go_on()
