@@ -18,6 +18,7 @@ from isthmus_broker.core.replica.leader import ReplicaLeader
 from isthmus_broker.core.replica.log_view import LogView
 from isthmus_broker.core.transaction import producers
 from isthmus_broker.core.transaction import shard as transaction_shard
+from isthmus_broker.core.transaction.markers import OutstandingMarkers
 from isthmus_broker.core.transaction.records import Transaction
 from isthmus_broker.core.transaction.requests import InitProducer, NeedsProducerId, Outcome
 from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
@@ -66,6 +67,13 @@ def _init_without_fencing(
     return Outcome(producer=before.producer)
 
 
+class HastyMarkers(OutstandingMarkers):
+    """Releases decisions that are not committed yet."""
+
+    def release(self, high_watermark: int) -> list[tuple[str, Transaction]]:
+        return super().release(1 << 60)
+
+
 class HastyOffsets(Offsets):
     """Lets offsets of open transactions take effect."""
 
@@ -106,6 +114,8 @@ _FAILOVERS: Final = Rates(
     cut_max=2.0,
     one_way=0.5,
 )
+_ONE_WAY: Final = Rates(cut_every=0.5, cut_max=2.0, one_way=1.0, kill_every=0.7, down_max=0.5)
+"""Leaders whose messages arrive while none reaches them, until they are killed."""
 _POWER: Final = Rates(power_every=1.5, site_every=2.0, operate_every=0.5, down_max=0.5)
 
 CANARIES: Final[Mapping[str, Canary]] = {
@@ -125,6 +135,14 @@ CANARIES: Final[Mapping[str, Canary]] = {
         _init_without_fencing,
         ("torn-transaction", "lost-write", "copied-twice", "copy-out-of-order", "nonmonotonic-send", "duplicate"),
         _FAILOVERS,
+        has_transactions=True,
+    ),
+    "hasty-markers": Canary(
+        transaction_shard,
+        "OutstandingMarkers",
+        HastyMarkers,
+        ("torn-transaction", "lost-write", "aborted-read"),
+        _ONE_WAY,
         has_transactions=True,
     ),
     "hasty-offsets": Canary(group_shard, "Offsets", HastyOffsets, ("copy-skipped",), NO_FAULTS, has_transactions=True),
