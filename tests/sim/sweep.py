@@ -1,7 +1,7 @@
 """Runs the lives of many seeds, and reports the first finding."""
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
 from tests.sim.storage import canaries as storage
-from tests.sim.storage.life import StorageLife
+from tests.sim.storage.life import Fault, StorageLife
 from tests.sim.world import Violation, World
 
 
@@ -97,8 +97,8 @@ def _blind_target(seed: int, traced: bool) -> Life:
     return MirrorLife(seed, traced=traced, blind=True)
 
 
-def _storage(seed: int, traced: bool) -> Life:
-    return StorageLife(seed, traced=traced)
+def _storage(seed: int, traced: bool, faults: Sequence[Fault] = ()) -> Life:
+    return StorageLife(seed, traced=traced, faults=faults)
 
 
 KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
@@ -124,7 +124,7 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "storage": {
         None: Kind(_storage),
         **{
-            name: Kind(_storage, name, partial(storage.planted, name), canary.violations)
+            name: Kind(partial(_storage, faults=canary.faults), name, partial(storage.planted, name), canary.violations)
             for name, canary in storage.CANARIES.items()
         },
     },

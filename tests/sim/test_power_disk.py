@@ -171,6 +171,43 @@ def test_a_failed_sync_drops_the_pages_which_a_later_sync_does_not_write() -> No
     assert {b"", b"abc"} <= outcomes
 
 
+def test_a_failed_sync_is_reported_once_by_every_open_descriptor() -> None:
+    disk, files = started()
+    synced(files, FILE, b"abc")
+    descriptor = files.open(str(FILE), create=False)
+    disk.fail("sync", under=FILE)
+    with pytest.raises(OSError, match="Input/output"):
+        files.sync_path(FILE)
+    with pytest.raises(OSError, match="Input/output"):
+        files.sync(descriptor)
+    files.sync(descriptor)
+    files.sync(files.open(str(FILE), create=False))
+
+
+def test_a_process_that_dies_after_a_failed_sync_can_record_it() -> None:
+    disk, files = started()
+    synced(files, FILE, b"abc")
+    disk.fail("sync", under=FILE)
+    disk.act_at(2, disk.kill)
+    with pytest.raises(OSError, match="Input/output"):
+        files.sync_path(FILE)
+    files.close(files.open(str(ROOT / "record"), create=True))
+    with pytest.raises(ProcessDied):
+        files.read_file(FILE)
+    assert disk.start().exists(ROOT / "record")
+
+
+def test_a_fault_can_strike_after_operations_that_succeed() -> None:
+    disk, files = started()
+    write(files, FILE, b"abc")
+    disk.fail("read", under=FILE, after=2)
+    for _ in range(2):
+        files.read_file(FILE)
+    with pytest.raises(OSError, match="Input/output"):
+        files.read_file(FILE)
+    files.read_file(FILE)
+
+
 def test_faults_are_limited_to_a_path_and_a_number_of_times() -> None:
     disk, files = started()
     write(files, FILE, b"abc")

@@ -8,18 +8,20 @@ from typing import Final
 from uuid import UUID
 
 import pytest
-from isthmus_broker.edge.storage.files import DiskFailure, FilePool
+from isthmus_broker.edge.storage.failed_syncs import rewrite_failed_syncs
+from isthmus_broker.edge.storage.files import DiskFailure, FilePool, sync_path
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_mover import LogMover
-from isthmus_broker.edge.storage.recovery import create_log
+from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 
 from tests.edge.storage.logs import NOW, NoFailures, append, config
 from tests.sim.power.disk import SimDisk
 from tests.sim.storage.loop import SimLoop
+from tests.sim.storage.reading import content_of
 
 HERE, THERE = Path("/d0"), Path("/d1")
 KEY, OTHER = ("t", 0), ("u", 0)
@@ -39,6 +41,19 @@ def created(files: FileSystem) -> Log:
     log = create_log(FilePool(files), HERE / "t-0", *KEY, CONFIG, UUID(int=9), now_ms=MonotonicMs(NOW))
     log.flush_now()
     files.sync_path(Path("/"))
+    return log
+
+
+def opened(files: FileSystem, recovery_point: int) -> Log:
+    log, _ = open_log(
+        FilePool(files),
+        HERE / "t-0",
+        *KEY,
+        CONFIG,
+        now_ms=MonotonicMs(NOW),
+        clean=False,
+        recovery_point=recovery_point,
+    )
     return log
 
 
@@ -113,3 +128,66 @@ def test_a_log_whose_old_directory_fails_at_the_end_of_a_move_is_at_its_new_plac
     node.loop.settle()
     assert node.logs.logs[KEY].directory == THERE / "t-0"
     assert (node.here.online, node.there.online, node.failures.lost) == (False, True, [[]])
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_records_whose_sync_failed_survive_a_restart_and_then_a_power_loss(suffix: str) -> None:
+    """The system had marked the pages clean: the next process read them, counted them as durable, and a power loss left a hole."""
+    for seed in range(60):
+        disk = SimDisk(Random(seed))
+        log = created(disk.start())
+        for number in range(20):
+            append(log, [b"%d" % number * 20], epoch=number // 6)
+        before, end = content_of(log), log.end_offset
+        disk.fail("sync", under=log.active.path.with_suffix(suffix))
+        with pytest.raises(DiskFailure):
+            log.flush_now()
+        disk.kill()
+        again = opened(disk.start(), 0)
+        again.flush_now()
+        assert (content_of(again), again.recovery_point) == (before, end)
+        disk.cut_power()
+        last = opened(disk.start(), end)
+        assert content_of(last) == before
+        assert all(last.read(offset, 1, end, at_least_one=True).size for offset in range(end))
+
+
+def test_a_file_whose_sync_failed_is_written_again_until_a_sync_succeeds() -> None:
+    content, path = Random(1).randbytes(2_500_000), HERE / "t-0" / "leader-epoch-checkpoint"
+    outcomes = set()
+    for seed in range(10):
+        disk = SimDisk(Random(seed))
+        files = disk.start()
+        files.make_directory(path.parent, exist_ok=True)
+        files.write_file(path, content + b"truncated", sync=True)
+        for directory in (path.parent, HERE, Path("/")):
+            files.sync_path(directory)
+        files.write_file(path, content, sync=False)
+        disk.fail("sync", under=path, times=2)
+        with pytest.raises(DiskFailure):
+            sync_path(files, path)
+        files = disk.start()
+        with pytest.raises(OSError, match="Input/output"):
+            rewrite_failed_syncs(files, path.parent)
+        assert len(files.list(path.parent)) == 2
+        files = disk.start()
+        rewrite_failed_syncs(files, path.parent)
+        assert files.list(path.parent) == [path]
+        disk.cut_power()
+        files = disk.start()
+        outcomes.add(files.read_file(path) == content)
+        rewrite_failed_syncs(files, path.parent)  # the removal of the record was not synced
+    assert outcomes == {True}
+
+
+def test_a_failed_sync_of_a_file_that_was_deleted_since_is_forgotten() -> None:
+    disk = SimDisk(Random(1))
+    log = created(disk.start())
+    append(log, [b"x"])
+    disk.fail("sync", under=log.active.path)
+    with pytest.raises(DiskFailure):
+        log.flush_now()
+    files = disk.start()
+    files.remove(log.active.path)
+    assert opened(files, 0).end_offset == 0
+    assert not [path for path in files.list(log.directory) if path.suffix == ".failed-sync"]

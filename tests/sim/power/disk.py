@@ -7,7 +7,8 @@ Usage: one `SimDisk` per machine, and one file system per process on it:
     disk.kill()                    # SIGKILL: the page cache stays, descriptors and locks are released
     files = disk.start()           # the next process
     disk.cut_power()               # the page cache is lost as well
-    disk.fail("sync", times=1)     # the next sync fails with EIO; `under` limits it to a directory, times=None is for good
+    disk.fail("sync", times=1)     # the next sync fails with EIO; `under` limits it to a directory, times=None is for good,
+                                   # and `after` operations succeed before
     disk.capacity = disk.used      # ENOSPC from now on
     disk.act_at(40, disk.kill)     # at the 40th operation from now, in the middle of it if it is a write; or anything that another
                                    # thread of the process does meanwhile
@@ -19,7 +20,8 @@ cannot touch the disk. The state that a power loss leaves follows Linux and POSI
   file alone. A rename is atomic, also between directories.
 - Unsynced writes, truncations, creations, renames and removals survive by chance: none, all, the oldest, or any; a write can
   survive in part. A renamed file whose bytes were not synced may therefore be empty or have a hole of zeros.
-- A failed sync marks the pages clean: they stay readable, and a later sync does not write them.
+- A failed sync marks the pages clean: they stay readable, and a later sync does not write them. Every descriptor that was open reports
+  the failure once. The process lives to the end of its next operation: no program could record the failure otherwise.
 """
 
 import errno
@@ -33,10 +35,11 @@ from tests.sim.power.inodes import Change, Directory, Entries, Entry, EntryChang
 
 
 class _Fault:
-    def __init__(self, operation: Operation, under: Path, times: int | None) -> None:
+    def __init__(self, operation: Operation, under: Path, times: int | None, after: int) -> None:
         self.operation = operation
         self.under = under
         self.times = times
+        self.after = after
 
 
 class SimDisk:
@@ -86,9 +89,9 @@ class SimDisk:
         """Call `act` at an operation from now; 1 is the next. `kill` and `cut_power` may leave half of a write done."""
         self._acts_at, self._act = self.operations + operation, act
 
-    def fail(self, operation: Operation, *, under: Path = Path("/"), times: int | None = 1) -> None:
-        """Let the next operations of that kind below a path fail with EIO; with `times=None` until `repair`."""
-        self._faults.append(_Fault(operation, under, times))
+    def fail(self, operation: Operation, *, under: Path = Path("/"), times: int | None = 1, after: int = 0) -> None:
+        """Let operations of that kind below a path fail with EIO, after some that succeed; with `times=None` until `repair`."""
+        self._faults.append(_Fault(operation, under, times, after))
 
     def repair(self) -> None:
         """Remove all faults."""
@@ -107,6 +110,9 @@ class SimDisk:
                 raise ProcessDied
         for fault in self._faults:
             if fault.operation == operation and Path(path).is_relative_to(fault.under):
+                if fault.after > 0:
+                    fault.after -= 1
+                    continue
                 if fault.times is not None:
                     fault.times -= 1
                     if fault.times == 0:
@@ -142,6 +148,8 @@ class SimDisk:
             self.begin("sync", path)
         except OSError:
             file.fail_sync(self.random)
+            if self._acts_at == self.operations + 1:
+                self._acts_at += 1
             raise
         file.sync()
         if not file.lost_pages:

@@ -21,6 +21,8 @@ class SimFiles:
     def __init__(self, disk: "SimDisk") -> None:
         self._disk = disk
         self._open: dict[int, tuple[File, str]] = {}
+        self._failures_reported: dict[int, int] = {}
+        """The number of failed syncs of its file that each descriptor has reported, or that were before it."""
         self._locks: dict[int, File] = {}
         self._numbers = count(3)
         self.is_dead = False
@@ -37,13 +39,14 @@ class SimFiles:
         file = self._file(path, create=create)
         descriptor = next(self._numbers)
         self._open[descriptor] = file, path
+        self._failures_reported[descriptor] = file.failed_syncs
         return descriptor
 
     def close(self, descriptor: int, /) -> None:
         if self.is_dead:
             return  # the system has closed it
         self._opened(descriptor)
-        del self._open[descriptor]
+        del self._open[descriptor], self._failures_reported[descriptor]
         lock = self._locks.pop(descriptor, None)
         if lock is not None:
             lock.is_locked = False
@@ -64,7 +67,14 @@ class SimFiles:
 
     def sync(self, descriptor: int, /) -> None:
         self._alive()
-        self._disk.sync_file(*self._opened(descriptor))
+        file, path = self._opened(descriptor)
+        reported = self._failures_reported[descriptor]
+        try:
+            self._disk.sync_file(file, path)
+        finally:
+            self._failures_reported[descriptor] = file.failed_syncs
+        if reported < file.failed_syncs:
+            raise os_error(errno.EIO, path)
 
     # -- by path -------------------------------------------------------------------------------------------------------------
 
@@ -150,7 +160,7 @@ class SimFiles:
         descriptor = self.open(str(path), create=True)
         file = self._open[descriptor][0]
         if file.is_locked:
-            del self._open[descriptor]
+            self.close(descriptor)
             raise os_error(errno.EAGAIN, str(path))
         file.is_locked = True
         self._locks[descriptor] = file

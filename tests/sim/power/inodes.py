@@ -29,7 +29,7 @@ class Change:
 class File:
     """One file: `content` is the page cache, `stable` the platter, `dirty` the changes in between, oldest first."""
 
-    __slots__ = ("content", "dirty", "is_linked", "is_locked", "lost_pages", "modified_ms", "stable")
+    __slots__ = ("content", "dirty", "failed_syncs", "is_linked", "is_locked", "lost_pages", "modified_ms", "stable")
 
     def __init__(self, modified_ms: int) -> None:
         self.content = bytearray()
@@ -38,6 +38,7 @@ class File:
         self.modified_ms = modified_ms
         self.is_locked = False
         self.is_linked = True
+        self.failed_syncs = 0
         self.lost_pages = False
         """Whether the page cache has bytes that no sync writes any more."""
 
@@ -60,6 +61,7 @@ class File:
         self._write_back(_survivors(self.dirty, random))
         self.dirty.clear()
         self.lost_pages = True
+        self.failed_syncs += 1
 
     def lose_power(self, survives: "Survival", random: Random) -> None:
         """Lose the page cache. Unsynced changes survive by chance, whole or in part."""

@@ -1,8 +1,9 @@
 """Planted defects of the product's storage, each with the violation that it must cause."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Final, NamedTuple
 from unittest.mock import patch
@@ -12,7 +13,11 @@ from isthmus_broker.edge.quorum import quorum_state
 from isthmus_broker.edge.quorum.metadata_log import MetadataLogStore
 from isthmus_broker.edge.quorum.raft_snapshots import SnapshotFiles
 from isthmus_broker.edge.storage import checkpoints
+from isthmus_broker.edge.storage import files as storage_files
 from isthmus_broker.edge.storage.files import replace_file
+from isthmus_broker.edge.storage.filesystem import FileSystem
+
+from tests.sim.storage.life import Fault
 
 _unsynced_replacement: Final = partial(replace_file, durable=False)
 """Renames a new file over the old one without a sync: a power loss may leave an empty one."""
@@ -27,6 +32,10 @@ def _unsynced_finish(files: SnapshotFiles, snapshot: SnapshotId) -> None:
     files._files.rename(files._part(snapshot), files.path(snapshot))
 
 
+def _no_record(_files: FileSystem, _path: Path) -> None:
+    """Forget that a sync failed: the next process takes what it reads for durable."""
+
+
 class Canary(NamedTuple):
     """A defect."""
 
@@ -35,6 +44,8 @@ class Canary(NamedTuple):
     defect: object
     violations: tuple[str, ...]
     """The finding begins with one of these names."""
+    faults: Sequence[Fault] = ()
+    """Faults that bring the defect to light soon; those of any life if empty."""
 
 
 CANARIES: Final[Mapping[str, Canary]] = {
@@ -43,6 +54,9 @@ CANARIES: Final[Mapping[str, Canary]] = {
         quorum_state, "replace_file", _unsynced_replacement, ("refuses-to-start", "forgotten-vote")
     ),
     "unsynced-metadata-log": Canary(MetadataLogStore, "flush", _no_flush, ("lost-records",)),
+    "forgotten-failed-sync": Canary(
+        storage_files, "record_failed_sync", _no_record, ("lost-records", "batches", "disk-failure"), ("sync",)
+    ),
     "unsynced-snapshot": Canary(SnapshotFiles, "_finish", _unsynced_finish, ("damaged-snapshot", "lost-snapshot")),
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from unittest.mock import patch
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from isthmus_wire.markers import Marker, ProducerId, build_marker
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, header_at
 
 from tests.sim.power.disk import SimDisk
-from tests.sim.power.errors import ProcessDied
+from tests.sim.power.errors import Operation, ProcessDied
 from tests.sim.storage.loop import SimLoop
 from tests.sim.storage.metadata import HOME, MetadataLife
 from tests.sim.storage.reading import check_producers, content_of
@@ -36,6 +36,8 @@ from tests.sim.world import Violation, World
 DIRECTORIES: Final = (Path("/d0"), Path("/d1"))
 START_MS: Final = 1_700_000_000_000
 STEPS: Final = 45
+Fault = Operation | Literal["full"]
+FAULTS: Final[Sequence[Fault]] = ("read", "write", "sync", "entry", "full")
 _DEFAULTS: Final = resolve_node(BrokerLayers(with_embedded_defaults({}, "unused"))).topic_defaults
 _SMALL: Final = replace(
     resolve_topic({}, _DEFAULTS),
@@ -57,7 +59,8 @@ CONFIGS: Final = {
 class StorageLife:
     """One node, through several processes."""
 
-    def __init__(self, seed: int, *, traced: bool = False) -> None:
+    def __init__(self, seed: int, *, traced: bool = False, faults: Sequence[Fault] = ()) -> None:
+        """With `faults` given, every process but the last has one of them."""
         self.world = World(seed, traced=traced)
         random = self.world.random
         self.random = random
@@ -67,11 +70,12 @@ class StorageLife:
         self.epochs: dict[TopicPartition, int] = {}
         self.sequences: dict[tuple[TopicPartition, int], int] = {}
         self.configs = dict(CONFIGS)
-        self.is_faulty = self.is_lossy = False
+        self.is_faulty = False
         self.lost: list[TopicPartition] = []
         self._wall_ms = START_MS
         self._last_id = 0
-        self._fault_rate = random.choice((0.0, 0.0, 0.3))
+        self._faults = faults or FAULTS
+        self._fault_rate = 1.0 if faults else random.choice((0.0, 0.0, 0.5))
         self._power_rate = random.choice((0.2, 0.5, 0.8))
         self._retention_ms = random.choice((-1, 4_000, 60_000))
         self.configs["plain"] = replace(_SMALL, retention_ms=self._retention_ms)
@@ -102,16 +106,13 @@ class StorageLife:
         """One process, from its start to its end."""
         self.disk.repair()
         self.disk.capacity = 1 << 40
-        self.is_faulty = self.is_lossy = False
+        self.is_faulty = False
         self.lost = []
         death = self.disk.cut_power if self.random.random() < self._power_rate else self.disk.kill
         try:
             self._process(death, faults=faults)
         finally:
             self.loop.abandon()
-        if self.is_lossy:
-            self.disk.cut_power()  # a machine whose disk refused a sync is restarted
-            self._ended("power")
 
     def _process(self, death: Callable[[], None], *, faults: bool) -> None:
         how: Ending = "power" if death == self.disk.cut_power else "kill"
@@ -121,9 +122,10 @@ class StorageLife:
                 self._step()
             if self.random.random() < 0.3:
                 self._stop()
-                if how == "power":
-                    self.disk.cut_power()
-                return
+                if not self.is_faulty:
+                    if how == "power":
+                        self.disk.cut_power()
+                    return
             death()
         except ProcessDied:
             pass
@@ -186,8 +188,6 @@ class StorageLife:
         self._with_metadata(self.metadata.stop)
         self.log("stops")
         if self.is_faulty:
-            self.disk.cut_power()
-            self._ended("power")
             return
         self.disk.kill()
         for truth in self.truths.values():
@@ -198,15 +198,15 @@ class StorageLife:
 
     def _plan_fault(self) -> None:
         self.is_faulty = True
-        fault = self.random.choice(("read", "write", "sync", "entry", "full"))
+        fault = self.random.choice(self._faults)
         under = self.random.choice((*DIRECTORIES, HOME, Path("/")))
         times = self.random.choice((1, None))
         self.log(f"fault: {fault} under {under}, {times}")
         if fault == "full":
             self.disk.capacity = self.disk.used + self.random.randrange(4_000)
             return
-        self.is_lossy = fault == "sync"
-        self.disk.fail(fault, under=under, times=times)  # type: ignore[arg-type]
+        after = self.random.choice((0, self.random.randrange(10), self.random.randrange(60)))
+        self.disk.fail(fault, under=under, times=times, after=after)
 
     def directory_failed(self, lost: Sequence[TopicPartition]) -> None:
         self.log(f"a directory failed with {lost}")
@@ -238,20 +238,21 @@ class StorageLife:
                 except DiskFailure:
                     self._fault_is_expected()
                     continue
-            content = content_of(log)
-            truth.check(content)
-            self._identify(key, log)
-            check_producers(truth, log, content)
-            self.epochs[key] += 1
-            self._observe(key)
-
-    def _identify(self, key: TopicPartition, log: Log) -> None:
-        """As a broker does before it uses a log."""
-        if log.topic_id is None:
             try:
-                identify(log, self.ids[key])
+                self._check_log(key, log, truth)
             except DiskFailure as failure:
+                self._fault_is_expected()
                 self.logs.fail_log(key, failure)
+
+    def _check_log(self, key: TopicPartition, log: Log, truth: Truth) -> None:
+        """Compare a log with what was done to it, and record its topic id if it has none, as a broker does before it uses a log."""
+        content = content_of(log)
+        truth.check(content)
+        if log.topic_id is None:
+            identify(log, self.ids[key])
+        check_producers(truth, log, content)
+        self.epochs[key] += 1
+        self._observe(key)
 
     def _create(self, key: TopicPartition) -> Log:
         return self.logs.create(*key, self.ids[key])
@@ -263,8 +264,7 @@ class StorageLife:
             return
         truth = self.truths[key]
         version = truth.current
-        if not self.is_lossy:
-            truth.synced(log.recovery_point)
+        truth.synced(log.recovery_point)
         version.confirmed_start = max(version.confirmed_start, min(log.segments[0].base_offset, log.log_start_offset))
         version.start = max(version.start, log.log_start_offset)
 

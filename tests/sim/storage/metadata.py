@@ -272,7 +272,8 @@ class MetadataLife:
         done = self._loop.run_in_executor(None, work)
 
         def finished(_: object) -> None:
-            self._fault = self._fault or done.exception()
+            failure = done.exception()
+            self._fault = self._fault or failure
             if self._fault is None:
                 try:
                     then()

@@ -13,6 +13,7 @@ from isthmus_broker.edge.storage.filesystem import Chunk, FileSystem
 
 OPEN_FILES_MAX: Final = 8192
 """The default number of descriptors kept open; beyond it the least recently used one is closed until it is needed again."""
+FAILED_SYNC_SUFFIX: Final = ".failed-sync"
 
 
 class DiskFailure(OSError):
@@ -85,6 +86,7 @@ class FilePool:
         try:
             self.files.sync(self.descriptor(path))
         except OSError as error:
+            record_failed_sync(self.files, Path(path))
             raise DiskFailure(Path(path), error) from error
 
     def release(self, path: str) -> int | None:
@@ -132,7 +134,18 @@ def sync_path(files: FileSystem, path: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError as error:
+        record_failed_sync(files, path)
         raise DiskFailure(path, error) from error
+
+
+def record_failed_sync(files: FileSystem, path: Path) -> None:
+    """Record that the sync of a file failed, as far as the disk permits, for the next start: see `failed_syncs`.
+
+    The record is not synced: like the pages that were not written, it lasts as long as the page cache. A directory has none.
+    """
+    with suppress(OSError):
+        if not files.is_directory(path):
+            files.close(files.open(f"{path}{FAILED_SYNC_SUFFIX}", create=True))
 
 
 def sync_existing(files: FileSystem, paths: Iterable[Path]) -> None:

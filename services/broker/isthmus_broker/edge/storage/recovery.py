@@ -25,6 +25,7 @@ from isthmus_broker.edge.storage.checkpoints import (
     write_topic_id,
 )
 from isthmus_broker.edge.storage.durability import ALONE, LogOwner
+from isthmus_broker.edge.storage.failed_syncs import rewrite_failed_syncs
 from isthmus_broker.edge.storage.files import DiskFailure, FilePool, failures_at, sync_path
 from isthmus_broker.edge.storage.filesystem import FileSystem
 from isthmus_broker.edge.storage.log import Log
@@ -91,6 +92,7 @@ def open_log(
     Raises DiskFailure. `on_segment` is called before each segment that is checked.
     """
     with failures_at(directory):
+        rewrite_failed_syncs(pool.files, directory)
         log = Log(pool, directory, topic, partition, config, now_ms=now_ms, owner=owner)
         try:
             recovered = _load(
