@@ -1,32 +1,20 @@
-"""Whole nodes and clients under a simulated loop, network and disk: the default sweep, and the planted defects that it must detect."""
-
-from contextlib import nullcontext
+"""Whole nodes and clients under a simulated loop, network and disk: the first half of the default sweep, and lives without faults."""
 
 import pytest
 
-from tests.sim.cluster.canaries import CANARIES
 from tests.sim.cluster.life import ClusterLife
 from tests.sim.cluster.plan import NO_FAULTS
-from tests.sim.sweep import CLUSTER, KINDS, sweep, trace
+from tests.sim.sweep import CLUSTER, sweep, trace
 
 SEEDS = 1_000
+FIRST_HALF = SEEDS // 2
 CHUNK = 25
 """Several chunks, so that parallel workers share the sweep."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", range(0, FIRST_HALF, CHUNK))
 def test_no_life_loses_anything(first: int) -> None:
     assert sweep(range(first, first + CHUNK), CLUSTER) is None
-
-
-@pytest.mark.parametrize("canary", sorted(CANARIES))
-def test_planted_defects_are_detected(canary: str) -> None:
-    """By faults that the product survives as it is, and by the violation that the defect must cause."""
-    kind = KINDS["cluster"][canary]
-    finding = sweep(range(SEEDS), kind)
-    assert finding is not None
-    assert sweep([finding.seed], kind._replace(plant=nullcontext, violations=())) is None
-    assert trace(finding.seed, kind)[1] == finding
 
 
 @pytest.mark.parametrize("seed", range(12))
