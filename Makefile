@@ -106,6 +106,7 @@ test-compose: .tools/.ready ## the platform in containers, from nothing to nothi
 
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.transactions
 
 bench-cluster: .tools/.ready ## three nodes of each, failover, 100,000 partitions
 	$(BIN)/python -m bench.cluster

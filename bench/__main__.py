@@ -39,7 +39,7 @@ def _measure(directory: Path, scenarios: list[Scenario], rounds: int, arguments:
     if arguments.only in START_NAME:
         _measure_starts(directory, rows, rounds)
     if scenarios:
-        _measure_running(directory, rows, scenarios, rounds)
+        measure_running(directory, rows, scenarios, rounds, throughput(1024, 16, "none", 400))
     stem = "quick" if arguments.quick else "results"
     table = report.write(rows.complete(), facts, f"only-{arguments.only}" if arguments.only else stem)
     print(table.read_text())
@@ -53,14 +53,16 @@ def _measure_starts(directory: Path, rows: report.Rows, rounds: int) -> None:
             rows.add(START_NAME, START_FIGURES, system, figures)
 
 
-def _measure_running(directory: Path, rows: report.Rows, scenarios: list[Scenario], rounds: int) -> None:
+def measure_running(
+    directory: Path, rows: report.Rows, scenarios: list[Scenario], rounds: int, warm_up: Scenario
+) -> None:
+    """Both systems at once, one measurement at a time."""
     with ExitStack() as running:
         brokers: dict[str, Broker] = {}
         for system in SYSTEMS:
             brokers[system] = make(system, directory / system)
             brokers[system].start()
             running.callback(brokers[system].stop)
-        warm_up = throughput(1024, 16, "none", 400)
         for broker in brokers.values():
             broker.await_serving()
             say(0, "warm-up", broker.name, warm_up.measure(broker))

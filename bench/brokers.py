@@ -108,6 +108,8 @@ def make(name: str, directory: Path) -> Broker:
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "log.dirs": str(directory / "data"),
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
     }
     properties = directory / "server.properties"

@@ -28,11 +28,26 @@ class Produced:
     p999_ms: float
 
 
-def produce(bootstrap: str, topic: str, records: int, size: int, warmup: int, rate: int = -1, **more: str) -> Produced:
-    """kafka-producer-perf-test with acks=all; `more` are properties of the producer with _ for a dot."""
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    size: int,
+    warmup: int,
+    rate: int = -1,
+    *,
+    transaction_ms: int | None = None,
+    **more: str,
+) -> Produced:
+    """kafka-producer-perf-test with acks=all, in transactions if they have a duration.
+
+    `more` are properties of the producer with _ for a dot.
+    """
     properties = {"acks": "all", **{key.replace("_", "."): value for key, value in more.items()}}
+    # The tool makes up a transactional id, another one in each run.
+    transactions = [] if transaction_ms is None else ["--transaction-duration-ms", str(transaction_ms)]
     output = _run(
-        *("kafka-producer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic),
+        *("kafka-producer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, *transactions),
         *("--num-records", str(records), "--record-size", str(size), "--warmup-records", str(warmup)),
         *("--throughput", str(rate), "--command-property", *(f"{key}={value}" for key, value in properties.items())),
     )

@@ -107,6 +107,27 @@ def end_to_end_latencies_ms(bootstrap: str, topic: str, count: int) -> list[floa
     return sorted(latencies[1:])
 
 
+def single_record_transactions(bootstrap: str, topic: str, warm_up: float, seconds: float) -> list[float]:
+    """One record of 100 bytes committed after another, for these seconds; returns the milliseconds of each, sorted."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": f"librdkafka-{topic}", "linger.ms": 0, **_QUIET}
+    )
+    producer.init_transactions(WAIT_SECONDS)
+    value = bytes(100)
+    latencies = []
+    started = time.perf_counter()
+    before = started
+    while before < started + warm_up + seconds:
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.commit_transaction(WAIT_SECONDS)
+        after = time.perf_counter()
+        if before >= started + warm_up:
+            latencies.append(1000 * (after - before))
+        before = after
+    return sorted(latencies)
+
+
 def seconds_to_first_acknowledgement(bootstrap: str, topic: str, start: Callable[[], None]) -> float:
     """Time from `start` to the first acknowledgement, for a client that reconnects every few milliseconds."""
     delivered = _Deliveries()

@@ -21,6 +21,8 @@ _RECORDS: Final = 400_000
 _SMALL_REQUESTS: Final = 60_000
 _LINES: Final = 25
 _TOPIC: Final = "profiled"
+REMARK: Final = (__doc__ or "").partition("\n\n")[2].strip()
+"""How to read a profile."""
 _UNDER_PROFILER: Final = """
 import cProfile, sys, time
 from isthmus_cli.main import main
@@ -36,20 +38,25 @@ finally:
 
 def write(directory: Path) -> Path:
     """A node each for produce, consume and small requests."""
-    text = "# Where the CPU of a node goes\n\n" + (__doc__ or "").partition("\n\n")[2].strip() + "\n"
+    text = f"# Where the CPU of a node goes\n\n{REMARK}\n"
     for title, prepare, load in (
-        (f"Produce: {_RECORDS:,} records of 1 KiB, 16 partitions, batches of 64 KiB", _nothing, _produce),
+        (f"Produce: {_RECORDS:,} records of 1 KiB, 16 partitions, batches of 64 KiB", nothing, _produce),
         ("Consume: the same records", _produce, _consume),
-        (f"Unbatched produce: {_SMALL_REQUESTS:,} requests, many in flight", _nothing, _unbatched),
+        (f"Unbatched produce: {_SMALL_REQUESTS:,} requests, many in flight", nothing, _unbatched),
     ):
-        text += f"\n## {title}\n\n```\n{_profile(directory / load.__name__.strip('_'), prepare, load)}\n```\n"
+        text += f"\n## {title}\n\n```\n{of_load(directory / load.__name__.strip('_'), prepare, load)}\n```\n"
+    return save("profile", text)
+
+
+def save(stem: str, text: str) -> Path:
+    """Write a page of profiles; returns its path."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / "profile.md"
+    path = RESULTS / f"{stem}.md"
     path.write_text(text)
     return path
 
 
-def _nothing(broker: Broker) -> None:
+def nothing(broker: Broker) -> None:
     """Some loads need no preparation."""
 
 
@@ -65,7 +72,8 @@ def _unbatched(broker: Broker) -> None:
     native_load.unbatched_requests_per_second(broker.bootstrap, _TOPIC, _SMALL_REQUESTS)
 
 
-def _profile(directory: Path, prepare: Callable[[Broker], None], load: Callable[[Broker], None]) -> str:
+def of_load(directory: Path, prepare: Callable[[Broker], None], load: Callable[[Broker], object]) -> str:
+    """The functions of a node that take the most CPU time under a load; what is prepared is not counted."""
     broker = make(ISTHMUS, directory)
     stats = directory / "stats"
     with _running(broker):

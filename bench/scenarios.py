@@ -39,7 +39,8 @@ class Scenario:
 
 
 @contextmanager
-def _topic(broker: Broker, partitions: int) -> Iterator[str]:
+def new_topic(broker: Broker, partitions: int) -> Iterator[str]:
+    """A topic that is deleted after the block."""
     name = f"bench-{next(_numbers)}"
     native_load.create_topic(broker.bootstrap, name, partitions)
     yield name
@@ -53,7 +54,7 @@ def throughput(size: int, partitions: int, compression: str, megabytes: int) -> 
 
     def measure(broker: Broker) -> dict[str, float]:
         figures: dict[str, float] = {}
-        with _topic(broker, partitions) as topic:
+        with new_topic(broker, partitions) as topic:
 
             def produce() -> None:
                 done = java_load.produce(
@@ -84,7 +85,7 @@ def produce_latency(seconds: int) -> Scenario:
     """At a fixed rate of 1 KiB records without linger, from the Java tool (whole milliseconds) and from librdkafka."""
 
     def measure(broker: Broker) -> dict[str, float]:
-        with _topic(broker, 16) as topic:
+        with new_topic(broker, 16) as topic:
             warmup = LATENCY_RATE * 2
             java = java_load.produce(
                 broker.bootstrap,
@@ -114,7 +115,7 @@ def end_to_end_latency(count: int) -> Scenario:
     """Produce to consume, one record at a time."""
 
     def measure(broker: Broker) -> dict[str, float]:
-        with _topic(broker, 1) as topic:
+        with new_topic(broker, 1) as topic:
             return percentiles("", native_load.end_to_end_latencies_ms(broker.bootstrap, topic, count))
 
     figures = {which: Figure("ms") for which in ("p50", "p99", "p99.9")}
@@ -125,7 +126,7 @@ def unbatched(count: int) -> Scenario:
     """Small requests, many in flight."""
 
     def measure(broker: Broker) -> dict[str, float]:
-        with _topic(broker, 1) as topic:
+        with new_topic(broker, 1) as topic:
             rates: list[float] = []
 
             def load() -> None:
