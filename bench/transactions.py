@@ -138,8 +138,8 @@ def _single_records(warm_up: int, seconds: int) -> Scenario:
 
             def from_java() -> None:
                 arguments = (broker.bootstrap, topic, warm_up, seconds)
-                found = java_programs.run("SingleRecordTransactions", *arguments)
-                figures.update(zip(("Java", "Java p50", "Java p99"), found, strict=True))
+                numbers = java_programs.run("SingleRecordTransactions", *arguments)
+                figures.update(zip(("Java", "Java p50", "Java p99"), numbers, strict=True))
 
             def from_librdkafka() -> None:
                 latencies = native_load.single_record_transactions(broker.bootstrap, topic, warm_up, seconds)
@@ -168,8 +168,8 @@ def _transform(warm_up: int, seconds: int) -> Scenario:
     def measure(broker: Broker) -> dict[str, float]:
         with new_topic(broker, 1) as source, new_topic(broker, 1) as destination:
             arguments = (broker.bootstrap, source, destination, _TRANSFORM_RATE, warm_up, seconds)
-            found = java_programs.run("TransformLatency", *arguments)
-        return dict(zip(figures, found, strict=True))
+            numbers = java_programs.run("TransformLatency", *arguments)
+        return dict(zip(figures, numbers, strict=True))
 
     figures = {
         "p50": Figure("ms"),
