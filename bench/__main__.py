@@ -4,7 +4,7 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ def _measure(directory: Path, scenarios: list[Scenario], rounds: int, arguments:
     if arguments.only in START_NAME:
         _measure_starts(directory, rows, rounds)
     if scenarios:
-        measure_running(directory, rows, scenarios, rounds, throughput(1024, 16, "none", 400))
+        measure_running(directory, rows, scenarios, rounds, [throughput(1024, 16, "none", 400)])
     stem = "quick" if arguments.quick else "results"
     table = report.write(rows.complete(), facts, f"only-{arguments.only}" if arguments.only else stem)
     print(table.read_text())
@@ -54,7 +54,7 @@ def _measure_starts(directory: Path, rows: report.Rows, rounds: int) -> None:
 
 
 def measure_running(
-    directory: Path, rows: report.Rows, scenarios: list[Scenario], rounds: int, warm_up: Scenario
+    directory: Path, rows: report.Rows, scenarios: list[Scenario], rounds: int, warm_ups: Sequence[Scenario]
 ) -> None:
     """Both systems at once, one measurement at a time."""
     with ExitStack() as running:
@@ -65,7 +65,8 @@ def measure_running(
             running.callback(brokers[system].stop)
         for broker in brokers.values():
             broker.await_serving()
-            say(0, "warm-up", broker.name, warm_up.measure(broker))
+            for warm_up in warm_ups:
+                say(0, "warm-up", broker.name, warm_up.measure(broker))
         for number in range(rounds):
             for scenario in scenarios:
                 for system in order(number):
