@@ -57,10 +57,12 @@ def highest_version(api_key: int) -> int:
     return max(schema_name_map[api_key_map[api_key]])
 
 
+@cache
 def _request_schema(api_key: int, version: int) -> Layout:
     return extensions.REQUESTS.get(api_key) or load_request_schema(api_key, version)
 
 
+@cache
 def _response_schema(api_key: int, version: int) -> Layout:
     return extensions.RESPONSES.get(api_key) or load_response_schema(api_key, version)
 

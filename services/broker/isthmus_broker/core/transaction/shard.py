@@ -270,11 +270,9 @@ class TransactionShard:
             self.illegal_transitions += 1
             self._outbox.note("illegal transition", name, f"from {before} to {after}")
             return Result(response=None if response is None else Outcome(ErrorCode.invalid_txn_state))
-        is_tagged = self._version > 0 or after.version > 0
-        record = Record(
-            TransactionKey(name), replace(after, record_version=TAGGED_VERSION if is_tagged else PLAIN_VERSION)
-        )
-        return Result(records=(record,), response=response)
+        version = TAGGED_VERSION if self._version > 0 or after.version > 0 else PLAIN_VERSION
+        recorded = after if after.record_version == version else replace(after, record_version=version)
+        return Result(records=(Record(TransactionKey(name), recorded),), response=response)
 
 
 def _unchanged(outcome: Outcome | NeedsProducerId) -> Result:
