@@ -16,9 +16,10 @@ from unittest.mock import patch
 from uuid import UUID
 
 from isthmus_broker.edge.storage import cleaner as cleaner_module
+from isthmus_broker.edge.storage.checkpoints import PRODUCERS_SUFFIX
 from isthmus_broker.edge.storage.cleaner import Cleaner
 from isthmus_broker.edge.storage.files import FilePool
-from isthmus_broker.edge.storage.log import PRODUCERS_SUFFIX, Log
+from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs

@@ -140,6 +140,20 @@ def test_aborted_transactions_above_the_recovery_point_are_indexed_again(tmp_pat
     assert again.aborted_between(0, 2) == before
 
 
+def test_segments_above_the_recovery_point_get_their_producer_snapshots_again(tmp_path: Path) -> None:
+    """Seed 40001417 of the storage world: the cleaner removed a batch whose producer had a newer one, a power loss took the newer one,
+    and without the snapshot the sequence numbers of the removed batch were forgotten.
+    """
+    log = new_log(tmp_path, segment_bytes=250)
+    for sequence in range(7):
+        append(log, [b"x" * 50], producer_id=2, producer_epoch=0, base_sequence=sequence)
+    log.roll(MonotonicMs(NOW))
+    before = {path.name: path.read_bytes() for path in log.directory.glob("*.snapshot")}
+    assert len(before) == len(log.segments) - 1 == 4
+    again, _ = reopened(log, clean=False, recovery_point=1)
+    assert {path.name: path.read_bytes() for path in again.directory.glob("*.snapshot")} == before
+
+
 def test_deleted_segments_stay_readable_while_a_response_is_sent(tmp_path: Path) -> None:
     """Retention closed the connection of a consumer that was reading the segment; Kafka keeps the file open."""
     log = new_log(tmp_path, segment_bytes=250)

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from isthmus_model.uuid_text import parse_uuid, uuid_text
 
 from isthmus_broker.core.log.producer_state import Producer, RecentBatch
-from isthmus_broker.edge.storage.files import DiskFailure, replace_file
+from isthmus_broker.edge.storage.files import DiskFailure, failures_at, replace_file
 from isthmus_broker.edge.storage.filesystem import FileSystem
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -19,6 +19,7 @@ LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
+PRODUCERS_SUFFIX: Final = ".snapshot"
 
 _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = struct.Struct(">hI")
@@ -129,6 +130,22 @@ def decode_producers(data: bytes) -> list[Producer] | None:
     if version != _SNAPSHOT_VERSION or checksum != crc32c(checked):
         return None
     return [_producer(fields) for fields in _PRODUCER.iter_unpack(checked[_COUNT.size :])]
+
+
+def producer_snapshots(files: FileSystem, directory: Path) -> list[Path]:
+    """The producer snapshots of a log, oldest first; each is named after its offset."""
+    with failures_at(directory):
+        return [path for path in files.list(directory) if path.suffix == PRODUCERS_SUFFIX]
+
+
+def newest_producers(files: FileSystem, directory: Path, start: int, end: int) -> tuple[int, list[Producer]] | None:
+    """The newest undamaged snapshot at an offset from `start` to `end`: its offset and its producers."""
+    for path in reversed(producer_snapshots(files, directory)):
+        offset = int(path.stem)
+        producers = decode_producers(_read(files, path) or b"") if start <= offset <= end else None
+        if producers is not None:
+            return offset, producers
+    return None
 
 
 def _producer(fields: tuple[int, ...]) -> Producer:

@@ -8,8 +8,8 @@ owner, in a worker thread), when the topic requires it (flush.messages, flush.ms
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from isthmus_model.clocks import MonotonicMs, Now
@@ -25,8 +25,10 @@ from isthmus_broker.edge.storage.aborted import aborted_in, end_of
 from isthmus_broker.edge.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
-    decode_producers,
+    PRODUCERS_SUFFIX,
     encode_producers,
+    newest_producers,
+    producer_snapshots,
     write_epochs,
 )
 from isthmus_broker.edge.storage.durability import ALONE, Durability, LogOwner, Unsynced
@@ -34,8 +36,6 @@ from isthmus_broker.edge.storage.files import FilePool, failures_at, remove_if_p
 from isthmus_broker.edge.storage.indexes import OffsetIndex, TimeIndex
 from isthmus_broker.edge.storage.segment import SUFFIXES, Placed, Segment, file_name
 from isthmus_broker.edge.storage.segment_source import Slice
-
-PRODUCERS_SUFFIX: Final = ".snapshot"
 
 
 class Log(Durability):
@@ -276,12 +276,12 @@ class Log(Durability):
             self.directory / LEADER_EPOCHS, self.directory / PARTITION_METADATA, self.directory, self.directory.parent
         )
 
-    def snapshot_producers(self) -> None:
-        """Write a snapshot of the producer state at the log end, so that a start need not read the log for it.
+    def snapshot_producers(self, offset: int | None = None) -> None:
+        """Write a snapshot of the producer state at the log end, or at `offset`, so that a start need not read the log for it.
 
         It becomes durable with the log: compaction may remove the batches that it was made from.
         """
-        path = self.directory / file_name(self.end_offset, PRODUCERS_SUFFIX)
+        path = self.directory / file_name(self.end_offset if offset is None else offset, PRODUCERS_SUFFIX)
         replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
         self.note_change(path, self.directory)
 
@@ -407,22 +407,24 @@ class Log(Durability):
         self.write_epochs()
         self.producers = ProducerState()
 
-    def rebuild_producers(self) -> None:
-        """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it."""
+    def rebuild_producers(self, *, snapshots_above: float = inf) -> None:
+        """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it.
+
+        Segments that begin above `snapshots_above` get their snapshots again.
+        """
         self.producers = ProducerState()
         start = self.segments[0].base_offset
-        for path in reversed(self._producer_snapshots()):
-            offset = int(path.stem)
-            if not start <= offset <= self.end_offset:
-                continue
-            with failures_at(path):
-                producers = decode_producers(self.pool.files.read_file(path))
-            if producers is not None:
-                self.producers.restore(producers)
-                start = offset  # also below the log start: markers there end transactions of the snapshot
-                break
+        newest = newest_producers(self.pool.files, self.directory, start, self.end_offset)
+        if newest is not None:
+            start, producers = newest  # also below the log start: markers there end transactions of the snapshot
+            self.producers.restore(producers)
+        bases = [base for base in self._bases if base > max(start, snapshots_above)]
         for segment, placed in self.placed_batches(start):
+            while bases and bases[0] <= placed.header.base_offset:
+                self.snapshot_producers(bases.pop(0))
             self._update_producers(placed.header, placed.position, segment)
+        for base in bases:
+            self.snapshot_producers(base)
 
     def count_markers(self) -> None:
         """Count the aborted transactions: without any, reads need not search the transaction indexes."""
@@ -430,14 +432,10 @@ class Log(Durability):
 
     def drop_producer_snapshots(self, *, above: int) -> None:
         """Remove snapshots of offsets that no longer exist."""
-        for path in self._producer_snapshots():
+        for path in producer_snapshots(self.pool.files, self.directory):
             if int(path.stem) > above:
                 remove_if_present(self.pool.files, path)
                 self.note_change(self.directory)
-
-    def _producer_snapshots(self) -> list[Path]:
-        with failures_at(self.directory):
-            return [path for path in self.pool.files.list(self.directory) if path.suffix == PRODUCERS_SUFFIX]
 
     def raise_start(self, offset: int) -> None:
         """Delete records below `offset`; the next retention run removes their segments."""

@@ -8,6 +8,7 @@ batches (indexes, leader epochs, producer snapshots) is rebuilt above the recove
 import errno
 from collections.abc import Callable
 from itertools import chain, pairwise
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -133,7 +134,7 @@ def _load(
         log.drop_producer_snapshots(above=log.recovery_point)
     _restore_epochs(log, log.end_offset if clean else log.recovery_point)
     log.count_markers()
-    log.rebuild_producers()
+    log.rebuild_producers(snapshots_above=inf if clean else log.recovery_point)
     return recovered
 
 
