@@ -190,8 +190,8 @@ class StorageLife:
         if self.is_faulty:
             return
         self.disk.kill()
-        for truth in self.truths.values():
-            truth.synced(truth.current.end)
+        for key, truth in self.truths.items():
+            truth.synced(self.logs.logs[key].end_offset)
             truth.current.confirmed_start = truth.current.start
 
     # -- failures ------------------------------------------------------------------------------------------------------------
