@@ -17,7 +17,15 @@ from typing import Final, NamedTuple, Self
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId
-from isthmus_wire.records import NO_PRODUCER, NewRecord, build_batch, next_sequence
+from isthmus_wire.records import (
+    FOREIGN_BITS,
+    NO_PRODUCER,
+    NewRecord,
+    build_batch,
+    header_at,
+    next_sequence,
+    readdress,
+)
 
 from isthmus_client.batch_io import ALL_IN_SYNC, Appended, produce_batches
 from isthmus_client.client import Client
@@ -45,13 +53,47 @@ _NOT_IDEMPOTENT: Final = ProducerId(NO_PRODUCER, -1)
 
 
 class _Batch:
-    """Records of one partition that are sent together."""
+    """Records of one partition that are sent together: new ones, or those of another log's batch."""
 
-    def __init__(self, partition: TopicPartition, done: asyncio.Future[Appended]) -> None:
+    def __init__(
+        self, partition: TopicPartition, done: asyncio.Future[Appended], copied: memoryview | None = None
+    ) -> None:
         self.partition = partition
         self.records: list[NewRecord] = []
-        self.size = 0
+        self.copied = copied
+        self.size = 0 if copied is None else len(copied)
         self.done = done
+        done.add_done_callback(_retrieve)
+
+    @property
+    def count(self) -> int:
+        """The number of its records."""
+        return len(self.records) if self.copied is None else header_at(self.copied).record_count
+
+    def has_room_for(self, size: int, batch_bytes: int) -> bool:
+        """Whether a record of this size can be added."""
+        return self.copied is None and self.size + size <= batch_bytes and len(self.records) < BATCH_RECORDS_MAX
+
+    def encoded(self, compression: Compression, attributes: int, producer: ProducerId, sequence: int) -> bytes:
+        """The batch as it is sent."""
+        if self.copied is None:
+            return build_batch(
+                self.records,
+                compression=compression,
+                attributes=attributes,
+                producer_id=producer.id,
+                producer_epoch=producer.epoch,
+                base_sequence=sequence,
+            )
+        batch = bytearray(self.copied)
+        readdress(
+            batch,
+            attributes=header_at(batch).attributes & ~FOREIGN_BITS | attributes,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+        )
+        return bytes(batch)
 
     def fail(self, error: ClientError) -> None:
         """Fail its records, unless they are acknowledged or have failed."""
@@ -142,6 +184,14 @@ class Producer:
         record = NewRecord(key, value, wall_ms() if timestamp is None else timestamp, headers)
         return self._enqueue(TopicPartition(topic, index), record, size)
 
+    async def send_batch(self, partition: TopicPartition, batch: memoryview) -> Delivery:
+        """Buffer a batch of another log, which keeps its records, compressed or not; the delivery is that of its first record."""
+        await self._admit(partition.topic, len(batch))
+        self._bytes += len(batch)
+        copied = _Batch(partition, asyncio.get_running_loop().create_future(), batch)
+        self._put(copied)
+        return Delivery(copied, 0)
+
     async def _admit(self, topic: str, size: int) -> Topic:
         """Wait until a record may be buffered; returns its topic."""
         metadata = self._client.view.topics.get(topic) or await self._find(topic)
@@ -167,21 +217,23 @@ class Producer:
 
     def _enqueue(self, partition: TopicPartition, record: NewRecord, size: int) -> Delivery:
         queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = _Queue()
-        batch = queue.batches[-1] if queue.batches else None
-        if batch is None or batch.size + size > self._batch_bytes or len(batch.records) == BATCH_RECORDS_MAX:
-            if batch is not None:
-                queue.hurry.set()
+        batch = queue.batches[-1] if queue is not None and queue.batches else None
+        if batch is None or not batch.has_room_for(size, self._batch_bytes):
             batch = _Batch(partition, asyncio.get_running_loop().create_future())
-            batch.done.add_done_callback(_retrieve)
-            queue.batches.append(batch)
+            self._put(batch)
         batch.records.append(record)
         batch.size += size
         self._bytes += size
+        return Delivery(batch, len(batch.records) - 1)
+
+    def _put(self, batch: _Batch) -> None:
+        """Queue a batch; the one before it is complete."""
+        queue = self._queues.setdefault(batch.partition, _Queue())
+        if queue.batches or batch.copied is not None:
+            queue.hurry.set()
+        queue.batches.append(batch)
         if queue.sender is None:
             queue.sender = asyncio.get_running_loop().create_task(self._send_all(queue))
-        return Delivery(batch, len(batch.records) - 1)
 
     async def flush(self) -> None:
         """Wait until every buffered record is delivered or has failed."""
@@ -243,7 +295,9 @@ class Producer:
             identity = await self._identify()
             if queue.identity != identity:
                 queue.identity, queue.sequence = identity, 0
-            outcome = await self._append(batch.partition, self._encoded(queue, batch, identity))
+            sequence = queue.sequence if identity is not _NOT_IDEMPOTENT else -1
+            encoded = batch.encoded(self._compression, self._attributes, identity, sequence)
+            outcome = await self._append(batch.partition, encoded)
         except ClientError as error:
             batch.fail(self._failed(identity, error))
             return
@@ -255,18 +309,8 @@ class Producer:
             failure.__cause__ = error
             batch.fail(self._failed(identity, failure))
             return
-        queue.sequence = next_sequence(queue.sequence, len(batch.records))
+        queue.sequence = next_sequence(queue.sequence, batch.count)
         batch.done.set_result(outcome)
-
-    def _encoded(self, queue: _Queue, batch: _Batch, identity: ProducerId) -> bytes:
-        return build_batch(
-            batch.records,
-            compression=self._compression,
-            attributes=self._attributes,
-            producer_id=identity.id,
-            producer_epoch=identity.epoch,
-            base_sequence=queue.sequence if identity is not _NOT_IDEMPOTENT else -1,
-        )
 
     async def _append(self, partition: TopicPartition, batch: bytes) -> Appended:
         """Append a batch; raises ClientError."""

@@ -30,6 +30,9 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 NO_PRODUCER: Final = -1
 NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+FOREIGN_BITS: Final = TRANSACTIONAL_BIT | DELETE_HORIZON_BIT
+"""Attributes that a batch does not keep in another log."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CHECKED: Final = struct.Struct(">hiqqqhii")  # the header's part that the checksum covers
@@ -41,6 +44,8 @@ _EPOCH: Final = struct.Struct(">i")
 _EPOCH_AT: Final = 12
 _ATTRIBUTES_AT: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
+_PRODUCER: Final = struct.Struct(">qhi")  # id, epoch and first sequence
+_PRODUCER_AT: Final = 43
 
 
 class BatchHeader(NamedTuple):
@@ -166,6 +171,24 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     _OFFSET.pack_into(batch, position + _MAX_TIMESTAMP_AT, now_ms)
     checked = memoryview(batch)[position + _CHECKED_FROM : position + header.size]
     struct.pack_into(">I", batch, position + _CRC_AT, crc32c(checked))
+
+
+def readdress(
+    batch: bytearray | memoryview,
+    *,
+    base_offset: int = 0,
+    attributes: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> int:
+    """Make a batch of another log one of this producer, records unchanged; returns its checksum."""
+    struct.pack_into(">h", batch, _ATTRIBUTES_AT, attributes)
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    crc = crc32c(memoryview(batch)[_CHECKED_FROM:])
+    set_base_offset(batch, base_offset, NO_LEADER_EPOCH)
+    struct.pack_into(">I", batch, _CRC_AT, crc)
+    return crc
 
 
 def body_of(batch: Bytes, header: BatchHeader, position: int = 0, limit: int = DECOMPRESSED_MAX) -> memoryview:

@@ -15,6 +15,8 @@ from isthmus_client.metadata import Topic, TopicPartition
 from isthmus_client.producer import Producer
 from isthmus_client.transactional_producer import TransactionalProducer
 from isthmus_wire.apis import ApiKey
+from isthmus_wire.compression import Compression
+from isthmus_wire.records import NewRecord, build_batch
 
 from tests.conformance.lossy import Fate, Network
 from tests.conformance.transactions import (
@@ -81,6 +83,30 @@ def test_an_open_transaction_holds_back_later_records(target: Target) -> None:
             assert await values(client, [partition], committed=False) == [b"before", b"inside", b"after"]
             await producer.commit()
             assert await settled(client, [partition]) == [b"before", b"inside", b"after"]
+
+    target.run(work)
+
+
+def test_batches_of_another_log_keep_their_records(target: Target) -> None:
+    """Among records of its own, and compressed: the producer's sequences count the records of both."""
+
+    async def work(client: Client) -> None:
+        name = "txn-copied"
+        (partition,) = await made(client, name)
+        records = [NewRecord(b"key", b"copied-%d" % number, 1_700_000_000_000 + number) for number in range(3)]
+        batch = build_batch(
+            records, base_offset=77, compression=Compression.ZSTD, producer_id=4, producer_epoch=1, base_sequence=9
+        )
+        async with producing(client, name) as producer:
+            for number in range(2):
+                async with producer.transaction():
+                    await producer.send(name, b"first-%d" % number)
+                    copied = await producer.send_batch(partition, memoryview(batch))
+                    await producer.send(name, b"last-%d" % number)
+                assert (await copied.place()).offset == 6 * number + 1
+        of_copied = [record.value for record in records]
+        expected = [b"first-0", *of_copied, b"last-0", b"first-1", *of_copied, b"last-1"]
+        assert await settled(client, [partition]) == expected
 
     target.run(work)
 

@@ -10,14 +10,21 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 from isthmus_wire.compression import compress, decompress
-from isthmus_wire.records import COMPRESSION_MASK, HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, header_at
+from isthmus_wire.records import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    BatchHeader,
+    header_at,
+)
 from isthmus_wire.varints import read_varint, write_varint
 
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
 _CHECKED_FROM: Final = 21
 _ATTRIBUTES_LOW_AT: Final = 22
-_NO_LEADER_EPOCH: Final = -1
 
 
 class Joined(NamedTuple):
@@ -59,7 +66,7 @@ def join(batches: Sequence[memoryview]) -> Joined:
     records = compress(first.compression, bytes(body)) if first.compression else body
     crc = crc32c(records, crc32c(checked))
     length = HEADER_SIZE - LENGTH_END + len(records)
-    data = bytearray(_PREFIX.pack(0, length, _NO_LEADER_EPOCH, MAGIC, crc) + checked)
+    data = bytearray(_PREFIX.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc) + checked)
     data += records
     return Joined(memoryview(data), crc, newest)
 

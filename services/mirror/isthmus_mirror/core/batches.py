@@ -6,23 +6,20 @@ within it, it has log append time, or its records have no timestamp. Such record
 since the target's responses identify a batch by its timestamp.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
 from isthmus_wire.aborted import AbortedTransactions
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
-    DELETE_HORIZON_BIT,
-    HEADER_SIZE,
+    FOREIGN_BITS,
     MAGIC,
     TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     KeptRecord,
     batches,
     checksum_matches,
+    readdress,
     rebuild_batch,
     records_to_keep,
 )
@@ -30,12 +27,7 @@ from isthmus_wire.records import (
 from isthmus_mirror.core.limits import SEGMENTS_MAX
 from isthmus_mirror.core.offset_map import Run
 
-_FOREIGN_BITS: Final = TRANSACTIONAL_BIT | DELETE_HORIZON_BIT
-_CHECKED: Final = struct.Struct(">hiqqqhii")
-_PREFIX: Final = struct.Struct(">qiibI")
-_CHECKED_FROM: Final = 21
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-_NO_LEADER_EPOCH: Final = -1
 
 
 class Piece(NamedTuple):
@@ -123,7 +115,7 @@ def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord], at_ms: int) -> 
         base_offset=0,
         last_offset_delta=len(records) - 1,
         base_timestamp=closed[0].timestamp,
-        attributes=header.attributes & ~(TIMESTAMP_TYPE_BIT | _FOREIGN_BITS),
+        attributes=header.attributes & ~(TIMESTAMP_TYPE_BIT | FOREIGN_BITS),
     )
     data = memoryview(bytearray(rebuild_batch(fresh, closed, None)))
     runs = [
@@ -141,19 +133,13 @@ def addressed(piece: Piece, producer_id: int, base: int) -> tuple[memoryview, in
     """
     header = piece.header
     batch = memoryview(bytearray(piece.batch)) if piece.batch.readonly else piece.batch
-    checked = _CHECKED.pack(
-        header.attributes & ~_FOREIGN_BITS,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        producer_id,
-        0,
-        sequence_of(base),
-        header.record_count,
+    crc = readdress(
+        batch,
+        attributes=header.attributes & ~FOREIGN_BITS,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence_of(base),
     )
-    crc = crc32c(batch[HEADER_SIZE:], crc32c(checked))
-    _PREFIX.pack_into(batch, 0, 0, header.length, _NO_LEADER_EPOCH, MAGIC, crc)
-    batch[_CHECKED_FROM:HEADER_SIZE] = checked
     return batch, crc
 
 
