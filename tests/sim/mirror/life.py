@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from isthmus_mirror.core.outbox import Stretch
-from isthmus_mirror.core.partition import PartitionCopy, Placed, SourceRange, Stage
+from isthmus_mirror.core.partition import SourceRange, Stage
 from isthmus_mirror.core.progress import (
     Behind,
     Copy,
@@ -21,6 +21,7 @@ from isthmus_mirror.core.progress import (
     encode_value,
     settle,
 )
+from isthmus_mirror.core.sequenced import Placed, SequencedCopy
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 
@@ -56,7 +57,7 @@ class Rates:
         )
 
 
-class TrustingCopy(PartitionCopy):
+class TrustingCopy(SequencedCopy):
     """The planted defect: takes every response without an error as success."""
 
     def appended(self, sent: Stretch, base_offset: int, append_time: int, now_ms: int) -> None:
@@ -68,7 +69,7 @@ class TrustingCopy(PartitionCopy):
 class Worker:
     """The edge's work over an unreliable network. A zombie is a replaced mirror that continues."""
 
-    def __init__(self, life: "MirrorLife", number: int, copy: PartitionCopy) -> None:
+    def __init__(self, life: "MirrorLife", number: int, copy: SequencedCopy) -> None:
         self.copy = copy
         self.number = number
         self.alive = True
@@ -210,7 +211,7 @@ class MirrorLife(CopyLife[Worker]):
         self.source = SimSource(self.world)
         self.target = SimTarget(self.world, self.source, compares_checksums=not blind)
         self._records: dict[bytes, bytes] = {}
-        self._copy = TrustingCopy if trusting else PartitionCopy
+        self._copy = TrustingCopy if trusting else SequencedCopy
 
     def run(self) -> None:
         """Raises Violation."""
@@ -299,7 +300,7 @@ class MirrorLife(CopyLife[Worker]):
         )
 
     def start_worker(self) -> None:
-        worker = Worker(self, len(self.workers), self._copy(1 << 62))
+        worker = Worker(self, len(self.workers), self._copy(producer_id=1 << 62))
         self.workers.append(worker)
         worker.turn()
 

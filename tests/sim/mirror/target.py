@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from isthmus_mirror.core.partition import Tail
+from isthmus_mirror.core.sequenced import Tail
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import BatchHeader, header_at, next_sequence
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from isthmus_mirror.core.batch_merging import join
-from isthmus_mirror.core.partition import FetchResult, PartitionCopy
+from isthmus_mirror.core.partition import FetchResult
+from isthmus_mirror.core.sequenced import SequencedCopy
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
@@ -58,7 +59,7 @@ def test_unreadable_batches_are_not_merged() -> None:
         join([memoryview(bytes(batch(0))[: HEADER_SIZE + 1])])
 
 
-def waiting(*batches_of: memoryview) -> PartitionCopy:
+def waiting(*batches_of: memoryview) -> SequencedCopy:
     copy = placed()
     data = b"".join(map(bytes, batches_of))
     copy.fetched(120, FetchResult(memoryview(data), 200, NOW), MonotonicMs(NOW))

@@ -3,7 +3,7 @@
 import pytest
 from isthmus_mirror.core.offset_map import Run
 from isthmus_mirror.core.outbox import Stretch
-from isthmus_mirror.core.partition import FetchResult, PartitionCopy, Placed, SourceRange, Stage, Tail
+from isthmus_mirror.core.partition import FetchResult, SourceRange, Stage
 from isthmus_mirror.core.producer_ids import mirror_producer_id
 from isthmus_mirror.core.progress import (
     Ambiguous,
@@ -17,6 +17,7 @@ from isthmus_mirror.core.progress import (
     settle,
     still_needed,
 )
+from isthmus_mirror.core.sequenced import Placed, SequencedCopy, Tail
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.records import NewRecord, build_batch
@@ -27,13 +28,13 @@ FIRST = Jump(Mark(0, 11), (Run(100, 0),))
 NOW = 1_000
 
 
-def placed(*, end: int = 20, tail: Tail | None = None) -> PartitionCopy:
-    copy = PartitionCopy(OURS, BACK)
+def placed(*, end: int = 20, tail: Tail | None = None) -> SequencedCopy:
+    copy = SequencedCopy(producer_id=OURS, target_producer_id=BACK)
     at_the_same_place(copy, end, tail)
     return copy
 
 
-def at_the_same_place(copy: PartitionCopy, end: int = 20, tail: Tail | None = None) -> None:
+def at_the_same_place(copy: SequencedCopy, end: int = 20, tail: Tail | None = None) -> None:
     copy.placed(Placed(0, end, (FIRST,) if end else (), tail or (Tail(OURS, end - 1, 99) if end else None)))
 
 
@@ -42,13 +43,13 @@ def batch(base: int, producer_id: int = -1, values: int = 1) -> memoryview:
     return memoryview(build_batch(records, base_offset=base, producer_id=producer_id))
 
 
-def send(copy: PartitionCopy, *, chained: bool = False) -> Stretch:
+def send(copy: SequencedCopy, *, chained: bool = False) -> Stretch:
     sent = copy.next_append(MonotonicMs(NOW), chained=chained)
     assert sent is not None
     return sent
 
 
-def fetched(copy: PartitionCopy, *bases: int) -> None:
+def fetched(copy: SequencedCopy, *bases: int) -> None:
     data = b"".join(bytes(batch(base)) for base in bases)
     copy.fetched(copy.map.next_upstream, FetchResult(memoryview(data), bases[-1] + 1, NOW), MonotonicMs(NOW))
 

@@ -20,11 +20,12 @@ from isthmus_service.signal import Signal
 
 from isthmus_mirror.core.limits import RESPONSE_SECONDS
 from isthmus_mirror.core.settings import FlowSettings
-from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.group_sync import GroupSync
 from isthmus_mirror.edge.mirror_maker_topics import Heartbeats, OffsetSyncs
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.samples import lag_samples
+from isthmus_mirror.edge.sequenced_copier import SequencedCopier
+from isthmus_mirror.edge.targets import Route
 from isthmus_mirror.edge.topic_sync import assigned_partitions, copied_topics, keep_configs, make_copies, sync_configs
 
 logger = logging.getLogger(__name__)
@@ -52,15 +53,9 @@ class FlowRunner:
         self._samples = _client(target)
         naming = settings.naming
         self._log = ProgressLog(self.target, naming.progress, settings.syncs_replication_factor)
-        self.copier = FlowCopier(
-            settings.name,
-            self.source,
-            self.target,
-            self._log,
-            read_committed=settings.read_committed,
-            begin_at_end=settings.begin_at_end,
-        )
-        self.groups = GroupSync(settings, self.source, self.target, self.copier)
+        route = Route(settings.name, self.source, self.target, settings.read_committed, settings.begin_at_end)
+        self.copier = SequencedCopier(route, self._log)
+        self.groups = GroupSync(settings, self.source, self.target, self.copier.targets)
         self._syncs = OffsetSyncs(settings, self.source, self._samples)
         self._heartbeats = Heartbeats(settings, self._samples)
         self._member = SharingMember(
@@ -227,7 +222,7 @@ class FlowRunner:
             await asyncio.sleep(_LAG_SECONDS)
             for target in self.copier.targets.values():
                 target.latency.measure(target.copy.counters.records, target.copy.counters.bytes, _LAG_SECONDS)
-            samples = list(lag_samples(self.settings, self.source, self.target, self.copier))
+            samples = list(lag_samples(self.settings, self.source, self.target, self.copier.targets))
             if samples:
                 await topic.write([(sample.key(), sample.value()) for sample in samples])
 

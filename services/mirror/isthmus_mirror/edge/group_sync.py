@@ -15,11 +15,12 @@ from isthmus_model.mirror_maker import Checkpoint, encode_checkpoint
 
 from isthmus_mirror.core.group_offsets import Committed, Translation, offsets_to_write, translated
 from isthmus_mirror.core.limits import GROUPS_AT_ONCE
+from isthmus_mirror.core.partition import PartitionCopy
 from isthmus_mirror.core.progress import Place
 from isthmus_mirror.core.settings import FlowSettings
-from isthmus_mirror.edge.copier import FlowCopier
 from isthmus_mirror.edge.destination_reads import extents
 from isthmus_mirror.edge.progress_log import make_compacted
+from isthmus_mirror.edge.targets import Target
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +34,18 @@ Translations = dict[str, dict[Place, Translation]]
 class GroupSync:
     """The groups of one flow, for the partitions that this process copies: it has their offset maps."""
 
-    def __init__(self, settings: FlowSettings, source: Client, target: Client, copier: FlowCopier) -> None:
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: Client,
+        target: Client,
+        targets: Mapping[TopicPartition, Target[PartitionCopy]],
+    ) -> None:
         self.emitted: dict[tuple[str, Place], Translation] = {}
         self._settings = settings
         self._source = source
         self._target = target
-        self._copier = copier
+        self._targets = targets
         self._producer = Producer(target)
         self._topic_exists = False
 
@@ -61,7 +68,7 @@ class GroupSync:
     def _translated(self, committed: Mapping[TopicPartition, TargetOffset]) -> dict[Place, Translation]:
         translations: dict[Place, Translation] = {}
         for partition, at in committed.items():
-            target = self._copier.targets.get(partition)
+            target = self._targets.get(partition)
             if target is not None and target.copy.is_placed:
                 translations[Place(*target.assignment.target)] = translated(
                     Committed(at.offset, at.metadata), target.copy.map

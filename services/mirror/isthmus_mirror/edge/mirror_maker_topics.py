@@ -8,6 +8,7 @@ from isthmus_client.producer import Producer
 from isthmus_model.mirror_maker import Heartbeat, OffsetSync, encode_heartbeat, encode_offset_sync
 
 from isthmus_mirror.core.naming import HEARTBEATS
+from isthmus_mirror.core.partition import PartitionCopy
 from isthmus_mirror.core.progress import Place
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.progress_log import make_compacted
@@ -45,7 +46,7 @@ class OffsetSyncs:
         self._written: dict[Place, tuple[int, int]] = {}
         self._topic_exists = False
 
-    async def emit(self, targets: Iterable[Target], *, everything: bool) -> None:
+    async def emit(self, targets: Iterable[Target[PartitionCopy]], *, everything: bool) -> None:
         """Write those that are due: the first, after a gap, after enough records, and with `everything` all that changed."""
         for target in targets:
             if target.copy.last is None:

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from isthmus_mirror.core.partition import PartitionCopy
 from isthmus_mirror.edge.flow import FlowRunner
 from isthmus_mirror.edge.latency import Spread
 from isthmus_mirror.edge.targets import Target
@@ -17,7 +18,7 @@ _BY_PARTITION: Final = ("flow", "topic", "partition")
 _THEIRS: Final = ("source", "target", "topic", "partition")
 _PREFIX: Final = "kafka_connect_mirror_mirrorsourceconnector"
 
-Rows = list[tuple[FlowRunner, Target]]
+Rows = list[tuple[FlowRunner, Target[PartitionCopy]]]
 
 
 class MirrorCollector(Collector):
@@ -79,7 +80,7 @@ def _counters(rows: Rows) -> Iterator[Metric]:
 def _mirror_maker(rows: Rows) -> Iterator[Metric]:
     yield from _spreads("record_age_ms", rows, lambda target: target.latency.age)
     yield from _spreads("replication_latency_ms", rows, lambda target: target.latency.replication)
-    values: dict[str, Callable[[Target], float]] = {
+    values: dict[str, Callable[[Target[PartitionCopy]], float]] = {
         "record_count": lambda target: target.copy.counters.records,
         "record_rate": lambda target: target.latency.record_rate,
         "byte_count": lambda target: target.copy.counters.bytes,
@@ -89,14 +90,14 @@ def _mirror_maker(rows: Rows) -> Iterator[Metric]:
         yield _gauge(name, rows, value)
 
 
-def _spreads(name: str, rows: Rows, of: Callable[[Target], Spread]) -> Iterable[Metric]:
+def _spreads(name: str, rows: Rows, of: Callable[[Target[PartitionCopy]], Spread]) -> Iterable[Metric]:
     yield _gauge(name, rows, lambda target: of(target).last)
     yield _gauge(f"{name}_min", rows, lambda target: of(target).least)
     yield _gauge(f"{name}_max", rows, lambda target: of(target).greatest)
     yield _gauge(f"{name}_avg", rows, lambda target: of(target).mean)
 
 
-def _gauge(name: str, rows: Rows, value: Callable[[Target], float]) -> GaugeMetricFamily:
+def _gauge(name: str, rows: Rows, value: Callable[[Target[PartitionCopy]], float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"{_PREFIX}_{name}", f"MirrorMaker's {name.replace('_', '-')}", labels=_THEIRS)
     for runner, target in rows:
         remote = target.assignment.target
@@ -105,6 +106,6 @@ def _gauge(name: str, rows: Rows, value: Callable[[Target], float]) -> GaugeMetr
     return family
 
 
-def _labels(runner: FlowRunner, target: Target) -> tuple[str, str, str]:
+def _labels(runner: FlowRunner, target: Target[PartitionCopy]) -> tuple[str, str, str]:
     remote = target.assignment.target
     return runner.settings.name, remote.topic, str(remote.partition)

@@ -1,7 +1,7 @@
 """The partitions that a mirror copies."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from isthmus_client.client import Client
@@ -10,6 +10,19 @@ from isthmus_client.metadata import TopicPartition
 from isthmus_mirror.core.partition import PartitionCopy
 from isthmus_mirror.core.progress import Copy, Place
 from isthmus_mirror.edge.latency import Latency
+
+
+class Route(NamedTuple):
+    """Where a flow copies from and to, and what it reads."""
+
+    name: str
+    source: Client
+    target: Client
+    read_committed: bool
+    begin_at_end: bool
+
+
+C_co = TypeVar("C_co", bound=PartitionCopy, covariant=True)
 
 
 class Assignment(NamedTuple):
@@ -34,11 +47,11 @@ class Assignment(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Target:
+class Target(Generic[C_co]):
     """An assigned partition and its copy."""
 
     assignment: Assignment
-    copy: PartitionCopy
+    copy: C_co
     is_looking_up: bool = False
     latency: Latency = field(default_factory=Latency)
     failure_logged: bool = False
