@@ -141,6 +141,7 @@ class KafkaNode(Process):
         free, self.controller_port = free_ports(2)
         self.port = port or free
         self.bootstrap = f"127.0.0.1:{self.port}"
+        self.cluster_id = CLUSTER_ID
         self.environment: dict[str, str] = {}
         self.settings = {
             "process.roles": "broker,controller",
@@ -164,7 +165,7 @@ class KafkaNode(Process):
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         if not Path(self.settings["log.dirs"], "meta.properties").exists():
-            self._run("kafka-storage", "format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties))
+            self._run("kafka-storage", "format", "--ignore-formatted", "-t", self.cluster_id, "-c", str(properties))
         command = [HOME / "bin" / "kafka-server-start.sh", properties]
         self._spawn(command, os.environ | self.environment, prints_ready=False)
 

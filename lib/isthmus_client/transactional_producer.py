@@ -82,7 +82,7 @@ class TransactionalProducer(Producer):
         self._is_empty = True  # nothing was sent that may have begun it at the coordinator
         self._is_commit_sent = False
         self._partitions: set[TopicPartition] = set()  # added by this producer
-        self._joining: set[TopicPartition] = set()  # to be added
+        self._joining: dict[TopicPartition, None] = {}  # to be added, in this order
         self._groups: set[str] = set()
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -244,15 +244,16 @@ class TransactionalProducer(Producer):
         """Add a partition to the transaction, and with it all others that wait for it."""
         if partition in self._partitions:
             return
-        self._joining.add(partition)
+        self._joining[partition] = None
         async with self._identifying:
             self._state.check_append()
             if partition in self._partitions:
                 return
-            joining = frozenset(self._joining)
+            joining = list(self._joining)
             await transaction_requests.add_partitions(self._client, self._id, self._producer, joining)
-            self._partitions |= joining
-            self._joining -= joining
+            self._partitions.update(joining)
+            for one in joining:
+                del self._joining[one]
 
     def _failed(self, identity: ProducerId | None, error: ClientError) -> ClientError:
         if identity is not None:

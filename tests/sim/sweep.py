@@ -11,6 +11,8 @@ from tests.sim.canary import ImpatientNode
 from tests.sim.cluster import canaries
 from tests.sim.cluster.life import ClusterLife
 from tests.sim.cluster.plan import Rates
+from tests.sim.exchange import canaries as exchange
+from tests.sim.exchange.life import ExchangeLife
 from tests.sim.linker.life import LinkLife
 from tests.sim.mirror.life import MirrorLife
 from tests.sim.raft_life import RaftLife
@@ -97,6 +99,10 @@ def _blind_target(seed: int, traced: bool) -> Life:
     return MirrorLife(seed, traced=traced, blind=True)
 
 
+def _exchange(seed: int, traced: bool) -> Life:
+    return ExchangeLife(seed, traced=traced)
+
+
 def _storage(seed: int, traced: bool, faults: Sequence[Fault] = ()) -> Life:
     return StorageLife(seed, traced=traced, faults=faults)
 
@@ -108,6 +114,13 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
         None: Kind(_mirror),
         "believe-answers": Kind(_trusting_mirror, "believe-answers"),
         "compare-ends-alone": Kind(_blind_target, "compare-ends-alone"),
+    },
+    "exchange": {
+        None: Kind(_exchange),
+        **{
+            name: Kind(_exchange, name, partial(exchange.planted, name), canary.violations)
+            for name, canary in exchange.CANARIES.items()
+        },
     },
     "cluster": {
         None: Kind(_cluster),
@@ -134,6 +147,7 @@ RAFT: Final = KINDS["raft"][None]
 CLUSTER: Final = KINDS["cluster"][None]
 LINK: Final = KINDS["link"][None]
 MIRROR: Final = KINDS["mirror"][None]
+EXCHANGE: Final = KINDS["exchange"][None]
 
 
 def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:

@@ -28,12 +28,17 @@ from tests.sim.cluster.net import SimSocket
 from tests.sim.cluster.process import current
 
 
-class _WallClock:
-    """In place of the module `time` for clients: the clock of the current process."""
+class _Clock:
+    """In place of the module `time` for clients: the clocks of the current process."""
 
-    @staticmethod
-    def time_ns() -> int:
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def time_ns(self) -> int:
         return current().wall_ms() * 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return int(self._loop.time() * 1e9)
 
 
 @contextmanager
@@ -63,7 +68,7 @@ def simulated(loop: SimLoop, source: Random) -> Iterator[None]:
         patch.object(SimSocket, "network", loop.net, create=True),
         patch.object(ThreadPoolExecutor, "submit", run),
         patch.object(ThreadPoolExecutor, "shutdown", shut_down),
-        patch.object(isthmus_client.clock, "time", _WallClock),
+        patch.object(isthmus_client.clock, "time", _Clock(loop)),
         patch.object(listener, "give_back_memory", lambda: None),
     ):
         state = random.getstate()

@@ -101,7 +101,7 @@ def test_markers_and_aborted_batches() -> None:
     everything = [one.runs[0].upstream for one in converted(data) if isinstance(one, Piece)]
     committed = [one.runs[0].upstream for one in converted(data, 0, ((1, 0),), True) if isinstance(one, Piece)]
     assert (everything, committed) == ([0, 2, 5], [2, 5])
-    assert converted(data)[-1] == Skipped(8, -1)
+    assert converted(data)[-1] == Skipped(8, -1, 2)
 
 
 def test_a_damaged_batch_is_not_given_a_new_checksum() -> None:

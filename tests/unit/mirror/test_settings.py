@@ -52,6 +52,11 @@ def test_settings_without_effect_are_listed_with_their_line() -> None:
         (ENABLED + "replication.policy.class = Mine", "line 5: 'replication.policy.class' must be DefaultReplicationPolicy or"),
         (ENABLED + "west.security.protocol = SSL", "line 5: 'west.security.protocol' is SSL; only PLAINTEXT is supported"),
         (
+            ENABLED + "exactly.once.source.support = enabled\nconsumer.isolation.level = read_uncommitted",
+            "'west->east' writes in transactions (exactly.once.source.support) and cannot read uncommitted records",
+        ),
+        (ENABLED + "exactly.once.source.support = yes", "must be enabled or disabled or preparing, not 'yes'"),
+        (
             ENABLED + "east->west.enabled = true\nreplication.policy.class = IdentityReplicationPolicy",
             "copy the same topics to each other under the same names",
         ),
@@ -73,3 +78,14 @@ def test_cycles_are_impossible() -> None:
     assert all(flow.takes_topic(name) for name in ("orders", "north.orders", "heartbeats", "north.heartbeats"))
     assert flow.naming.remote("north.orders") == "west.north.orders"
     assert [group for group in ("readers", "console-consumer-7", "__x") if flow.takes_group(group)] == ["readers"]
+
+
+def test_copies_in_transactions() -> None:
+    """By flow, target cluster or for all; opposite flows may then have the same names."""
+    text = ENABLED + "east->west.enabled = true\nreplication.policy.class = IdentityReplicationPolicy\n"
+    flows = read_settings(text + "exactly.once.source.support = enabled").flows
+    assert [(flow.is_transactional, flow.read_committed, flow.transaction_ms) for flow in flows] == [
+        (True, True, 100)
+    ] * 2
+    text = ENABLED + "east.exactly.once.source.support = enabled\ntransaction.boundary.interval.ms = 500\n"
+    assert [flow.transaction_ms for flow in read_settings(text).flows] == [500, 0]

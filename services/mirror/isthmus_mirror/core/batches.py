@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 from isthmus_wire.aborted import AbortedTransactions
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import (
+    DELETE_HORIZON_BIT,
     FOREIGN_BITS,
     MAGIC,
+    NO_PRODUCER,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     KeptRecord,
@@ -46,6 +48,8 @@ class Skipped(NamedTuple):
 
     next: int
     epoch: int
+    marker_of: int = NO_PRODUCER
+    """The producer whose transaction a marker has ended."""
 
 
 class Unusable(NamedTuple):
@@ -71,7 +75,8 @@ def pieces(
         if not transactions.hides(data, header, position) and following > start:
             yield from _kept(data[position : position + header.size], header, start, at_ms)
         if following > start:
-            yield Skipped(following, header.leader_epoch)
+            marker_of = header.producer_id if header.is_control else NO_PRODUCER
+            yield Skipped(following, header.leader_epoch, marker_of)
 
 
 def _kept(batch: memoryview, header: BatchHeader, start: int, at_ms: int) -> Iterator[Piece]:
@@ -115,7 +120,7 @@ def _rebuilt(header: BatchHeader, records: Sequence[KeptRecord], at_ms: int) -> 
         base_offset=0,
         last_offset_delta=len(records) - 1,
         base_timestamp=closed[0].timestamp,
-        attributes=header.attributes & ~(TIMESTAMP_TYPE_BIT | FOREIGN_BITS),
+        attributes=header.attributes & ~(TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT),
     )
     data = memoryview(bytearray(rebuild_batch(fresh, closed, None)))
     runs = [

@@ -22,9 +22,16 @@ class Committed(NamedTuple):
     metadata: str | None
 
 
-def translated(committed: Committed, offsets: OffsetMap) -> Translation:
-    """Translate an offset exactly to the copy's first record that the group has not read; the copy's end for a group ahead of it."""
-    return Translation(committed.offset, offsets.to_downstream(committed.offset), committed.metadata or "")
+def translated(committed: Committed, offsets: OffsetMap, back: OffsetMap | None = None) -> Translation:
+    """Translate an offset exactly to the copy's first record that the group has not read; the copy's end for a group ahead of it.
+
+    If a flow copies the target's own records to the source, its map (`back`) shows which of those the group has read there: it continues at
+    the first record of either origin that it has not read, and may read later ones again.
+    """
+    downstream = offsets.to_downstream(committed.offset)
+    if back is not None:
+        downstream = min(downstream, back.first_upstream(committed.offset))
+    return Translation(committed.offset, downstream, committed.metadata or "")
 
 
 def offsets_to_write(

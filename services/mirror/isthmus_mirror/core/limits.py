@@ -48,5 +48,15 @@ SEGMENTS_MAX: Final = 1_000
 GROUPS_AT_ONCE: Final = 16
 """Groups whose offsets are fetched concurrently."""
 
+TRANSACTION_MS: Final = 100
+"""The duration of a transaction of the target, unless the file sets another."""
+TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A longer transaction ends earlier."""
+SPLIT_AFTER_MS: Final = 5_000
+"""A transaction of the source that is not complete after this time is split, so that it does not hold back everything else."""
+TRANSACTION_TIMEOUT_MS: Final = 30_000
+"""The target aborts the transaction of a mirror that has died after this time, if no other mirror has done it before."""
+
+assert SPLIT_AFTER_MS < TRANSACTION_TIMEOUT_MS
 assert 2 * FETCH_BYTES_MAX <= IN_FLIGHT_BYTES_MAX
 assert BUFFERED_BYTES_MAX >= PARTITION_BYTES

@@ -121,6 +121,11 @@ class PartitionCopy(ABC):
         """The source offset up to which the copy has all records that can be copied."""
 
     @property
+    def map_back(self) -> OffsetMap | None:
+        """The map of the flow that copies the target's own records to the source's partition, if there is one."""
+        return None
+
+    @property
     def has_all(self) -> bool:
         """Whether the copy has all that the source has reported."""
         return self.stage is Stage.COPY and not self.is_busy and self._position >= self.source_end >= 0
@@ -180,6 +185,7 @@ class PartitionCopy(ABC):
             return False
         if isinstance(piece, Skipped):
             self._position, self._epoch = piece.next, piece.epoch
+            self._passed(piece)
             return True
         if piece.header.producer_id == self.target_producer_id != UNKNOWN:
             self.fail("the source's topic is a copy of the target's; it is not copied back")
@@ -187,6 +193,9 @@ class PartitionCopy(ABC):
         self._position, self._epoch = piece.next, piece.header.leader_epoch
         self._enqueue(piece)
         return True
+
+    def _passed(self, skipped: Skipped) -> None:  # noqa: B027 - only copies in transactions need to know
+        """Note the end of a batch of the source, or of a transaction."""
 
     @abstractmethod
     def _enqueue(self, piece: Piece) -> None:

@@ -24,10 +24,11 @@ _NO_ID: Final = UUID(int=0)
 
 
 class Kind(IntEnum):
-    """The status of a jump."""
+    """What a progress record is: a jump and its status, or what a transaction wrote (`core/written.py`)."""
 
     PROPOSED = 0
     CERTAIN = 1
+    WRITTEN = 2
 
 
 class Mark(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from isthmus_model.properties import Entry, parse_properties
 
+from isthmus_mirror.core.limits import TRANSACTION_MS
 from isthmus_mirror.core.naming import Naming
 
 V = TypeVar("V")
@@ -31,7 +32,7 @@ _PLAINTEXT: Final = "PLAINTEXT"
 _WITHOUT_EFFECT: Final = re.compile(
     r"((?P<scope>.+?)\.)?(sync\.topic\.acls\..*|tasks\.max|use\.defaults\.from|admin\.timeout\.ms|forwarding\.admin\.class|"
     r"consumer\.poll\.timeout\.ms|topic\.filter\.class|group\.filter\.class|config\.property\.filter\.class|"
-    r"(source\.|target\.)?(producer|consumer|admin)\..*|dedicated\.mode\..*|exactly\.once\..*|transaction\.boundary.*|"
+    r"(source\.|target\.)?(producer|consumer|admin)\..*|dedicated\.mode\..*|transaction\.boundary|"
     r"(offset|status|config)\.storage\..*|offset\.flush\..*|listeners|(key|value|header)\.converter.*|config\.providers.*|"
     r"ssl\..*|sasl\..*|security\..*|(add|metric|metrics)\..*|topics\.blacklist|groups\.blacklist)"
 )
@@ -70,11 +71,18 @@ class FlowSettings:
     offset_lag_max: int
     read_committed: bool
     begin_at_end: bool
+    transaction_ms: int
+    """The duration of the transactions of the target that copies are written in; 0 for copies that only mirrors write."""
 
     @property
     def name(self) -> str:
         """The flow's name, as in the file."""
         return f"{self.source}->{self.target}"
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether copies are written in transactions, and may have other writers."""
+        return self.transaction_ms > 0
 
     def takes_topic(self, topic: str) -> bool:
         """Whether a topic of the source is copied."""
@@ -156,7 +164,8 @@ class _Reader:
         if not naming.separator:
             raise SettingsRefused("'replication.policy.separator' must not be empty")
         factor = read.number("replication.factor", -1, -1)
-        return FlowSettings(
+        is_transactional = read.at_target("exactly.once.source.support", False, _support)
+        flow = FlowSettings(
             source=source,
             target=target,
             enabled=enabled,
@@ -179,9 +188,18 @@ class _Reader:
             emit_offset_syncs=read.flag("emit.offset-syncs.enabled", True),
             offset_syncs_at_source=read.value("offset-syncs.topic.location", True, _location),
             offset_lag_max=read.number("offset.lag.max", 100, 0),
-            read_committed=read.client("isolation.level", False, _isolation),
+            read_committed=read.client("isolation.level", is_transactional, _isolation),
             begin_at_end=read.client("auto.offset.reset", False, _reset),
+            transaction_ms=read.at_target("transaction.boundary.interval.ms", TRANSACTION_MS, _interval)
+            if is_transactional
+            else 0,
         )
+        if is_transactional and not flow.read_committed:
+            raise SettingsRefused(
+                f"'{flow.name}' writes in transactions (exactly.once.source.support) and cannot read uncommitted records: "
+                "remove 'isolation.level'"
+            )
+        return flow
 
     def _entry(self, key: str) -> Entry | None:
         self._used.add(key)
@@ -202,14 +220,15 @@ class _Reader:
         return self.first_of([key], False, _flag)
 
     def _refuse_circles(self, flows: Iterable[FlowSettings]) -> None:
-        """Refuse opposite flows of the same topics under identity naming: they would mix copies with originals."""
-        enabled = {(flow.source, flow.target): flow for flow in flows if flow.enabled and flow.naming.identity}
+        """Refuse opposite flows of the same topics under identity naming, unless in transactions: they would mix copies with originals."""
+        mixing = (flow for flow in flows if flow.enabled and flow.naming.identity and not flow.is_transactional)
+        enabled = {(flow.source, flow.target): flow for flow in mixing}
         for (source, target), flow in enabled.items():
             back = enabled.get((target, source))
             if back is not None and back.topics.pattern == flow.topics.pattern:
                 raise SettingsRefused(
                     f"'{flow.name}' and '{back.name}' copy the same topics to each other under the same names: "
-                    "give them different 'topics', or use DefaultReplicationPolicy"
+                    "give them different 'topics', set 'exactly.once.source.support = enabled', or use DefaultReplicationPolicy"
                 )
 
     def _refuse_security(self) -> None:
@@ -232,6 +251,7 @@ class _FlowReader:
     def __init__(self, reader: _Reader, source: str, target: str) -> None:
         self._reader = reader
         self._source = source
+        self._target = target
         self._flow = f"{source}->{target}"
 
     def value(self, key: str, default: V, parse: Callable[[str], V]) -> V:
@@ -250,6 +270,10 @@ class _FlowReader:
 
     def patterns(self, key: str, default: str) -> re.Pattern[str]:
         return self.value(key, _patterns(default), _patterns)
+
+    def at_target(self, key: str, default: V, parse: Callable[[str], V]) -> V:
+        """A setting of the flow, of all flows to its target, or of all."""
+        return self._reader.first_of((f"{self._flow}.{key}", f"{self._target}.{key}", key), default, parse)
 
     def client(self, key: str, default: V, parse: Callable[[str], V]) -> V:
         """A setting of the consumer of the source."""
@@ -300,6 +324,14 @@ def _location(text: str) -> bool:
 
 def _isolation(text: str) -> bool:
     return _choice(text, {"read_committed": True, "read_uncommitted": False})
+
+
+def _support(text: str) -> bool:
+    return _choice(text, {"enabled": True, "disabled": False, "preparing": False})
+
+
+def _interval(text: str) -> int:
+    return _number(text, 1)
 
 
 def _reset(text: str) -> bool:

@@ -73,8 +73,15 @@ class FlowCopier(ABC, Generic[C]):
         """Wake all loops: a lookup of a copy has completed."""
         self._loops.wake()
 
+    @abstractmethod
     def _buffered(self) -> None:
         """React to fetched batches."""
+
+    async def learn_origins(self) -> None:
+        """Learn where the source's committed records were produced; raises ClientError."""
+
+    async def _prepare(self, fetched: Collection[Fetched]) -> None:
+        """Look up what is needed to copy these; raises ClientError."""
 
     def assign(self, assignments: Collection[Assignment]) -> None:
         """Copy exactly these from now on."""
@@ -162,6 +169,7 @@ class FlowCopier(ABC, Generic[C]):
         response = await fetch_from(
             self._route.source, broker, at, limits, session=session, lane=f"fetch for {self._route.name}"
         )
+        await self._prepare([result for result in response.values() if isinstance(result, Fetched)])
         now = monotonic_ms()
         for target, (offset, _) in fetches:
             # Checked again: the request used the topic ids of the metadata at that moment.

@@ -5,9 +5,10 @@ For a moment two mirrors may both be the owner; work done twice does no harm.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from isthmus_client.admin.group_offsets import GroupMetadata
 from isthmus_client.client import Client
 from isthmus_client.errors import ClientError
 from isthmus_client.metadata import Topic
@@ -19,14 +20,17 @@ from isthmus_service.samples import SampleTopic
 from isthmus_service.signal import Signal
 
 from isthmus_mirror.core.limits import RESPONSE_SECONDS
+from isthmus_mirror.core.origins import skipped_origins
 from isthmus_mirror.core.settings import FlowSettings
 from isthmus_mirror.edge.group_sync import GroupSync
 from isthmus_mirror.edge.mirror_maker_topics import Heartbeats, OffsetSyncs
+from isthmus_mirror.edge.origin_log import OriginLog
 from isthmus_mirror.edge.progress_log import ProgressLog
 from isthmus_mirror.edge.samples import lag_samples
 from isthmus_mirror.edge.sequenced_copier import SequencedCopier
 from isthmus_mirror.edge.targets import Route
 from isthmus_mirror.edge.topic_sync import assigned_partitions, copied_topics, keep_configs, make_copies, sync_configs
+from isthmus_mirror.edge.transactional_copier import TransactionalCopier, Writing
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +50,8 @@ _LEAVE_SECONDS: Final = 2.0
 class FlowRunner:
     """A flow; `run` works until it is cancelled."""
 
-    def __init__(self, settings: FlowSettings, source: str, target: str) -> None:
+    def __init__(self, settings: FlowSettings, source: str, target: str, flows: Sequence[FlowSettings]) -> None:
+        """`flows` are all that may write to its source or its target."""
         self.settings = settings
         self.source = _client(source)
         self.target = _client(target)
@@ -54,17 +59,29 @@ class FlowRunner:
         naming = settings.naming
         self._log = ProgressLog(self.target, naming.progress, settings.syncs_replication_factor)
         route = Route(settings.name, self.source, self.target, settings.read_committed, settings.begin_at_end)
-        self.copier = SequencedCopier(route, self._log)
+        self._group = f"__isthmus_mirror.{settings.source}.{settings.target}"
+        self.copier: SequencedCopier | TransactionalCopier
+        if settings.is_transactional:
+            self.copier = TransactionalCopier(route, self._writing(flows), self._log, self._origins(flows))
+        else:
+            self.copier = SequencedCopier(route, self._log)
         self.groups = GroupSync(settings, self.source, self.target, self.copier.targets)
         self._syncs = OffsetSyncs(settings, self.source, self._samples)
         self._heartbeats = Heartbeats(settings, self._samples)
-        self._member = SharingMember(
-            self.target, f"__isthmus_mirror.{settings.source}.{settings.target}", PROTOCOL_TYPE
-        )
+        self._member = SharingMember(self.target, self._group, PROTOCOL_TYPE)
         self._share: Share | None = None
         self._share_changed = Signal()
         self._topics: dict[str, Topic] = {}
         self._problem = "not connected to both clusters yet"
+
+    def _writing(self, flows: Sequence[FlowSettings]) -> Writing:
+        settings = self.settings
+        return Writing(self._group, settings, lambda topic: skipped_origins(settings, flows, topic))
+
+    def _origins(self, flows: Sequence[FlowSettings]) -> OriginLog | None:
+        """Where flows to the source record what they write there, if its topics are theirs."""
+        writers = [flow.source for flow in flows if flow.enabled and flow.target == self.settings.source]
+        return OriginLog(self.source, writers) if self.settings.naming.identity and writers else None
 
     def not_ready(self) -> str:
         """Why it cannot copy now; empty if it can."""
@@ -109,9 +126,9 @@ class FlowRunner:
         if settings.sync_configs_seconds:
             group.create_task(self._every(settings.sync_configs_seconds, self._sync_configs))
         if settings.checkpoints_seconds:
-            group.create_task(self._every(settings.checkpoints_seconds, self.groups.emit))
+            group.create_task(self._every(settings.checkpoints_seconds, self._emit_checkpoints))
         if settings.sync_groups_seconds:
-            group.create_task(self._every(settings.sync_groups_seconds, self.groups.commit))
+            group.create_task(self._every(settings.sync_groups_seconds, self._commit_offsets))
         if settings.emit_offset_syncs:
             group.create_task(self._emit_syncs())
 
@@ -162,6 +179,8 @@ class FlowRunner:
         await follow_share(self._member, self.target, self.settings.name, self._use_share)
 
     def _use_share(self, share: Share) -> None:
+        if isinstance(self.copier, TransactionalCopier):
+            self.copier.join(share, GroupMetadata(self._group, self._member.generation, self._member.member_id))
         self._share = share
         self._share_changed.ring()
 
@@ -202,6 +221,16 @@ class FlowRunner:
     async def _sync_configs(self) -> None:
         if self.owns and self._topics:
             await sync_configs(self.source, self.target, self.settings, self._topics)
+
+    # -- groups --------------------------------------------------------------------------------------------------------------
+
+    async def _emit_checkpoints(self) -> None:
+        await self.copier.learn_origins()
+        await self.groups.emit()
+
+    async def _commit_offsets(self) -> None:
+        await self.copier.learn_origins()
+        await self.groups.commit()
 
     # -- records and lag ----------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class GroupSync:
             target = self._targets.get(partition)
             if target is not None and target.copy.is_placed:
                 translations[Place(*target.assignment.target)] = translated(
-                    Committed(at.offset, at.metadata), target.copy.map
+                    Committed(at.offset, at.metadata), target.copy.map, target.copy.map_back
                 )
         return translations
 

@@ -38,7 +38,9 @@ class Mirror:
     async def _run(self, flow: FlowSettings) -> None:
         bootstrap = self._settings.bootstrap
         while True:
-            runner = self.runners[flow.name] = FlowRunner(flow, bootstrap[flow.source], bootstrap[flow.target])
+            runner = self.runners[flow.name] = FlowRunner(
+                flow, bootstrap[flow.source], bootstrap[flow.target], self._settings.flows
+            )
             try:
                 await runner.run()
             except Exception:

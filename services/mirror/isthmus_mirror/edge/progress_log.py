@@ -1,7 +1,7 @@
-"""The topic of jumps in the target: one compacted partition that every mirror of the flow reads."""
+"""The topic of progress in the target: one compacted partition that every mirror of the flow reads."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from isthmus_client.admin import topics
@@ -16,10 +16,13 @@ from isthmus_client.requests_by_broker import results
 from isthmus_wire.errors import CorruptBatch, ErrorCode
 
 from isthmus_mirror.core.progress import Copy, Jump, Jumps, Kind, decode_key, decode_runs, encode_key, encode_value
+from isthmus_mirror.core.written import Written, decode_written, written_key
 
-_LIMITS: Final = FetchLimits(wait_ms=100)
+_LIMITS: Final = FetchLimits(wait_ms=100, read_committed=True)
 _LANE: Final = "progress"
 _PAUSE_SECONDS: Final = 0.1
+_STABLE_SECONDS: Final = 30.0
+"""A transaction that is open for longer fails the reading, which is repeated."""
 
 
 async def make_compacted(client: Client, name: str, replication_factor: int) -> None:
@@ -30,28 +33,30 @@ async def make_compacted(client: Client, name: str, replication_factor: int) -> 
         raise refused
 
 
-class ProgressLog:
-    """The jumps of one flow."""
+class ProgressReader:
+    """What the flows from one source have recorded in a cluster."""
 
-    def __init__(self, client: Client, name: str, replication_factor: int) -> None:
-        self._jumps: dict[Copy, Jumps] = {}
+    def __init__(self, client: Client, name: str) -> None:
         self._client = client
         self._partition = TopicPartition(name, 0)
-        self._replication_factor = replication_factor
-        self._producer = Producer(client, linger_seconds=0.001)
+        self._jumps: dict[Copy, Jumps] = {}
+        self._written: dict[Copy, dict[int, Sequence[Written]]] = {}
         self._position = 0
         self._reading = asyncio.Lock()
-        self._topic_exists = False
 
     async def read_to_end(self) -> None:
-        """Read all jumps that are durable at the time of the call; raises ClientError."""
-        if not self._topic_exists:
-            await make_compacted(self._client, self._partition.topic, self._replication_factor)
-            self._topic_exists = True
+        """Read everything that is durable at the time of the call, when its transactions are complete; raises ClientError."""
         async with self._reading:
             end = results(await list_offsets(self._client, {self._partition: At.LATEST}))[self._partition].offset
-            while self._position < end:
-                await self._read()
+            if self._position < end:
+                try:
+                    async with asyncio.timeout(_STABLE_SECONDS):
+                        while self._position < end:
+                            await self._read()
+                except TimeoutError as error:
+                    raise ClientError(
+                        f"{self._partition.topic} cannot be read beyond offset {self._position}: a transaction is open"
+                    ) from error
 
     async def _read(self) -> None:
         responses = await fetch_batches(self._client, {self._partition: FetchFrom(self._position)}, _LIMITS, lane=_LANE)
@@ -60,7 +65,9 @@ class ProgressLog:
             await asyncio.sleep(_PAUSE_SECONDS)
             raise response
         try:
-            for record, following in visible_records(response.records, self._position, (), read_committed=False):
+            for record, following in visible_records(
+                response.records, self._position, response.aborted, read_committed=True
+            ):
                 if record is not None:
                     self._replay(record.key, record.value)
                 self._position = following
@@ -72,14 +79,49 @@ class ProgressLog:
         if key_parts is None:
             return
         copy, mark, kind = key_parts
-        if runs := decode_runs(value):
+        if kind is Kind.WRITTEN:
+            self._replay_written(copy, mark.base, decode_written(value))
+        elif runs := decode_runs(value):
             self.jumps(copy).keep(Jump(mark, runs), kind)
         else:
             self.jumps(copy).forget(mark, kind)
 
+    def _replay_written(self, copy: Copy, base: int, runs: Sequence[Written]) -> None:
+        records = self._written.setdefault(copy, {})
+        if runs:
+            records[base] = runs
+        else:
+            records.pop(base, None)
+
     def jumps(self, copy: Copy) -> Jumps:
         """The jumps of one copy that were read or written until now."""
         return self._jumps.setdefault(copy, Jumps())
+
+    def written(self, copy: Copy) -> list[Written]:
+        """What transactions wrote to one copy, as read until now, in order."""
+        records = self._written.get(copy, {})
+        return [run for base in sorted(records) for run in records[base]]
+
+
+class ProgressLog(ProgressReader):
+    """The progress of one flow."""
+
+    def __init__(self, client: Client, name: str, replication_factor: int) -> None:
+        super().__init__(client, name)
+        self._replication_factor = replication_factor
+        self._producer = Producer(client, linger_seconds=0.001)
+        self._topic_exists = False
+
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+        return self._partition.topic
+
+    async def read_to_end(self) -> None:
+        if not self._topic_exists:
+            await make_compacted(self._client, self._partition.topic, self._replication_factor)
+            self._topic_exists = True
+        await super().read_to_end()
 
     async def propose(self, jumps: Collection[tuple[Copy, Jump]]) -> None:
         """Write proposed jumps; returns when they are durable. Raises ClientError."""
@@ -93,6 +135,19 @@ class ProgressLog:
     async def delete(self, jumps: Collection[tuple[Copy, Jump]], kind: Kind) -> None:
         """Delete jumps that are no longer needed; raises ClientError."""
         await self._write([(copy, jump, kind, False) for copy, jump in jumps])
+
+    async def delete_written(self, copy: Copy, before: int) -> None:
+        """Delete the records of what retention has removed from the copy, except the last one; raises ClientError."""
+        records = self._written.get(copy, {})
+        outlived = [base for base in sorted(records)[:-1] if records[base][-1].stop <= before]
+        sent = [
+            await self._producer.send(self._partition.topic, None, key=written_key(copy, records[base][0]), partition=0)
+            for base in outlived
+        ]
+        for delivery in sent:
+            await delivery.place()
+        for base in outlived:
+            del records[base]
 
     async def _write(self, changes: Collection[tuple[Copy, Jump, Kind, bool]]) -> None:
         """Write changes in this order; the last item of each says whether the jump is kept."""

@@ -103,7 +103,9 @@ class MarkerSender:
     def send(self, shard: int, order: WriteMarkers) -> None:
         """Send the markers of a decided transaction."""
         load = self._loads[shard]
-        self._route(_Task(shard, load, order.transactional_id, order.marker, place) for place in order.partitions)
+        self._route(
+            _Task(shard, load, order.transactional_id, order.marker, place) for place in sorted(order.partitions)
+        )
 
     def forget(self, shard: int) -> None:
         """Send nothing more for the shard: the next coordinator does."""

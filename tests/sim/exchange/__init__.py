@@ -1,0 +1,1 @@
+"""Two clusters whose mirrors copy a topic both ways under the same name, in transactions."""

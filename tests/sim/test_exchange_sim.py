@@ -1,0 +1,27 @@
+"""The default sweep of two clusters that exchange a topic through mirrors in transactions, and the canaries that it must detect."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from tests.sim.exchange.canaries import CANARIES
+from tests.sim.sweep import EXCHANGE, KINDS, sweep, trace
+
+SEEDS = 200
+CHUNK = 25
+"""Several chunks, so that parallel workers share the sweep."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_record_is_in_both_regions_once(first: int) -> None:
+    assert sweep(range(first, first + CHUNK), EXCHANGE) is None
+
+
+@pytest.mark.parametrize("canary", sorted(CANARIES))
+def test_planted_defects_are_detected(canary: str) -> None:
+    """By faults that the product survives as it is, and by the violation that the defect must cause."""
+    kind = KINDS["exchange"][canary]
+    finding = sweep(range(SEEDS), kind)
+    assert finding is not None
+    assert sweep([finding.seed], kind._replace(plant=nullcontext, violations=())) is None
+    assert trace(finding.seed, kind)[1] == finding

@@ -1,0 +1,124 @@
+"""Mirrors that write in transactions, both ways under the same names: clusters of both kinds, and every process is killed in turn."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+from isthmus_client.metadata import TopicPartition
+
+from tests.exchange import (
+    committed_values,
+    differences_of,
+    is_level,
+    of_region,
+    problems_of,
+    split_transactions,
+    transactions_of,
+)
+from tests.kafka import KafkaNode, fetch
+from tests.node import Node
+from tests.system.ledger import wait_until
+from tests.system.mirrors import MirrorProcess, running_mirror
+from tests.system.test_linker import make
+from tests.system.transactional_load import RegionLoad, is_stable, of_each
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = [TopicPartition(TOPIC, index) for index in range(2)]
+BOTH_WAYS: Final = {
+    "west->east.enabled": "true",
+    "east->west.enabled": "true",
+    "topics": TOPIC,
+    "replication.policy.class": "IdentityReplicationPolicy",
+    "exactly.once.source.support": "enabled",
+    "refresh.topics.interval.seconds": "1",
+}
+CLUSTER_IDS: Final = {"west": "d2VzdC1vZi1tYW55LXdlcw", "east": "ZWFzdC1vZi1tYW55LWVhcw"}
+
+AnyNode = Node | KafkaNode
+
+
+def node_of(kind: str, region: str, directory: Path) -> AnyNode:
+    if kind == "isthmus":
+        return Node(directory / region)
+    node = KafkaNode(directory / region)
+    node.cluster_id = CLUSTER_IDS[region]
+    return node
+
+
+@pytest.fixture(params=["isthmus-isthmus", "kafka-isthmus", "isthmus-kafka", "kafka-kafka"])
+def regions(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, AnyNode]]:
+    """West and east, of either kind."""
+    fetch()
+    with ExitStack() as stack:
+        nodes: dict[str, AnyNode] = {}
+        for region, kind in zip(("west", "east"), request.param.split("-"), strict=True):
+            nodes[region] = node_of(kind, region, tmp_path)
+            stack.callback(nodes[region].stop)
+            nodes[region].start()
+        yield nodes
+
+
+def test_every_record_is_once_on_both_sides(tmp_path: Path, regions: dict[str, AnyNode]) -> None:
+    """In the order of its own region, and no transaction was split."""
+    clusters = {region: node.bootstrap for region, node in regions.items()}
+    for bootstrap in clusters.values():
+        make(bootstrap, TOPIC, len(PARTITIONS))
+    with (
+        running_mirror(tmp_path / "one", clusters, BOTH_WAYS) as one,
+        running_mirror(tmp_path / "two", clusters, BOTH_WAYS) as two,
+    ):
+        loads = {region: RegionLoad(bootstrap, region, TOPIC, 2) for region, bootstrap in clusters.items()}
+        for process in (None, one, regions["east"], two, regions["west"]):
+            if process is not None:
+                restart(process)
+            await_progress(loads, clusters)
+        for load in loads.values():
+            load.finish()
+        await_equal(clusters)
+    assert_once(clusters)
+
+
+def restart(process: MirrorProcess | AnyNode) -> None:
+    process.kill()
+    process.start()
+
+
+def await_progress(loads: dict[str, RegionLoad], clusters: dict[str, str]) -> None:
+    """More transactions of each region are in the other."""
+    wanted = {region: load.committed + 20 for region, load in loads.items()}
+    wait_until(lambda: all(load.committed >= wanted[region] for region, load in loads.items()), "transactions")
+    before = counts(clusters)
+
+    def has_grown() -> bool:
+        return all(now > then for now, then in zip(counts(clusters), before, strict=True))
+
+    wait_until(has_grown, "records in the other region")
+
+
+def values_in(clusters: dict[str, str]) -> dict[str, list[list[bytes]]]:
+    return {region: of_each(bootstrap, PARTITIONS, committed_values) for region, bootstrap in clusters.items()}
+
+
+def counts(clusters: dict[str, str]) -> list[int]:
+    """The records of each region in each region, by partition."""
+    values = values_in(clusters)
+    assert problems_of(values) == []
+    return [len(of_region(there, region)) for region in clusters for here in values.values() for there in here]
+
+
+def await_equal(clusters: dict[str, str]) -> None:
+    def is_equal() -> bool:
+        is_complete = all(is_stable(bootstrap, PARTITIONS) for bootstrap in clusters.values())
+        return is_complete and is_level(values_in(clusters))
+
+    wait_until(is_equal, "the same records on both sides")
+
+
+def assert_once(clusters: dict[str, str]) -> None:
+    values = values_in(clusters)
+    assert problems_of(values) + differences_of(values, clusters.keys()) == []
+    for bootstrap in clusters.values():
+        for copied_in in of_each(bootstrap, PARTITIONS, transactions_of):
+            assert split_transactions(copied_in) == []
