@@ -57,6 +57,10 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "streams_groups/endpoints of sources of different sizes/*/active_partitions/0/partitions",
         "Kafka names a partition that does not exist",
     ),
+    Choice(
+        "transactions_across_brokers/markers at other brokers/2 *",
+        "Kafka fails on a producer epoch below 0; each partition gets an error of its own",
+    ),
     *(
         Choice(
             f"replicas/reassignments over reassignments/{number} *",

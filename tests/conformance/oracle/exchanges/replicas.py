@@ -134,13 +134,13 @@ def fetches_of_strangers(talk: Talk) -> None:
             talk.ask(_FETCH, 18, on, **fetch(one, replica_state=state))
 
 
-def _move_leader(talk: Talk, name: str, *replicas: int) -> None:
+def move_leader(talk: Talk, name: str, *replicas: int, index: int = 0) -> None:
     """Make the first replica the preferred leader, and then the leader."""
-    talk.quiet(_REASSIGN, **_moved(name, (0, replicas)))
-    await_state(talk, name, lambda states: states[0]["replica_nodes"] == list(replicas))
-    wanted = [{"topic": name, "partitions": [0]}]
+    talk.quiet(_REASSIGN, **_moved(name, (index, replicas)))
+    await_state(talk, name, lambda states: states[index]["replica_nodes"] == list(replicas))
+    wanted = [{"topic": name, "partitions": [index]}]
     talk.quiet(ApiKey.ELECT_LEADERS, election_type=0, topic_partitions=wanted, timeout=_TEN_SECONDS)
-    await_state(talk, name, lambda states: states[0]["leader_id"] == replicas[0])
+    await_state(talk, name, lambda states: states[index]["leader_id"] == replicas[0])
 
 
 def _moved(name: str, *targets: tuple[int, Sequence[int] | None], **fields: Any) -> dict[str, Any]:
@@ -152,9 +152,9 @@ def _moved(name: str, *targets: tuple[int, Sequence[int] | None], **fields: Any)
 def epochs_of_several_leaders(talk: Talk) -> None:
     topic_id = placed(talk, "epochs", [2, 3, 4])
     store(talk, "epochs", 0, batch(2), node(2))
-    _move_leader(talk, "epochs", 3, 4, 2)
+    move_leader(talk, "epochs", 3, 4, 2)
     store(talk, "epochs", 0, batch(3), node(3))
-    _move_leader(talk, "epochs", 4, 2, 3)
+    move_leader(talk, "epochs", 4, 2, 3)
     store(talk, "epochs", 0, batch(1), node(4))
     _await_followers(talk, "epochs", 6, 2, 3)
     for on in map(node, BROKERS):

@@ -5,7 +5,13 @@ from typing import Final
 from isthmus_model.internal_topics import OFFSETS_TOPIC
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.markers import ProducerId
+from isthmus_wire.messages import NO_THROTTLE
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+from kio.schema.txn_offset_commit.v5.response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 from isthmus_broker.core.coordinator.partition import coordinator_partition
 from isthmus_broker.core.coordinator.runtime import coordinator_error
@@ -31,15 +37,23 @@ async def handle(node: Services, request: Request) -> None:
     body: TxnOffsetCommitRequest = request.decode()
     index = coordinator_partition(body.group_id, node.groups.topic_partitions())
     if not body.group_id:
-        _refuse(request, body, ErrorCode.invalid_group_id)
+        _refuse(node, request, body, ErrorCode.invalid_group_id)
+        return
+    if not any(_exists(node, topic.name, each.partition_index) for topic in body.topics for each in topic.partitions):
+        _refuse(node, request, body, ErrorCode.unknown_topic_or_partition)
         return
     verification = await _verify(node, body, index, adds=request.header.api_version >= ADDS_SINCE)
     if isinstance(verification, ErrorCode):
-        _refuse(request, body, verification)
+        _refuse(node, request, body, verification)
         return
     commit = TransactionalCommit(body, verification)
     if not node.groups.submit(index, commit, context_of(request), request.respond):
-        _refuse(request, body, ErrorCode.not_coordinator)
+        _refuse(node, request, body, ErrorCode.not_coordinator)
+
+
+def _exists(node: Services, topic: str, index: int) -> bool:
+    existing = node.image.topics.named(topic)
+    return existing is not None and index in existing.partitions
 
 
 async def _verify(node: Services, body: TxnOffsetCommitRequest, index: int, *, adds: bool) -> int | ErrorCode:
@@ -75,8 +89,25 @@ def refuse(request: Request, error: ErrorCode) -> None:
     request.respond(refused(request.decode(), error))
 
 
-def _refuse(request: Request, body: TxnOffsetCommitRequest, error: ErrorCode) -> None:
-    request.respond(refused(body, _known_to(request.header.api_version, coordinator_error(error))))
+def _refuse(node: Services, request: Request, body: TxnOffsetCommitRequest, error: ErrorCode) -> None:
+    """Respond with an error for all partitions that exist; the others are unknown wherever they are sent."""
+    error = _known_to(request.header.api_version, coordinator_error(error))
+    topics = tuple(
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                TxnOffsetCommitResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=error
+                    if _exists(node, topic.name, each.partition_index)
+                    else ErrorCode.unknown_topic_or_partition,
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in body.topics
+    )
+    request.respond(TxnOffsetCommitResponse(throttle_time=NO_THROTTLE, topics=topics))
 
 
 def _known_to(version: int, error: ErrorCode) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""DescribeProducers: the producer states of a partition's log."""
+"""DescribeProducers: the producer states of a partition's log, as this replica has them, whether it leads or follows."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def _describe(node: Services, topic: str, index: Any) -> PartitionResponse:
     if invalid is not None:
         return _refused(index, ErrorCode.invalid_topic_exception, invalid)
     partition = node.replicas.find(topic, index)
-    error = partition if isinstance(partition, ErrorCode) else partition.refuses()
+    error = partition if isinstance(partition, ErrorCode) else partition.refuses(leader_only=False)
     if isinstance(partition, ErrorCode) or error is not None or partition.log is None:
         message = NOT_HOSTED if node.image.topics.named(topic) is None else None
         return _refused(index, error or ErrorCode.kafka_storage_error, message)
