@@ -24,7 +24,7 @@ from isthmus_broker.edge.controller.producer_ids import ProducerIds
 from isthmus_broker.edge.controller.replica_reports import ReplicaReports
 from isthmus_broker.edge.controller.streams_topics import StreamsTopics
 from isthmus_broker.edge.controller.topic_creation import TopicCreation
-from isthmus_broker.edge.coordinators.transactions import TransactionCounts
+from isthmus_broker.edge.coordinators.counts import GroupCounts, TransactionCounts
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.recently_fenced import RecentlyFenced
@@ -138,6 +138,10 @@ class Broker:
     def transaction_counts(self) -> TransactionCounts:
         """The transactions whose coordinator is this broker."""
         return self._coordinators.transaction_counts()
+
+    def group_counts(self) -> GroupCounts:
+        """The groups whose coordinator is this broker."""
+        return self._coordinators.group_counts()
 
     async def leave(self) -> None:
         """Move leadership to other brokers (controlled shutdown)."""

@@ -16,11 +16,12 @@ from isthmus_broker.core.metadata.image import TRANSACTION_VERSION, ClusterImage
 from isthmus_broker.core.transaction.config import TransactionConfig
 from isthmus_broker.edge.assembly.format import random_uuid
 from isthmus_broker.edge.controller.producer_ids import ProducerIds
+from isthmus_broker.edge.coordinators.counts import GroupCounts, Rebalances, TransactionCounts, count_groups
 from isthmus_broker.edge.coordinators.group_metadata import GroupMetadata
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.coordinators.marker_sender import MarkerSender
 from isthmus_broker.edge.coordinators.marker_writer import MarkerWriter
-from isthmus_broker.edge.coordinators.transactions import TransactionCounts, Transactions
+from isthmus_broker.edge.coordinators.transactions import Transactions
 from isthmus_broker.edge.coordinators.verifier import Verifier
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
@@ -40,15 +41,18 @@ class Coordinators:
         image: Callable[[], ClusterImage],
     ) -> None:
         self._config = config
+        self._clocks = clocks
         self._image = image
         self._group_metadata = GroupMetadata(config)
         self._transaction_version = _NO_VERSION
+        self._rebalances = Rebalances()
         self.groups: CoordinatorHost[ClusterView] = CoordinatorHost(
             OFFSETS_TOPIC,
             self._new_group_runtime,
             self._group_metadata.view,
             clocks,
             lambda: self._partition_count(OFFSETS_TOPIC, config.settings.offsets_topic_num_partitions),
+            on_note=self._rebalances.note,
         )
         host: CoordinatorHost[int] = CoordinatorHost(
             TRANSACTIONS_TOPIC,
@@ -70,7 +74,9 @@ class Coordinators:
             self.transactions.report_written,
         )
         timeout_ms = config.settings.request_timeout_ms
-        self.verifier = Verifier(config.node_id, self.transactions, replicas.address_of, image, timeout_ms)
+        self.verifier = Verifier(
+            config.node_id, self.transactions, replicas.address_of, image, timeout_ms, clocks.monotonic
+        )
         self._hosts: dict[str, CoordinatorHost[Any]] = {host.topic: host for host in (self.groups, host)}
 
     def apply(self, changes: Changes, offset: int, config: NodeConfig) -> None:
@@ -105,7 +111,23 @@ class Coordinators:
             transaction.state.kafka_name for shard in shards for transaction in shard.transactions.values()
         )
         refused = sum(shard.illegal_transitions for shard in shards)
-        return TransactionCounts(states, refused, self._sender.without_leader)
+        return TransactionCounts(
+            states,
+            refused,
+            self._sender.without_leader,
+            self.transactions.host.load_times.recent(self._clocks.monotonic()),
+            self.verifier.verifications,
+        )
+
+    def group_counts(self) -> GroupCounts:
+        """The groups whose coordinator is this node."""
+        now, shards = self._clocks.now(), list(self.groups.shards())
+        return GroupCounts(
+            count_groups(shards, now),
+            self._rebalances.by_type,
+            {"active": len(shards), "loading": self.groups.loading},
+            self.groups.load_times.recent(now.monotonic),
+        )
 
     def stop(self) -> None:
         """Respond to pending requests, and close the connections."""

@@ -219,6 +219,9 @@ class Node:
             replicas=None if broker is None else broker.services.replicas,
             uncleanable=dict if broker is None else broker.uncleanable,
             transactions=None if broker is None else broker.transaction_counts,
+            groups=None if broker is None else broker.group_counts,
+            wall_clock=self._clocks.wall,
+            transaction_max_timeout_ms=self._config.settings.transaction_max_timeout_ms,
         )
 
     def _not_ready(self) -> str:

@@ -21,6 +21,7 @@ from isthmus_broker.core.coordinator.result import Note, RequestContext
 from isthmus_broker.core.coordinator.runtime import BatchAppend, Runtime, Shard
 from isthmus_broker.core.log.producer_state import Refusal
 from isthmus_broker.edge.background import background
+from isthmus_broker.edge.coordinators.counts import LoadTimes
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
@@ -61,18 +62,22 @@ class CoordinatorHost(Generic[V]):
         topic_partitions: Callable[[], int],
         on_effect: Callable[[int, object], None] = lambda _partition, _effect: None,
         on_unload: Callable[[int], None] = lambda _partition: None,
+        on_note: Callable[[Shard[V], Note], None] = lambda _shard, _note: None,
     ) -> None:
         """`topic_partitions` is the topic's partition count, or the one it will be created with.
 
-        `on_effect` carries out an effect of the partition's shard; `on_unload` ends what is under way for it.
+        `on_effect` carries out an effect of the partition's shard; `on_unload` ends what is under way for it. `on_note` gets what a shard
+        reports, after the records are appended that were returned with it.
         """
         self.topic = topic
+        self.load_times = LoadTimes()
         self.topic_partitions = topic_partitions
         self._new_runtime = new_runtime
         self._view = view
         self._clocks = clocks
         self._on_effect = on_effect
         self._on_unload = on_unload
+        self._on_note = on_note
         self._shards: dict[int, _HostedShard[V]] = {}
         self._responders: dict[int, Respond] = {}
         self._next_token = 0
@@ -86,6 +91,11 @@ class CoordinatorHost(Generic[V]):
     def shards(self) -> Iterable[Shard[V]]:
         """The shards that serve requests, for metrics."""
         return [shard for hosted in self._shards.values() if (shard := hosted.runtime.shard) is not None]
+
+    @property
+    def loading(self) -> int:
+        """The number of partitions whose shards do not serve requests yet."""
+        return sum(hosted.loading is not None for hosted in self._shards.values())
 
     def submit(self, partition: int, request: object, context: RequestContext, respond: Respond) -> bool:
         """Pass a request to a shard, which responds now or later; False when this node is not the partition's leader."""
@@ -146,6 +156,7 @@ class CoordinatorHost(Generic[V]):
 
     async def _load(self, shard: _HostedShard[V], log: Log) -> None:
         partition, runtime = shard.partition, shard.runtime
+        began = self._clocks.monotonic()
         try:
             loaded = await self._replay(runtime, log)
         except Exception:
@@ -162,6 +173,7 @@ class CoordinatorHost(Generic[V]):
         shard.loading = None
         runtime.committed(log.end_offset if runtime.trusts_log_end else log.high_watermark, self._clocks.now())
         runtime.load_end(self._clocks.now())
+        self.load_times.record(began, self._clocks.monotonic())
         if loaded:
             logger.info("loaded %d records of %s-%d", loaded, partition.topic, partition.index)
         self._drive(shard)
@@ -202,6 +214,9 @@ class CoordinatorHost(Generic[V]):
                     self._log(note)
                 for append in ready.appends:
                     self._append(shard, append)
+                if shard.runtime.shard is not None:
+                    for note in ready.notes:
+                        self._on_note(shard.runtime.shard, note)
                 for token, response in ready.replies:
                     self._responders.pop(token)(response)
                 for effect in ready.effects:

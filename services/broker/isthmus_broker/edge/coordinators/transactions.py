@@ -1,9 +1,8 @@
 """The transaction coordinator of this node: requests to its shards, and the effects that they have."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from isthmus_wire.errors import ErrorCode
 
@@ -25,16 +24,6 @@ from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.coordinators.marker_sender import MarkerSender
 
 _CONTEXT: Final = RequestContext(api_version=0)
-
-
-class TransactionCounts(NamedTuple):
-    """What a node coordinates."""
-
-    by_state: Mapping[str, int]
-    """Transactional ids by the name of their state."""
-    illegal_transitions: int
-    markers_without_leader: int
-    """Markers that wait for a leader of their partition."""
 
 
 class Transactions:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from isthmus_model.clocks import MonotonicClock
 from isthmus_model.endpoints import Endpoint
 from isthmus_model.internal_topics import TRANSACTIONS_TOPIC
 from isthmus_wire.apis import ApiKey
@@ -19,6 +20,7 @@ from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.core.transaction.records import TopicPartition
 from isthmus_broker.core.transaction.requests import AddPartitions, Verified
 from isthmus_broker.edge.coordinators.broker_queues import BrokerQueues
+from isthmus_broker.edge.coordinators.counts import Verifications
 from isthmus_broker.edge.coordinators.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -51,7 +53,10 @@ class Verifier:
         address_of: Callable[[int], Endpoint | None],
         image: Callable[[], ClusterImage],
         timeout_ms: int,
+        monotonic: MonotonicClock,
     ) -> None:
+        self.verifications = Verifications()
+        self._monotonic = monotonic
         self._node_id = node_id
         self._transactions = transactions
         self._image = image
@@ -61,18 +66,30 @@ class Verifier:
 
     async def check(self, request: AddPartitions) -> Errors:
         """The error of each partition; NONE for one that is part of the transaction now."""
-        topic = self._image().topics.named(TRANSACTIONS_TOPIC)
-        shard = self._transactions.shard_of(request.transactional_id)
-        partition = None if topic is None else topic.partitions.get(shard)
-        if partition is None or partition.leader < 0:
+        coordinator = self._coordinator_of(request.transactional_id)
+        if coordinator is None:
+            self.verifications.failures += len(request.partitions)
             return dict.fromkeys(request.partitions, ErrorCode.coordinator_not_available)
-        if partition.leader == self._node_id:
+        began = self._monotonic()
+        errors = await self._ask(coordinator, request)
+        self.verifications.responses += 1
+        self.verifications.milliseconds += self._monotonic() - began
+        self.verifications.failures += sum(error is not ErrorCode.none for error in errors.values())
+        return errors
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        topic = self._image().topics.named(TRANSACTIONS_TOPIC)
+        partition = None if topic is None else topic.partitions.get(self._transactions.shard_of(transactional_id))
+        return None if partition is None or partition.leader < 0 else partition.leader
+
+    async def _ask(self, coordinator: int, request: AddPartitions) -> Errors:
+        if coordinator == self._node_id:
             verified = await self._transactions.call(request)
             assert isinstance(verified, Verified)
             return verified.errors
         check = _Check(request, asyncio.get_running_loop().create_future())
-        if self._supersedes(partition.leader, check):
-            self._queues.add(partition.leader, check)
+        if self._supersedes(coordinator, check):
+            self._queues.add(coordinator, check)
         return await check.errors
 
     def disconnect(self, broker: int) -> None:

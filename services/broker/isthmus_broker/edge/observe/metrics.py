@@ -7,16 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from isthmus_model.clocks import WallMs
 from isthmus_wire.apis import ApiKey
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from isthmus_broker.edge.coordinators.transactions import TransactionCounts
+from isthmus_broker.core.log.producer_state import ProducerState
+from isthmus_broker.edge.observe.coordinator_metrics import group_metrics, transaction_metrics
 from isthmus_broker.edge.observe.node_view import NodeView
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.cleaner import Uncleanable
 
 NO_LEADER: Final = -1
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60_000
+"""What Kafka adds to transaction.max.timeout.ms before a transaction is late."""
 _TOPIC: Final = ("topic",)
 _PARTITION: Final = ("topic", "partition")
 
@@ -38,9 +42,13 @@ class NodeMetrics(Collector):
             yield from _logs(partitions)
             yield from _replication(partitions)
             yield from cleaner_metrics(self._node.uncleanable())
-            yield from _producers(partitions)
+            yield from producer_metrics(
+                partitions, self._node.wall_clock(), self._node.transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+            )
         if self._node.transactions is not None:
             yield from transaction_metrics(self._node.transactions())
+        if self._node.groups is not None:
+            yield from group_metrics(self._node.groups())
 
     def describe(self) -> Iterator[Metric]:
         """Describe nothing in advance: it would read the node before it has started."""
@@ -164,12 +172,23 @@ def cleaner_metrics(uncleanable: Mapping[Path, Uncleanable]) -> Iterator[Metric]
     return iter(families)
 
 
-def _producers(partitions: Sequence[Partition]) -> Iterator[Metric]:
+def producer_metrics(partitions: Sequence[Partition], now: WallMs, late_after_ms: int) -> Iterator[Metric]:
+    """Producers and open transactions in the logs; a transaction is late when its producer last wrote that long ago."""
     states = [partition.log.producers for partition in partitions if partition.log is not None]
     producers = sum(len(state.producers) for state in states)
     is_open = sum(state.first_open_offset() is not None for state in states)
+    late = sum(
+        _is_late(partition.log.producers, now - late_after_ms)
+        for partition in partitions
+        if partition.leader is not None and partition.log is not None
+    )
     for name, help_text, value in (
         ("kafka_server_replicamanager_produceridcount", "Producers in the state of all logs.", producers),
+        (
+            "kafka_server_replicamanager_partitionswithlatetransactionscount",
+            "Led partitions whose oldest open transaction has outlived every timeout.",
+            late,
+        ),
         (
             "isthmus_partitions_with_open_transactions",
             "Logs whose last stable offset waits for a transaction.",
@@ -179,22 +198,9 @@ def _producers(partitions: Sequence[Partition]) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, help_text, value=value)
 
 
-def transaction_metrics(counts: TransactionCounts) -> Iterator[Metric]:
-    """The transactions whose coordinator is this node."""
-    states = GaugeMetricFamily("isthmus_transactional_ids", "Transactional ids by state.", labels=("state",))
-    for state, count in sorted(counts.by_state.items()):
-        states.add_metric((state,), count)
-    yield states
-    yield GaugeMetricFamily(
-        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
-        "Transaction markers that wait for a leader.",
-        value=counts.markers_without_leader,
-    )
-    yield CounterMetricFamily(
-        "isthmus_illegal_transaction_transitions",
-        "Transitions that were refused because no request may cause them.",
-        value=counts.illegal_transitions,
-    )
+def _is_late(state: ProducerState, before: int) -> bool:
+    first = state.first_open_offset()
+    return first is not None and any(producer.last_timestamp < before for producer in state.opened_before(first + 1))
 
 
 def _replication(partitions: Sequence[Partition]) -> Iterator[Metric]:

@@ -5,16 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from isthmus_model.clocks import WallClock
+
 from isthmus_broker.core.metadata.image import ClusterImage
 from isthmus_broker.edge.controller.metadata_quorum import Quorum
-from isthmus_broker.edge.coordinators.transactions import TransactionCounts
+from isthmus_broker.edge.coordinators.counts import GroupCounts, TransactionCounts
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.storage.cleaner import Uncleanable
 from isthmus_broker.edge.transport.listener import Listener
 
 
 class NodeView(NamedTuple):
-    """Live objects, read at each scrape; `replicas` and `transactions` are None on a node that is only a controller."""
+    """Live objects, read at each scrape; `replicas`, `transactions` and `groups` are None on a node that is only a controller."""
 
     node_id: int
     quorum: Quorum
@@ -24,3 +26,6 @@ class NodeView(NamedTuple):
     replicas: ReplicaManager | None
     uncleanable: Callable[[], Mapping[Path, Uncleanable]]
     transactions: Callable[[], TransactionCounts] | None
+    groups: Callable[[], GroupCounts] | None
+    wall_clock: WallClock
+    transaction_max_timeout_ms: int
