@@ -7,51 +7,27 @@ import pytest
 from isthmus_wire.apis import ApiKey
 
 from tests.conformance.clients.java import run, words
-from tests.conformance.oracle.exchanges.offsets import commit
-from tests.conformance.oracle.exchanges.streams_groups import (
-    beat,
-    configure,
-    internal_topic,
-    join,
-    part,
-    tasks_in,
-    topology_of,
-)
 from tests.conformance.oracle.talk import Talk, Target
+from tests.conformance.streams import Application
 from tests.node import Node
 
 GROUP: Final = "tools-app"
-INPUT: Final = "tools-input"
+INPUT: Final = f"{GROUP}-input"
 REPARTITION: Final = f"{GROUP}-words-repartition"
-CHANGELOG: Final = f"{GROUP}-counts-changelog"
 TASKS: Final = "0:[0,1]; 1:[0,1];"
 
 
 @pytest.fixture
 def talk(node: Node) -> Iterator[Talk]:
-    """A group with one member, which has committed offsets of its input."""
+    """A conversation with the node."""
     talk = Talk(Target("127.0.0.1", node.port, node.directory))
-    input_id = talk.topic(INPUT, 2)
-    for name in (REPARTITION, CHANGELOG):
-        talk.topic(name, 2)
-    talk.group(GROUP)
-    configure(talk, GROUP, initial_rebalance_delay_ms="0", session_timeout_ms="60000")
-    topology = topology_of(
-        part("0", INPUT, repartition_sink_topics=(REPARTITION,)),
-        part(
-            "1",
-            repartition_source_topics=[internal_topic(REPARTITION)],
-            state_changelog_topics=[internal_topic(CHANGELOG)],
-        ),
-    )
-    joined = join(talk, GROUP, "m", topology)
-    beat(talk, GROUP, "m", joined["member_epoch"], **tasks_in(joined))
-    commit(talk, GROUP, (INPUT, input_id, [(0, 0, -1, ""), (1, 0, -1, "")]), epoch=joined["member_epoch"], member="m")
     yield talk
     talk.close()
 
 
 def test_streams_groups(node: Node, talk: Talk) -> None:
+    application = Application(talk, GROUP)
+
     def tool(*arguments: str) -> list[str]:
         return run("kafka-streams-groups", "--bootstrap-server", node.bootstrap, *arguments)
 
@@ -71,7 +47,7 @@ def test_streams_groups(node: Node, talk: Talk) -> None:
     assert describe("--verbose") == sorted([*committed, *nothing])
     assert tool("--delete", "--group", GROUP)[-1].endswith(f"Streams group '{GROUP}' is not EMPTY.")
     assert reset("--all-input-topics", "--to-latest", "--execute") == []
-    beat(talk, GROUP, "m", -1)
+    application.leave()
 
     run(
         *("kafka-console-producer", "--bootstrap-server", node.bootstrap, "--topic", INPUT),

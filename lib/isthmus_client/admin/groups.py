@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from isthmus_wire.apis import ApiKey
@@ -13,16 +13,25 @@ from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
+from isthmus_client.admin.streams_groups import (
+    STREAMS,
+    StreamsGroup,
+    StreamsMember,
+    request_description,
+    streams_group,
+    streams_member,
+)
 from isthmus_client.client import Client
 from isthmus_client.connection import Connection
 from isthmus_client.errors import ClientError, Refused, check
 from isthmus_client.membership import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from isthmus_client.metadata import TopicPartition
+from isthmus_client.metadata import ClusterView, TopicPartition
 from isthmus_client.requests_by_broker import by_coordinator
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
 _DEAD = "Dead"
+_OF_ANOTHER_TYPE = (ErrorCode.group_id_not_found, ErrorCode.unsupported_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,10 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member; `epoch` only in groups of type consumer."""
+    """One member; `epoch` in groups of types consumer and streams, `streams` in the latter only.
+
+    `partitions` are those that it reads: of a streams group the ones of its active tasks.
+    """
 
     member_id: str
     instance_id: str | None
@@ -47,11 +59,12 @@ class Member:
     partitions: tuple[TopicPartition, ...]
     rack: str | None = None
     epoch: int | None = None
+    streams: StreamsMember | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group; `epoch` only for type consumer."""
+    """One group; `epoch` for types consumer and streams, `streams` for the latter only."""
 
     group_id: str
     type: str
@@ -60,6 +73,7 @@ class Group:
     assignor: str
     members: tuple[Member, ...]
     epoch: int | None = None
+    streams: StreamsGroup | None = None
 
 
 async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
@@ -82,18 +96,59 @@ async def list_groups(client: Client, states: Collection[str] = (), types: Colle
 
 async def describe(client: Client, group_ids: Collection[str]) -> dict[str, Group | ClientError]:
     """Each group with its members, or its error."""
-    return await by_coordinator(client, "describe groups", dict.fromkeys(group_ids), _describe)
+    described = await by_coordinator(client, "describe groups", dict.fromkeys(group_ids), _describe)
+    topics = {topic for group in described.values() if isinstance(group, Group) for topic in _topics_read(group)}
+    if topics:
+        view = await client.metadata_of(topics)
+        described = {
+            group_id: _with_partitions(group, view) if isinstance(group, Group) else group
+            for group_id, group in described.items()
+        }
+    return described
+
+
+def _topics_read(group: Group) -> tuple[str, ...]:
+    """The topics of a streams group, whose members do not say which partitions they read."""
+    return () if group.streams is None or group.streams.topology is None else group.streams.topology.topics_read
+
+
+def _with_partitions(group: Group, view: ClusterView) -> Group:
+    topology = None if group.streams is None else group.streams.topology
+    if topology is None:
+        return group
+
+    def read(member: Member) -> Member:
+        assert member.streams is not None
+        partitions = (TopicPartition(*each) for each in topology.partitions_read(member.streams.assignment.active))
+        return replace(member, partitions=tuple(sorted(each for each in partitions if view.leader(each) is not None)))
+
+    return replace(group, members=tuple(map(read, group.members)))
 
 
 async def _describe(connection: Connection, share: dict[str, None]) -> Mapping[str, Group | ClientError]:
-    """Describe as groups of type consumer first and the rest as classic groups, as Kafka's own client does."""
+    """Describe as groups of type consumer first, the rest as classic groups, and those that are none of them as streams groups."""
     described: dict[str, Group | ClientError] = {}
     if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
         described |= await _describe_consumer(connection, list(share))
     rest = [group for group in share if group not in described]
     if rest:
         described |= await _describe_classic(connection, rest)
+    missing = [group_id for group_id, group in described.items() if _is_missing(group)]
+    if missing and connection.versions.supports(ApiKey.STREAMS_GROUP_DESCRIBE):
+        described |= await _describe_streams(connection, missing)
     return described
+
+
+def _is_missing(group: Group | ClientError) -> bool:
+    return isinstance(group, Refused) and group.code is ErrorCode.group_id_not_found
+
+
+async def _describe_streams(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
+    return {
+        group.group_id: _refusal(group) or _streams_group(group)
+        for group in await request_description(connection, group_ids)
+        if group.error_code not in _OF_ANOTHER_TYPE
+    }
 
 
 async def _describe_consumer(connection: Connection, group_ids: list[str]) -> dict[str, Group | ClientError]:
@@ -101,7 +156,7 @@ async def _describe_consumer(connection: Connection, group_ids: list[str]) -> di
     response = await connection.request(ApiKey.CONSUMER_GROUP_DESCRIBE, request)
     described: dict[str, Group | ClientError] = {}
     for group in response.groups:
-        if group.error_code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
+        if group.error_code in _OF_ANOTHER_TYPE:
             continue
         described[group.group_id] = _refusal(group) or _consumer_group(group)
     return described
@@ -143,6 +198,26 @@ def _consumer_group(group: Any) -> Group:
         members,
         group.group_epoch,
     )
+
+
+def _streams_group(group: Any) -> Group:
+    streams = streams_group(group)
+    topics = () if streams.topology is None else streams.topology.topics_read
+    members = tuple(
+        Member(
+            m.member_id,
+            m.instance_id,
+            m.client_id,
+            m.client_host,
+            topics,
+            (),
+            m.rack_id,
+            m.member_epoch,
+            streams_member(m),
+        )
+        for m in group.members
+    )
+    return Group(group.group_id, STREAMS, group.group_state, STREAMS, "", members, group.group_epoch, streams)
 
 
 def _partitions(topics: Iterable[Any]) -> Iterable[TopicPartition]:
