@@ -1,6 +1,7 @@
 """A streams group with a member that has all tasks, for tools that describe it."""
 
 from typing import Any, Final
+from uuid import UUID
 
 from isthmus_wire.apis import ApiKey
 
@@ -74,3 +75,14 @@ class Application:
             )
 
         self._talk.settle(is_stable, bool)
+
+    def remove(self) -> None:
+        """Leave, and delete the group and its topics, so that the next one may have the same names."""
+        self.leave()
+        self._talk.settle(
+            lambda: self._talk.quiet(ApiKey.DELETE_GROUPS, groups_names=(self.group,)),
+            lambda answer: answer["results"][0]["error_code"] in ("none", "group_id_not_found"),
+        )
+        names = (self.input, self.repartition, self.changelog)
+        topics = [{"name": name, "topic_id": UUID(int=0)} for name in names]
+        self._talk.quiet(ApiKey.DELETE_TOPICS, topics=topics, timeout=10_000)

@@ -23,6 +23,7 @@ from isthmus_api.routes.v3 import (
     mirrors,
     partitions,
     replica_status,
+    streams_groups,
     topic_configs,
     topics,
 )
@@ -41,6 +42,7 @@ def all_routes() -> list[Route]:
         replica_status,
         groups,
         lags,
+        streams_groups,
         links,
         mirrors,
     )

@@ -1,4 +1,4 @@
-// A group: its lag in every partition, and its consumers.
+// A group: its lag in every partition, and what only streams groups have.
 import { Link, useParams } from "wouter";
 import { api, live } from "../api/client";
 import type { GroupLag } from "../api/schema";
@@ -8,6 +8,7 @@ import { Facts, PageHead } from "../ui/page-head";
 import { StatePill } from "../ui/pill";
 import { Answer, Empty } from "../ui/states";
 import { Table } from "../ui/table";
+import { StreamsGroup } from "./streams-group";
 import { useCluster } from "./use-cluster";
 
 export default function GroupPage() {
@@ -16,6 +17,7 @@ export default function GroupPage() {
   const path = { cluster_id: id, consumer_group_id: group };
   const about = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/consumer-groups/{consumer_group_id}", { params: { path } }, live);
   const lags = api.useQuery("get", "/kafka/v3/clusters/{cluster_id}/consumer-groups/{consumer_group_id}/lags", { params: { path } }, live);
+  const isStreams = about.data?.type === "STREAMS";
   return (
     <>
       <PageHead
@@ -29,12 +31,13 @@ export default function GroupPage() {
               of={[
                 ["State", <StatePill key="state" state={data.state} />],
                 ["Type", data.type.toLowerCase()],
-                ["Assignor", data.partition_assignor || "none"],
+                ...(isStreams ? [] : [["Assignor", data.partition_assignor || "none"] as const]),
               ]}
             />
           )}
         </Answer>
       </section>
+      {isStreams && <StreamsGroup cluster={id} group={group} />}
       <section className="panel">
         <Answer of={lags}>{({ data }) => <Lags cluster={id} lags={data} />}</Answer>
       </section>

@@ -16,7 +16,7 @@ export default function Groups({ cluster }: { cluster: Cluster }) {
   return (
     <section className="panel">
       <div className="bar">
-        <h2>Consumer groups</h2>
+        <h2>Groups</h2>
         <input type="search" aria-label="Search groups" placeholder="Search groups" value={wanted} onChange={(event) => setWanted(event.target.value)} />
       </div>
       <Answer of={asked}>
@@ -31,7 +31,7 @@ export default function Groups({ cluster }: { cluster: Cluster }) {
           }
           return (
             <Table
-              label="Consumer groups"
+              label="Groups"
               rows={rows}
               rowKey={(one) => one.consumer_group_id}
               columns={[

@@ -187,7 +187,7 @@ def _group(call: Call, cluster_id: str, group: Group, coordinator: Broker | Refu
         # A group that is only used to commit offsets has no protocol.
         is_simple=group.type != CONSUMER and not group.protocol_type,
         partition_assignor=group.assignor,
-        state=_capitals(group.state),
+        state=capitals(group.state),
         type=group.type.upper(),
         coordinator=None if node_id is None else related(call, "clusters", cluster_id, "brokers", node_id),
         consumers=related(call, *here, "consumers"),
@@ -195,7 +195,7 @@ def _group(call: Call, cluster_id: str, group: Group, coordinator: Broker | Refu
     )
 
 
-def _capitals(state: str) -> str:
+def capitals(state: str) -> str:
     """PreparingRebalance, as the protocol has it, is PREPARING_REBALANCE here."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper()
 
