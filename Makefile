@@ -110,6 +110,7 @@ bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/resul
 
 bench-cluster: .tools/.ready ## three nodes of each, failover, 100,000 partitions
 	$(BIN)/python -m bench.cluster
+	$(BIN)/python -m bench.failover
 	$(BIN)/python -m bench.partitions
 
 clean: ## remove what the targets made

@@ -7,14 +7,11 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-GIVE_UP_SECONDS: Final = 60.0
-TWO_SECONDS: Final[dict[str, Any]] = {
-    "socket.timeout.ms": 2000,
-    "request.timeout.ms": 2000,
-    "enable.sparse.connections": False,
-}
-"""A producer that times out after two seconds, or up to three, as librdkafka looks once a second; and that is connected to all brokers,
-as one is that produces to many partitions."""
+GIVE_UP_SECONDS: Final = 180.0
+"""More than twice the timeout of librdkafka's defaults."""
+TWO_SECONDS: Final[dict[str, Any]] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 1000}
+"""A producer that times out after two seconds at most as a rule: librdkafka compares the time with its timeouts once a second. One that is
+connected to the failed broker alone requests metadata elsewhere at its next refresh."""
 
 
 class Stream:
@@ -60,7 +57,8 @@ class Stream:
         """The time from a fault to the acknowledgement of the first record sent after it."""
         began = time.perf_counter()
         fault()
+        struck = time.perf_counter()
         with self._acknowledged:
-            if not self._acknowledged.wait_for(lambda: self._newest > began, GIVE_UP_SECONDS):
+            if not self._acknowledged.wait_for(lambda: self._newest > struck, GIVE_UP_SECONDS):
                 raise RuntimeError("nothing was acknowledged")
             return self._acknowledged_at - began
