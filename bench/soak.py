@@ -2,8 +2,9 @@
 
 For each kind of fault a cluster is struck again and again for that long. After each round the replicas are compared byte for byte and the
 node that was struck leads; at the end the log must explain what all clients recorded. For `exactly-once`, applications of each kind
-consume, transform and produce in transactions, while they and the brokers are killed and paused. The first violation ends the command,
-and its directory stays. As root, full disks are volumes that are really full.
+consume, transform and produce in transactions, while they and the brokers are killed and paused. For `stall`, nodes of one region stop
+for 300 ms, one after another, and none may be fenced. The first violation ends the command, and its directory stays. As root, full disks
+are volumes that are really full. Results of chosen faults are in a file of their own.
 """
 
 import argparse
@@ -30,11 +31,13 @@ from tests.node import COMBINED as COMBINED_ROLES
 from tests.node import Cluster, running_cluster
 from tests.system.fault_load import Load, load
 from tests.system.faults import FAULTS, HOME, REGIONS, TOPOLOGY, combined_round, one_round, stepped_clocks, volume
+from tests.system.stalls import LAN, ONE_REGION, assert_none_was_fenced, stall
 from tests.system.stretched import Stretched, running
 
 COMBINED: Final = "combined"
 EXACTLY_ONCE: Final = "exactly-once"
-NAMES: Final = (*FAULTS, COMBINED, EXACTLY_ONCE)
+STALL: Final = "stall"
+NAMES: Final = (*FAULTS, COMBINED, EXACTLY_ONCE, STALL)
 PAUSE_SECONDS: Final = 0.02
 """Between the records of a producer: a history of hours must fit in memory."""
 OVERLAP_SECONDS: Final = 4.0
@@ -76,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for outcome in processes.map(soak, given.fault or NAMES, repeat(given.minutes), repeat(given.seed)):
             outcomes.append(outcome)
             print(outcome.row(), flush=True)
-            _write(outcomes, chosen)
+            _write(outcomes, chosen, "-".join(["soak", *given.fault]))
     return 0
 
 
@@ -85,7 +88,9 @@ def soak(name: str, minutes: float, seed: int) -> Outcome:
     random = Random(f"{name} {seed}")
     if name == EXACTLY_ONCE:
         return _soak_transactions(minutes, seed, random)
-    with _cluster(name) as cluster, load(cluster, HOME, PAUSE_SECONDS) as running_load:
+    if name == STALL:
+        return _soak_stalls(minutes, seed, random)
+    with _cluster(name, TOPOLOGY) as cluster, load(cluster, HOME, PAUSE_SECONDS) as running_load:
         start, rounds = time.monotonic(), 0
         while time.monotonic() < start + 60 * minutes:
             if random.random() < 0.5:
@@ -118,6 +123,19 @@ def _soak_transactions(minutes: float, seed: int, random: Random) -> Outcome:
     return Outcome(EXACTLY_ONCE, seed, (time.monotonic() - start) / 60, rounds, records, commits, resent=0)
 
 
+def _soak_stalls(minutes: float, seed: int, random: Random) -> Outcome:
+    """Stalls of random nodes, with the settings of `isthmus up`."""
+    with _cluster(STALL, ONE_REGION) as cluster, load(cluster, LAN, PAUSE_SECONDS) as running_load:
+        start, rounds = time.monotonic(), 0
+        while time.monotonic() < start + 60 * minutes:
+            stall(cluster, random)
+            assert_none_was_fenced(cluster)
+            rounds += 1
+        taken = (time.monotonic() - start) / 60
+    records, commits = running_load.records(), running_load.committer.confirmed
+    return Outcome(STALL, seed, taken, rounds, records, commits, running_load.resent())
+
+
 def _strike(running_load: Load, name: str, random: Random) -> None:
     if name == COMBINED:
         combined_round(running_load, random, OVERLAP_SECONDS)
@@ -126,14 +144,14 @@ def _strike(running_load: Load, name: str, random: Random) -> None:
 
 
 @contextmanager
-def _cluster(name: str) -> Iterator[Stretched]:
+def _cluster(name: str, topology: str) -> Iterator[Stretched]:
     directory = _new_directory(name)
     with ExitStack() as resources:
         if os.geteuid() == 0 and name in ("full-disk", COMBINED):
             for region in REGIONS:
                 resources.enter_context(volume(directory / f"{region}-1"))
         resources.enter_context(stepped_clocks())
-        cluster = resources.enter_context(running(directory, TOPOLOGY))
+        cluster = resources.enter_context(running(directory, topology))
         with _kept_on_failure(name, directory):
             yield cluster
     shutil.rmtree(directory)
@@ -167,7 +185,7 @@ def _kept(directory: Path) -> Path:
     return Path(shutil.copytree(directory, f"{directory}-failed", ignore=shutil.ignore_patterns("*.socket")))
 
 
-def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
+def _write(outcomes: Sequence[Outcome], facts: dict[str, Any], stem: str) -> None:
     facts["load"] = "3 idempotent producers, one to a compacted topic, a reader, a group's commits; small segments"
     data = {"conditions": facts, "faults": [asdict(outcome) for outcome in outcomes]}
     table = [
@@ -181,13 +199,16 @@ def _write(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
         "records of their output, and the transactions of the first two. Every input record took effect once and in order, and no",
         "transaction hung.",
         "",
+        "*stall*: a cluster of three nodes in one region with the settings of `isthmus up`; every 1.3 s one of them stopped for 300 ms.",
+        "No broker was fenced.",
+        "",
         *(f"- {name}: {value}" for name, value in facts.items()),
         "",
         "| fault | minutes | rounds | records acknowledged | commits confirmed | sent again | seed |",
         "|---|--:|--:|--:|--:|--:|--:|",
         *(outcome.row() for outcome in outcomes),
     ]
-    save("soak", data, table)
+    save(stem, data, table)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from isthmus_client.admin.topics import NewTopic
 
 from tests.stream import TWO_SECONDS, Stream
 from tests.system.quorums import quorum
+from tests.system.stalls import LAN, ONE_REGION
 from tests.system.stretched import Led, Stretched, running
 
 PAUSED_SECONDS: Final = 6.0
@@ -24,13 +25,6 @@ CUT_SECONDS: Final = 8.0
 STALL_SECONDS: Final = 3.0
 """Twice the session timeout."""
 ALL: Final = frozenset({1, 2, 3})
-ONE_REGION: Final = """
-regions = ["lan"]
-[[clusters]]
-name = "c"
-config = { "min.insync.replicas" = 2 }
-nodes = [{ region = "lan", brokers = 3, voters = 3 }]
-"""
 ONE_CONTROLLER: Final = """
 regions = ["lan"]
 [[clusters]]
@@ -57,7 +51,7 @@ nodes = [
 
 @pytest.fixture(scope="module")
 def lan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stretched]:
-    with running(tmp_path_factory.mktemp("lan"), ONE_REGION) as made:
+    with running(tmp_path_factory.mktemp(LAN), ONE_REGION) as made:
         yield made
 
 
