@@ -32,8 +32,6 @@ from tests.ports import free_ports
 from tests.system.ledger import CLIENT_SETTINGS, Ledger, wait_until
 from tests.system.quorums import query, quorum, wait_for
 
-CLUSTER: Final = "c"
-
 
 class Led(NamedTuple):
     """A partition in Metadata; in an expectation, None matches any ISR."""
@@ -50,16 +48,18 @@ NOBODY: Final = Led(NO_NODE, None)
 
 
 class Stretched:
-    """A topology that runs; nodes are named as in its plan, such as west-1."""
+    """The first cluster of a topology that runs; nodes are named as in its plan, such as west-1."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.ids = {node.name: node.node_id for node in site.plan.nodes}
-        self.names = {node.node_id: node.name for node in site.plan.nodes}
+        self._name = site.topology.clusters[0].name
+        nodes = [node for node in site.plan.nodes if node.cluster == self._name]
+        self.ids = {node.name: node.node_id for node in nodes}
+        self.names = {node.node_id: node.name for node in nodes}
 
     def bootstrap(self, region: str) -> str:
         """Where a client of a region begins."""
-        return self.site.plan.bootstrap(CLUSTER, region)
+        return self.site.plan.bootstrap(self._name, region)
 
     def bootstrap_all(self, region: str) -> str:
         """Every broker, at its address for clients of a region: one that starts while others are dead finds the cluster."""
