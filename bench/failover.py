@@ -29,7 +29,7 @@ STOP: Final = "SIGSTOP"
 _ROUNDS: Final = {ISTHMUS: 10, KAFKA: 5}
 _KILL_ROUNDS: Final = {ISTHMUS: 30, KAFKA: 5}
 """Of Apache Kafka fewer are timed: with its defaults each takes ten seconds and a slow start."""
-_LONG_ROUNDS: Final = dict.fromkeys(SYSTEMS, 3)
+_LONG_ROUNDS: Final = dict.fromkeys(SYSTEMS, 2)
 """Each takes the client's own timeout, 30 or 60 seconds."""
 _HEADING: Final = report.Heading(
     title="Failover beside Apache Kafka",
@@ -93,12 +93,12 @@ SCENARIOS: Final = (
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="of each scenario and system; by default 3 to 30")
+    parser.add_argument("--rounds", type=int, default=max(_KILL_ROUNDS.values()), help="at most, of each scenario")
     parser.add_argument("--only", default="", metavar="NAME", help="scenarios whose name contains this")
     arguments = parser.parse_args()
     chosen = [one for one in SCENARIOS if arguments.only in one.name]
-    rows, facts = report.Rows(), report.conditions(arguments.rounds or 0)
-    facts["rounds"] = arguments.rounds or "3 to 30"
+    rows, facts = report.Rows(), report.conditions(arguments.rounds)
+    facts["rounds"] = f"2 to {arguments.rounds}"
     late = []
     with scratch() as directory:
         for system in SYSTEMS:
@@ -111,7 +111,7 @@ def main() -> None:
         sys.exit("\n".join(late))
 
 
-def _measure(cluster: ThreeNodes, scenarios: list[Scenario], rows: report.Rows, rounds: int | None) -> list[str]:
+def _measure(cluster: ThreeNodes, scenarios: list[Scenario], rows: report.Rows, most: int) -> list[str]:
     """Add the figures to the rows; returns those that are beyond their bounds."""
     late, random = [], Random(0)
     try:
@@ -119,7 +119,7 @@ def _measure(cluster: ThreeNodes, scenarios: list[Scenario], rows: report.Rows, 
         with cluster.topic("struck", 1) as topic:
             for scenario in scenarios:
                 taken: list[float] = []
-                for number in range(rounds or scenario.rounds[cluster.name]):
+                for number in range(min(most, scenario.rounds[cluster.name])):
                     seconds = _strike(cluster, topic, scenario, random)
                     say(number, scenario.name, cluster.name, {"seconds": seconds})
                     taken.append(seconds)
