@@ -1,4 +1,4 @@
-"""`python -m bench.region_cut`: the built-in platform loses the region of a leader, and a producer in another region goes on.
+"""`python -m bench.region_cut`: the built-in platform loses the region of a leader, and a producer in another region continues.
 
 The topic is placed as `orders` is: the region that is cut off has two of three sync replicas, and an observer is promoted. The clients have
 the timeouts of docs/failures.md. The command fails if a round takes as long as the goal.
@@ -65,7 +65,7 @@ def _cut_off(cluster: Stretched, client: Client, topic: str, random: Random) -> 
     """Cut the region off, and heal; every broker serves afterwards."""
     orders = next(one for one in cluster.site.topology.clusters[0].topics if one.name == "orders")
     cluster.make(LOST, NewTopic(topic, 1, -1, configs=orders.config))
-    wait_for(cluster.bootstrap(LOST), lambda found: describe_topics(found, [topic]), lambda now: _is_led(cluster, now))
+    wait_for(cluster.bootstrap(LOST), lambda admin: describe_topics(admin, [topic]), lambda now: _is_led(cluster, now))
     controller = cluster.names[quorum(cluster.bootstrap(LOST)).leader_id]
     with client.stream(cluster.bootstrap(NEAR), topic, **client.settings) as stream:
         stream.seconds_until_next()

@@ -31,5 +31,5 @@ def stall(cluster: Stretched, random: Random) -> None:
 
 def assert_none_was_fenced(cluster: Stretched) -> None:
     """No controller has fenced a broker since the nodes started."""
-    found = [line for node in cluster.ids for line in cluster.log(node).splitlines() if _FENCING in line]
-    assert not found, found
+    fencings = [line for node in cluster.ids for line in cluster.log(node).splitlines() if _FENCING in line]
+    assert not fencings, fencings
