@@ -1,10 +1,12 @@
 """A second coordinator, as small as possible: counters in a topic of their own, changed at once or by transactions."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 from isthmus_broker.core.coordinator.result import Outbox, Record, RequestContext, Result
@@ -14,6 +16,7 @@ from isthmus_broker.core.log.verification import NOT_VERIFIED
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.edge.coordinators.host import CoordinatorHost
 from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
 from isthmus_client.clock import CLOCKS
 from isthmus_model.clocks import Now
@@ -113,7 +116,10 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.shards: list[Counters] = []
-        self.host: CoordinatorHost[str] = CoordinatorHost(TOPIC, self._new_runtime, "v1", CLOCKS, lambda: 1)
+        self.failed: list[Partition] = []
+        self.host: CoordinatorHost[str] = CoordinatorHost(
+            TOPIC, self._new_runtime, "v1", CLOCKS, lambda: 1, lambda partition, _failure: self.failed.append(partition)
+        )
         self.log: Log = new_log(directory)
         self.partition = Partition(1, TOPIC, 0, UUID(int=1), self.log, EPOCHS.get, Reported())
         self.epoch = 0
@@ -173,6 +179,19 @@ def test_what_it_writes_survives_a_change_of_leader(tmp_path: Path) -> None:
         bench.lead()
         assert await bench.send("totals") == {"a": 5}
         assert len(bench.shards) == 2
+
+    run(tmp_path, test)
+
+
+def test_a_log_that_cannot_be_written_takes_its_directory_offline(tmp_path: Path) -> None:
+    """The coordinator went on appending to a log whose sync had failed: a power loss then took the whole directory."""
+
+    async def test(bench: Bench) -> None:
+        assert await bench.send(Add("a", 2)) == "added"
+        failure = DiskFailure(tmp_path, OSError(errno.EIO, "the disk is gone"))
+        with patch.object(bench.log, "append", side_effect=failure):
+            assert await bench.send(Add("a", 3)) is ErrorCode.not_coordinator
+        assert bench.failed == [bench.partition]
 
     run(tmp_path, test)
 

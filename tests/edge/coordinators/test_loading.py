@@ -92,7 +92,9 @@ class Bench:
         self.manager._worker = InlineExecutor()
         self.log: Log = self.manager.create(TOPIC, 0, UUID(int=1))
         self.cleaner = Cleaner(self.manager)
-        self.host: CoordinatorHost[str] = CoordinatorHost(TOPIC, self._new_runtime, "view", CLOCKS, lambda: 1)
+        self.host: CoordinatorHost[str] = CoordinatorHost(
+            TOPIC, self._new_runtime, "view", CLOCKS, lambda: 1, lambda _partition, _failure: None
+        )
         self.partition = Partition(1, TOPIC, 0, UUID(int=1), self.log, EPOCHS.get, Reported())
 
     def _new_runtime(self, view: str) -> Runtime[str]:

@@ -105,6 +105,17 @@ def test_lost_indexes_are_rebuilt(tmp_path: Path) -> None:
     assert again.producers.producers[3].last_sequence == 2 * BATCHES - 1
 
 
+def test_producer_snapshots_above_the_log_end_are_removed(tmp_path: Path) -> None:
+    """One that a clean stop left above an end without records counted as the state of records that were appended later."""
+    log = written_log(tmp_path)
+    log.close(MonotonicMs(0))
+    above = log.directory / f"{log.end_offset + 1:020}.snapshot"
+    shutil.copy(next(log.directory.glob("*.snapshot")), above)
+    again, _ = reopened(log, clean=True)
+    assert not above.exists()
+    assert again.producers.producers[3].last_sequence == 2 * BATCHES - 1
+
+
 def test_leftovers_of_deletion_are_removed(tmp_path: Path) -> None:
     log = written_log(tmp_path)
     log.close(MonotonicMs(0))

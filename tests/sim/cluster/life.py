@@ -22,7 +22,8 @@ from tests.sim.cluster.transfers import COPY, copy_problems
 from tests.sim.world import Violation, World
 
 BIRTH_SECONDS: Final = 30.0
-FAULTS_SECONDS: Final = 10.0
+FAULTS_SECONDS: Final = (3.0, 6.0, 9.0)
+"""Drawn from the seed."""
 HEALING_SECONDS: Final = 150.0
 _LOOK_EVERY_SECONDS: Final = 0.1
 _CLUSTER_ID: Final = "Y2x1c3Rlci1vZi1zaW1zQQ"
@@ -59,6 +60,7 @@ class ClusterLife:
             lambda machine: has_recovered(self.machines, machine),
         )  # fmt: skip
         self._entropy = Random(random.getrandbits(64))
+        self._faults_seconds = random.choice(FAULTS_SECONDS)
         self._log(f"{self.plan}, {self.rates}")
 
     def _wall_ms(self) -> int:
@@ -91,7 +93,7 @@ class ClusterLife:
             try:
                 self._begin()
                 self.nemesis.start()
-                self._loop.run_until(self._loop.time() + FAULTS_SECONDS)
+                self._loop.run_until(self._loop.time() + self._faults_seconds)
                 self._heal()
                 self._finish()
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
@@ -235,7 +236,7 @@ class ExchangeLife:
                 try:
                     found[region] = [await reading(client, partition) for partition in PARTITIONS]
                 except ClientError:
-                    continue
+                    await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
         for region in REGIONS:
             self._spawn(region, "reader", read)
@@ -313,6 +314,7 @@ def _create_in(created: list[str]) -> Callable[[Client, str], Coroutine[Any, Any
             try:
                 (refusal,) = (await topics.create(client, [topics.NewTopic("orders", len(PARTITIONS), 1)])).values()
             except ClientError:
+                await asyncio.sleep(_LOOK_EVERY_SECONDS)
                 continue
             if refusal is None or refusal.code.name == "topic_already_exists":
                 created.append(region)

@@ -52,6 +52,7 @@ class Coordinators:
             self._group_metadata.view,
             clocks,
             lambda: self._partition_count(OFFSETS_TOPIC, config.settings.offsets_topic_num_partitions),
+            replicas.fail,
             on_note=self._rebalances.note,
         )
         host: CoordinatorHost[int] = CoordinatorHost(
@@ -60,6 +61,7 @@ class Coordinators:
             _NO_VERSION,
             clocks,
             lambda: self._partition_count(TRANSACTIONS_TOPIC, config.settings.transaction_state_log_num_partitions),
+            replicas.fail,
             on_effect=lambda shard, effect: self.transactions.carry_out(self._sender, shard, effect),
             on_unload=lambda shard: self._sender.forget(shard),
         )

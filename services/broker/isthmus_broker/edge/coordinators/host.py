@@ -60,14 +60,16 @@ class CoordinatorHost(Generic[V]):
         view: V,
         clocks: Clocks,
         topic_partitions: Callable[[], int],
+        on_disk_failure: Callable[[Partition, DiskFailure], None],
         on_effect: Callable[[int, object], None] = lambda _partition, _effect: None,
         on_unload: Callable[[int], None] = lambda _partition: None,
         on_note: Callable[[Shard[V], Note], None] = lambda _shard, _note: None,
     ) -> None:
         """`topic_partitions` is the topic's partition count, or the one it will be created with.
 
-        `on_effect` carries out an effect of the partition's shard; `on_unload` ends what is under way for it. `on_note` gets what a shard
-        reports, after the records are appended that were returned with it.
+        `on_disk_failure` takes the directory of a partition's log offline. `on_effect` carries out an effect of the partition's shard;
+        `on_unload` ends what is under way for it. `on_note` gets what a shard reports, after the records are appended that were returned
+        with it.
         """
         self.topic = topic
         self.load_times = LoadTimes()
@@ -75,6 +77,7 @@ class CoordinatorHost(Generic[V]):
         self._new_runtime = new_runtime
         self._view = view
         self._clocks = clocks
+        self._on_disk_failure = on_disk_failure
         self._on_effect = on_effect
         self._on_unload = on_unload
         self._on_note = on_note
@@ -235,8 +238,10 @@ class CoordinatorHost(Generic[V]):
             outcome = partition.append(
                 _batch_of(append, now.wall), now.monotonic, verification=append.verification, marker=append.marker
             )
-        except DiskFailure:
-            outcome = Refusal(ErrorCode.kafka_storage_error)
+        except DiskFailure as failure:
+            shard.runtime.append_failed(append.seq, ErrorCode.kafka_storage_error, now)
+            self._on_disk_failure(partition, failure)
+            return
         if isinstance(outcome, Refusal):
             shard.runtime.append_failed(append.seq, outcome.error, now)
             return

@@ -131,7 +131,9 @@ def _load(
     log.high_watermark = log.log_start_offset
     if not clean:
         log.expect_power_loss()
-        log.drop_producer_snapshots(above=log.recovery_point)
+    log.drop_producer_snapshots(
+        above=log.recovery_point
+    )  # above the log end, they would later count as of other records
     _restore_epochs(log, log.end_offset if clean else log.recovery_point)
     log.count_markers()
     log.rebuild_producers(snapshots_above=inf if clean else log.recovery_point)
