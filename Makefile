@@ -50,13 +50,14 @@ web/dist/index.html: web/node_modules/.ready $(WEB_SOURCES) api/isthmus_api/open
 	@touch $@
 
 .tools/.ready: .venv/.lag scripts/debian-packages scripts/apache-kafka tests/kafka.py tests/spark_connector.py \
-  tests/franz_go.py requirements/go.txt $(wildcard tests/conformance/clients/franz_go/*)
+  tests/franz_go.py bench/mirror_maker.py requirements/go.txt $(wildcard tests/conformance/clients/franz_go/*)
 	@scripts/debian-packages peers
 	@scripts/debian-packages stores
 	@scripts/debian-packages browser
 	$(BIN)/python scripts/apache-kafka fetch
 	$(BIN)/python -m tests.spark_connector >/dev/null
 	$(BIN)/python -m tests.franz_go >/dev/null
+	$(BIN)/python -m bench.mirror_maker
 	@mkdir -p .tools && touch $@
 
 up: setup ## the whole platform over three regions on this machine; `make down` ends it

@@ -88,3 +88,14 @@ class MirrorMaker:
             process.wait(STOP_SECONDS)
         finally:
             process.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+if __name__ == "__main__":
+    fetch()

@@ -8,6 +8,8 @@ from typing import Final
 import pytest
 from isthmus_client.metadata import TopicPartition
 
+from bench.mirror_maker import MirrorMaker
+from bench.mirror_maker import fetch as fetch_mirror_maker
 from tests.exchange import (
     committed_values,
     differences_of,
@@ -17,11 +19,13 @@ from tests.exchange import (
     split_transactions,
     transactions_of,
 )
-from tests.kafka import KafkaNode, fetch
-from tests.node import Node
-from tests.system.ledger import wait_until
+from tests.kafka import KafkaNode, fetch, running_kafka
+from tests.node import Node, running_node
+from tests.system.ledger import Ledger, wait_until
+from tests.system.linker import extents
 from tests.system.mirrors import MirrorProcess, running_mirror
 from tests.system.test_linker import make
+from tests.system.test_mirror import await_topic
 from tests.system.transactional_load import RegionLoad, is_stable, of_each
 
 TOPIC: Final = "orders"
@@ -122,3 +126,40 @@ def assert_once(clusters: dict[str, str]) -> None:
     for bootstrap in clusters.values():
         for copied_in in of_each(bootstrap, PARTITIONS, transactions_of):
             assert split_transactions(copied_in) == []
+
+
+def test_a_copy_that_mirror_maker_made_is_taken_over(tmp_path: Path) -> None:
+    """MirrorMaker is killed under load; the mirror continues at the first record that is missing, once."""
+    fetch_mirror_maker()
+    with running_kafka(tmp_path / "west") as west, running_node(tmp_path / "east") as east:
+        make(west.bootstrap, TOPIC, 4)
+        maker = MirrorMaker(tmp_path / "maker", west.bootstrap, east.bootstrap, "west", TOPIC)
+        load = Ledger(west.bootstrap, TOPIC, pause_seconds=0.005)
+        copies = {TopicPartition(TOPIC, index): TopicPartition(f"west.{TOPIC}", index) for index in range(4)}
+        try:
+            maker.start()
+            await_topic(east.bootstrap, f"west.{TOPIC}")
+            wait_until(lambda: all(end > 300 for _, end in extents(east.bootstrap, list(copies.values()))), "copies")
+        finally:
+            maker.kill()
+        clusters = {"west": west.bootstrap, "target": east.bootstrap}
+        settings = {
+            "west->target.enabled": "true",
+            "topics": TOPIC,
+            "exactly.once.source.support": "enabled",
+            "refresh.topics.interval.seconds": "1",
+        }
+        with running_mirror(tmp_path / "mirror", clusters, settings) as mirror:
+            load.wait_for(load.total() + 500)
+            restart(mirror)
+            load.wait_for(load.total() + 500)
+            load.finish()
+
+            def is_level() -> bool:
+                theirs, ours = (
+                    of_each(node.bootstrap, partitions, committed_values)
+                    for node, partitions in ((west, list(copies)), (east, list(copies.values())))
+                )
+                return ours == theirs
+
+            wait_until(is_level, "the same records, each once and in order")
