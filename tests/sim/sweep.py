@@ -75,8 +75,13 @@ def _impatient_raft(seed: int, traced: bool) -> Life:
     return RaftLife(seed, traced=traced, make_node=ImpatientNode)
 
 
-def _cluster(seed: int, traced: bool, rates: Rates | None = None, has_transactions: bool | None = None) -> Life:
-    return ClusterLife(seed, traced=traced, rates=rates, has_transactions=has_transactions)
+def _cluster(seed: int, traced: bool) -> Life:
+    return ClusterLife(seed, traced=traced)
+
+
+def _cluster_with_a_canary(seed: int, traced: bool, rates: Rates | None, has_transactions: bool | None) -> Life:
+    """Longer than most lives, and with the faults that the defect needs."""
+    return ClusterLife(seed, traced=traced, rates=rates, has_transactions=has_transactions, faults_seconds=10.0)
 
 
 def _link(seed: int, traced: bool) -> Life:
@@ -126,7 +131,7 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
         None: Kind(_cluster),
         **{
             name: Kind(
-                partial(_cluster, rates=canary.rates, has_transactions=canary.has_transactions),
+                partial(_cluster_with_a_canary, rates=canary.rates, has_transactions=canary.has_transactions),
                 name,
                 partial(canaries.planted, name),
                 canary.violations,

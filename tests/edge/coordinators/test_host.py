@@ -184,7 +184,7 @@ def test_what_it_writes_survives_a_change_of_leader(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_takes_its_directory_offline(tmp_path: Path) -> None:
-    """The coordinator went on appending to a log whose sync had failed: a power loss then took the whole directory."""
+    """The coordinator continued to append to a log whose sync had failed: a power loss then took the whole directory."""
 
     async def test(bench: Bench) -> None:
         assert await bench.send(Add("a", 2)) == "added"

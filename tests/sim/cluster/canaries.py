@@ -116,6 +116,8 @@ _FAILOVERS: Final = Rates(
 )
 _ONE_WAY: Final = Rates(cut_every=0.5, cut_max=2.0, one_way=1.0, kill_every=0.7, down_max=0.5)
 """Leaders whose messages arrive while none reaches them, until they are killed."""
+_LEAVINGS: Final = Rates(slow_every=0.4, pause_every=0.6, pause_max=1.2)
+"""Replicas that leave the ISR and return, while responses of the controller take long."""
 _POWER: Final = Rates(power_every=1.5, site_every=2.0, operate_every=0.5, down_max=0.5)
 
 CANARIES: Final[Mapping[str, Canary]] = {
@@ -125,9 +127,7 @@ CANARIES: Final[Mapping[str, Canary]] = {
     "stubborn-follower": Canary(
         replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole"), _FAILOVERS
     ),
-    "forgetful-leader": Canary(
-        replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _FAILOVERS
-    ),
+    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _LEAVINGS),
     "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write"), _FAILOVERS),
     "no-fencing": Canary(
         transaction_shard,

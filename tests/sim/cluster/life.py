@@ -23,7 +23,6 @@ from tests.sim.world import Violation, World
 
 BIRTH_SECONDS: Final = 30.0
 FAULTS_SECONDS: Final = (3.0, 6.0, 9.0)
-"""Drawn from the seed."""
 HEALING_SECONDS: Final = 150.0
 _LOOK_EVERY_SECONDS: Final = 0.1
 _CLUSTER_ID: Final = "Y2x1c3Rlci1vZi1zaW1zQQ"
@@ -33,9 +32,15 @@ class ClusterLife:
     """The whole product under one seed."""
 
     def __init__(
-        self, seed: int, *, traced: bool = False, rates: Rates | None = None, has_transactions: bool | None = None
+        self,
+        seed: int,
+        *,
+        traced: bool = False,
+        rates: Rates | None = None,
+        has_transactions: bool | None = None,
+        faults_seconds: float | None = None,
     ) -> None:
-        """The rates of faults, and whether there are transactions, are drawn from the seed, or given."""
+        """The rates of faults, how long there are any, and whether there are transactions, are drawn from the seed, or given."""
         world = self.world = World(seed, traced=traced)
         random = world.random
         self.plan, self.rates = Plan.draw(random), rates or Rates.draw(random)
@@ -60,7 +65,7 @@ class ClusterLife:
             lambda machine: has_recovered(self.machines, machine),
         )  # fmt: skip
         self._entropy = Random(random.getrandbits(64))
-        self._faults_seconds = random.choice(FAULTS_SECONDS)
+        self._faults_seconds = random.choice(FAULTS_SECONDS) if faults_seconds is None else faults_seconds
         self._log(f"{self.plan}, {self.rates}")
 
     def _wall_ms(self) -> int:

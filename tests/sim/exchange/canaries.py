@@ -14,7 +14,7 @@ from isthmus_model.clocks import MonotonicMs
 
 
 async def _no_offsets(_producer: TransactionalProducer, *_what: object) -> None:
-    """Commit without asking the group whether the mirror is still its member."""
+    """Commit without the group, which knows whether the mirror is still its member."""
 
 
 async def _no_origins(_log: OriginLog) -> None:
