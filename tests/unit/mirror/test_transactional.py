@@ -78,6 +78,16 @@ def test_a_commit_moves_the_map_and_an_abort_goes_back() -> None:
     assert (copy.fetch_at(NOW), copy.reached, copy.map.end) == ((2, -1), 2, 7)
 
 
+def test_a_copy_that_ends_within_a_transaction_no_longer_takes_part() -> None:
+    """Its batches must not be committed without a record of them."""
+    copy = placed()
+    fetch(copy, data(0))
+    append(copy, 5)
+    assert copy.takes_part
+    copy.stop()
+    assert not copy.takes_part
+
+
 def test_records_of_the_target_are_passed_over() -> None:
     copy = placed()
     copy.skips = frozenset({"east"})

@@ -112,6 +112,11 @@ class TransactionalCopy(PartitionCopy):
         return any(out.is_whole for out in self._waiting) or (bool(self._waiting) and (self.is_split or self.is_full))
 
     @property
+    def takes_part(self) -> bool:
+        """Whether the open transaction has batches of this copy that it knows of: a copy that has failed or ended has forgotten them."""
+        return bool(self._appended)
+
+    @property
     def is_split(self) -> bool:
         """Whether a commit now would split a transaction of the source."""
         return bool(self._appended) and not self._appended[-1].is_whole

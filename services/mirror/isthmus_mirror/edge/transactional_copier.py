@@ -118,8 +118,8 @@ class TransactionalCopier(FlowCopier[TransactionalCopy]):
 
     async def _prepare(self, fetched: Collection[Fetched]) -> None:
         """Learn the origins of records in transactions: other flows write to the source in transactions too."""
-        if any(_has_transactions(one) for one in fetched):
-            await self.learn_origins()
+        if self._origins is not None and any(_has_transactions(one) for one in fetched):
+            await self._origins.read_to_end()
 
     async def learn_origins(self) -> None:
         """Learn where the source's committed records were produced; raises ClientError."""
@@ -206,6 +206,15 @@ class TransactionalCopier(FlowCopier[TransactionalCopy]):
         """Record what was appended and the source's offsets, in the transaction."""
         offsets = {}
         for target in begun:
+            if not target.copy.takes_part:
+                raise MustAbort(
+                    f"partition {target.assignment.source} is no longer copied, and has batches in the transaction"
+                )
+            if target.copy.is_split:
+                logger.warning(
+                    "%s: a transaction of %s is split: it has been incomplete for %d s",
+                    self._route.name, target.assignment.source, SPLIT_AFTER_MS // 1000,
+                )  # fmt: skip
             written, position = target.copy.to_record()
             for key, value in encode_written(target.assignment.as_copy, written):
                 await producer.send(self._log.topic, value, key=key, partition=0)

@@ -29,6 +29,11 @@ def metadata_of(assignment: Assignment) -> str:
     return f"{assignment.source_id} {assignment.target_id}"
 
 
+def _is_of_this_copy(committed: Committed, assignment: Assignment) -> bool:
+    """Whether an offset was committed for the current topic of the target, not for a deleted one of the same name."""
+    return (committed.metadata or "").rpartition(" ")[2] == str(assignment.target_id)
+
+
 class TransactionalLookups:
     """The lookups of a flow's copies in the target; `completed` is called after each."""
 
@@ -82,7 +87,10 @@ class TransactionalLookups:
             return
         start, end = extent
         position = UNKNOWN
-        if committed is not None and committed.metadata == metadata_of(assignment):
+        if committed is not None and _is_of_this_copy(committed, assignment):
+            if committed.metadata != metadata_of(assignment):
+                target.copy.fail("the source topic was recreated: delete the copy, or restore the topic")
+                return
             position = committed.offset
         written = self._log.written(copy)
         jumps = self._log.jumps(copy)
