@@ -172,7 +172,7 @@ class ExchangeLife:
             self._spawn(region, "writer", self._write)
 
     async def _transact(self, client: Client, region: str) -> None:
-        transactor = Transactor(region, client, Random(self._entropy.getrandbits(64)))
+        transactor = Transactor(region, client, Random(self._entropy.getrandbits(64)), self._log)
         self._writers.append(transactor)
         await transactor.run()
 

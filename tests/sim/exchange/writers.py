@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -24,10 +25,11 @@ _PAUSE_SECONDS: Final = 0.2
 class Transactor:
     """Writes transactions over both partitions, one after another, and aborts some."""
 
-    def __init__(self, region: str, client: Client, random: Random) -> None:
+    def __init__(self, region: str, client: Client, random: Random, note: Callable[[str], None]) -> None:
+        """`note` is called for the trace."""
         self.is_finishing = False
         self.is_done = False
-        self.committed = 0
+        self._note = note
         self._region = region
         self._client = client
         self._random = random
@@ -60,7 +62,7 @@ class Transactor:
                 await producer.abort()
             else:
                 await producer.commit()
-                self.committed += 1
+            self._note(f"transaction {number} of {self._region} {'aborts' if aborts else 'commits'}")
         except TransactionError:
             await producer.abort()
 
