@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def _measure(cluster: ThreeNodes, scenarios: list[Scenario], rows: report.Rows, most: int) -> list[str]:
-    """Add the figures to the rows; returns those that are beyond their bounds."""
+    """Add the figures to the rows; returns those that exceed their bounds."""
     late, random = [], Random(0)
     try:
         cluster.start()

@@ -48,7 +48,7 @@ class ListedGroup:
 class Member:
     """One member; `epoch` in groups of types consumer and streams, `streams` in the latter only.
 
-    `partitions` are those that it reads: of a streams group the ones of its active tasks.
+    `partitions` are those that it reads; in a streams group, those of its active tasks.
     """
 
     member_id: str

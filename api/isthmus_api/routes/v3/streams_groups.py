@@ -121,7 +121,7 @@ class MemberTasks(Shape):
 
 
 class StreamsMemberData(Resource):
-    """A member with its tasks, and those that it is to have."""
+    """A member with its current tasks and its target tasks."""
 
     kind: Literal["KafkaStreamsGroupMember"] = "KafkaStreamsGroupMember"
     group_id: str

@@ -42,7 +42,6 @@ class Outgoing:
 
     data: memoryview
     runs: tuple[Written, ...]
-    next: int
     count: int
     max_timestamp: int
     is_whole: bool = False
@@ -66,6 +65,7 @@ class TransactionalCopy(PartitionCopy):
     """The origins of records that are not copied."""
     joins: bool = True
     _waiting: deque[Outgoing] = field(default_factory=deque)
+    _waiting_bytes: int = 0
     _in_flight: Outgoing | None = None
     _appended: list[Outgoing] = field(default_factory=list)  # in the open transaction
     _written: list[Written] = field(default_factory=list)  # in the open transaction
@@ -81,7 +81,7 @@ class TransactionalCopy(PartitionCopy):
     def buffered_bytes(self) -> int:
         """Bytes fetched and not yet appended."""
         in_flight = len(self._in_flight.data) if self._in_flight is not None else 0
-        return in_flight + sum(len(out.data) for out in self._waiting)
+        return in_flight + self._waiting_bytes
 
     @property
     def newest_timestamp(self) -> int:
@@ -130,6 +130,7 @@ class TransactionalCopy(PartitionCopy):
         if self.joins:
             self._join_front()
         self._in_flight = self._waiting.popleft()
+        self._waiting_bytes -= len(self._in_flight.data)
         return self._in_flight
 
     def _join_front(self) -> None:
@@ -145,12 +146,13 @@ class TransactionalCopy(PartitionCopy):
         runs: list[Written] = []
         count = 0
         for out in few:
-            self._waiting.popleft()
+            self._waiting_bytes -= len(self._waiting.popleft().data)
             runs += (run._replace(downstream=count + run.downstream) for run in out.runs)
             count += out.count
         last = few[-1]
-        one = Outgoing(joined.data, tuple(merged(runs)), last.next, count, joined.max_timestamp, last.is_whole)
+        one = Outgoing(joined.data, tuple(merged(runs)), count, joined.max_timestamp, last.is_whole)
         self._waiting.appendleft(one)
+        self._waiting_bytes += len(one.data)
         if self._newest is last:
             self._newest = one
 
@@ -255,8 +257,9 @@ class TransactionalCopy(PartitionCopy):
             for run, end in zip(piece.runs, ends, strict=True)
         )
         is_whole = not self._half_copied
-        self._newest = Outgoing(piece.batch, runs, piece.next, header.record_count, header.max_timestamp, is_whole)
+        self._newest = Outgoing(piece.batch, runs, header.record_count, header.max_timestamp, is_whole)
         self._waiting.append(self._newest)
+        self._waiting_bytes += len(piece.batch)
 
     def _passed(self, skipped: Skipped) -> None:
         """A marker completes a transaction of the source."""
@@ -267,6 +270,7 @@ class TransactionalCopy(PartitionCopy):
     def _drop(self) -> None:
         self._in_flight = self._newest = None
         self._waiting.clear()
+        self._waiting_bytes = 0
         self._appended.clear()
         self._written.clear()
         self._half_copied.clear()

@@ -53,7 +53,7 @@ class TransactionalLookups:
     async def _place(self, targets: Targets, group: GroupMetadata) -> None:
         """Wait for the transactions of earlier generations, then read what they have recorded.
 
-        A mirror of an earlier generation cannot commit offsets any more, and those that it has committed in a transaction are stable only
+        A mirror of an earlier generation can no longer commit offsets, and those that it has committed in a transaction are stable only
         when that is complete.
         """
         try:

@@ -67,7 +67,7 @@ class TransactionCounts(NamedTuple):
 
 
 class GroupCounts(NamedTuple):
-    """The groups whose coordinator is a node, without those that it is still loading."""
+    """The groups that a node coordinates, except those that it is still loading."""
 
     by_state: Mapping[tuple[str, str], int]
     """By type and state, as ListGroups names them."""
