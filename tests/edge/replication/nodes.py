@@ -13,8 +13,9 @@ from isthmus_broker.core.replica.leader import IsrProposal
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.core.replica.replica_reader import ReplicaReader
 from isthmus_broker.core.replica.throttles import Throttles
-from isthmus_broker.edge.replication.log_reads import read_log
+from isthmus_broker.edge.replication.log_reads import LogReader
 from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.fetch import FetchedPartition, FetchPartition
 from isthmus_wire.records import NewRecord, build_batch
@@ -37,6 +38,11 @@ class Reported:
         self.truncations.append(end_offset)
 
 
+def _no_failure(_partition: Partition, failure: DiskFailure) -> None:
+    raise failure
+
+
+READ_LOG = LogReader(_no_failure)
 EPOCHS = {1: 11, 2: 12, 3: 13}
 """The active brokers and their epochs."""
 RULES = ReadRules(10_000_000, read_committed=False, replica_id=2)
@@ -107,7 +113,7 @@ def fetch_from(
     leader: Partition, request: FetchPartition, now_ms: int = NOW, throttles: Throttles | None = None
 ) -> FetchedPartition:
     """The leader's response to a fetch of node 2."""
-    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), read_log, is_incremental=False)
+    reader = ReplicaReader(RULES, EPOCHS[2], throttles or Throttles(node_config()), READ_LOG, is_incremental=False)
     result = reader.read([("t", request)], lambda _topic, _index: leader, MonotonicMs(now_ms), is_new=True)
     reader.record_watermarks_sent(result)
     ((_, fetched),) = result.responses

@@ -10,14 +10,13 @@ from isthmus_broker.core.replica.fetch_session import FetchSessions
 from isthmus_broker.core.replica.follower_session import READ_ALL_MS, FollowerSession, FollowerSessions
 from isthmus_broker.core.replica.replica_reader import ReplicaReader
 from isthmus_broker.core.replica.throttles import Throttles
-from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fast_fields import Topic
 from isthmus_wire.fetch import FetchPartition, FetchRequest
 
-from tests.edge.replication.nodes import EPOCHS, RULES, become, leadership, node_config, partition, produce
+from tests.edge.replication.nodes import EPOCHS, READ_LOG, RULES, become, leadership, node_config, partition, produce
 from tests.edge.storage.logs import NOW
 
 LAG_MAX = 10_000
@@ -60,7 +59,7 @@ class Leader:
         return self.reread(now_ms, is_new=True)
 
     def reread(self, now_ms: int = NOW, *, is_new: bool = False) -> ReadResult:
-        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
+        reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), READ_LOG, is_incremental=True)
         result = reader.read(
             self.followed.marked(),
             lambda _topic, index: self.parts[index],

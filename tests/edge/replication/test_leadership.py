@@ -17,7 +17,6 @@ from isthmus_broker.core.replica.uncommitted import Uncommitted
 from isthmus_broker.edge.controller.controller_channel import ControllerUnreachable
 from isthmus_broker.edge.replication.acks_all import Key, wait_for_commit
 from isthmus_broker.edge.replication.isr_changes import IsrChanges
-from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_client.clock import monotonic_ms
 from isthmus_model.clocks import MonotonicMs
@@ -27,6 +26,7 @@ from isthmus_wire.produce import ProduceResult
 
 from tests.edge.replication.nodes import (
     EPOCHS,
+    READ_LOG,
     RULES,
     Reported,
     become,
@@ -214,7 +214,7 @@ def read(part: Partition, offset: int, **rules: Any) -> Any:
     """Fetch as a consumer."""
     asked = ReadRules(1_000_000, read_committed=False, replica_id=-1, **rules)
     ((_, answer),) = read_partitions(
-        [("t", FetchPartition(0, offset, 1_000))], asked, lambda _t, _i: part, read_log
+        [("t", FetchPartition(0, offset, 1_000))], asked, lambda _t, _i: part, READ_LOG
     ).responses
     return answer
 
@@ -236,7 +236,7 @@ def test_consumers_of_a_follower_read_up_to_its_high_watermark(tmp_path: Path) -
 def test_a_changed_high_watermark_is_sent_soon_but_not_at_once_and_only_once(tmp_path: Path) -> None:
     part = led(tmp_path)
     produce(part, b"a")
-    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), read_log, is_incremental=True)
+    reader = ReplicaReader(RULES, EPOCHS[2], Throttles(node_config()), READ_LOG, is_incremental=True)
     requested = [("t", FetchPartition(0, 1, 1_000, current_leader_epoch=4))]
     first = reader.read(requested, lambda _t, _i: part, MonotonicMs(NOW), is_new=True)
     assert (first.is_urgent, first.behind) == (False, [part])

@@ -10,7 +10,6 @@ from isthmus_broker.core.replica.acceptance import OpenFirst, open_produced
 from isthmus_broker.core.replica.consumer_reader import ReadResult, ReadRules, read_partitions
 from isthmus_broker.core.replica.leadership import IsrRules, Leadership
 from isthmus_broker.core.replica.waiting import Waiting
-from isthmus_broker.edge.replication.log_reads import read_log
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_wire.compression import Compression
 from isthmus_wire.errors import ErrorCode
@@ -18,7 +17,7 @@ from isthmus_wire.fetch import FetchPartition
 from isthmus_wire.records import NewRecord, batches, build_batch, checksum_matches, header_at, iterate_records
 
 from tests.clocks import at
-from tests.edge.replication.nodes import Reported
+from tests.edge.replication.nodes import READ_LOG, Reported
 from tests.edge.storage.logs import NOW, new_log
 
 LEADS = Leadership(1, 4, (1,), (1,))
@@ -147,7 +146,7 @@ def test_a_fetch_fills_up_in_order_and_gives_at_least_one_batch(tmp_path: Path) 
     wanted: Any = [("t", FetchPartition(index, 0, 1_000_000)) for index in range(3)]
 
     def sizes(limit: int) -> list[int]:
-        result = read_partitions(wanted, RULES._replace(max_bytes=limit), lambda _topic, index: parts[index], read_log)
+        result = read_partitions(wanted, RULES._replace(max_bytes=limit), lambda _topic, index: parts[index], READ_LOG)
         return [sum(map(len, answer.records or ())) for _, answer in result.responses]
 
     whole = sizes(1_000_000)[0]
@@ -164,7 +163,7 @@ def test_epochs_fence_readers_and_find_where_logs_part(tmp_path: Path) -> None:
 
     def fetch(**fields: Any) -> Any:
         asked = FetchPartition(0, fields.pop("offset", 0), 1000, **fields)
-        ((_, answer),) = read_partitions([("t", asked)], RULES, lambda _topic, _index: part, read_log).responses
+        ((_, answer),) = read_partitions([("t", asked)], RULES, lambda _topic, _index: part, READ_LOG).responses
         return answer
 
     assert fetch(current_leader_epoch=5).error_code == ErrorCode.fenced_leader_epoch.value
@@ -180,7 +179,7 @@ def test_a_waiting_fetch_wakes_with_the_first_append_or_gives_up(tmp_path: Path)
     wanted: Any = [("t", FetchPartition(0, 0, 1000))]
 
     def read() -> ReadResult:
-        return read_partitions(wanted, RULES, lambda _topic, _index: part, read_log)
+        return read_partitions(wanted, RULES, lambda _topic, _index: part, READ_LOG)
 
     async def run(wait_ms: int, *, append: bool) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from errno import EIO
 from pathlib import Path
 from typing import Any, cast
 
 from isthmus_broker.core.replica.consumer_reader import ReadResult, ReadRules, read_partitions
 from isthmus_broker.core.replica.waiting import Waiting
-from isthmus_broker.edge.replication.log_reads import read_log
+from isthmus_broker.edge.replication.log_reads import LogReader
 from isthmus_broker.edge.replication.partition import Partition
+from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.segment_source import PendingRead, Slice
+from isthmus_wire.errors import ErrorCode
 from isthmus_wire.fetch import FetchPartition
 
-from tests.edge.replication.nodes import become, leadership, partition, produce
+from tests.edge.replication.nodes import READ_LOG, become, leadership, partition, produce
 
 CONSUMER = ReadRules(1_000_000, read_committed=False, replica_id=-1)
 
@@ -43,8 +46,11 @@ class RemoteLog:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.loading: _Loading | None = None
+        self.failure: DiskFailure | None = None
 
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Slice | PendingRead:
+        if self.failure is not None:
+            raise self.failure
         if self.loading is not None and self.loading.is_done:
             return self._log.read(offset, max_bytes, upper, at_least_one=at_least_one)
         self.loading = self.loading or _Loading()
@@ -65,7 +71,7 @@ def remote(directory: Path) -> tuple[Partition, RemoteLog]:
 
 
 def read(part: Partition) -> ReadResult:
-    return read_partitions([("t", FetchPartition(0, 0, 1_000))], CONSUMER, lambda _topic, _index: part, read_log)
+    return read_partitions([("t", FetchPartition(0, 0, 1_000))], CONSUMER, lambda _topic, _index: part, READ_LOG)
 
 
 def test_a_fetch_waits_for_records_of_a_remote_source(tmp_path: Path) -> None:
@@ -92,3 +98,14 @@ def test_a_fetch_that_times_out_gets_no_records_and_no_error(tmp_path: Path) -> 
     part, _ = remote(tmp_path)
     ((_, fetched),) = read(part).responses
     assert (fetched.error_code, fetched.records, fetched.high_watermark) == (0, (), 1)
+
+
+def test_a_failed_read_fails_the_directory_of_the_replica(tmp_path: Path) -> None:
+    part, log = remote(tmp_path)
+    log.failure = DiskFailure(tmp_path, OSError(EIO, "Input/output error"))
+    failed: list[tuple[Partition, DiskFailure]] = []
+    reader = LogReader(lambda replica, failure: failed.append((replica, failure)))
+    wanted = [("t", FetchPartition(0, 0, 1_000))]
+    ((_, fetched),) = read_partitions(wanted, CONSUMER, lambda _topic, _index: part, reader).responses
+    assert fetched.error_code == ErrorCode.kafka_storage_error.value
+    assert failed == [(part, log.failure)]

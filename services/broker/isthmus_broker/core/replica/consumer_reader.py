@@ -23,13 +23,13 @@ Find = Callable[[Topic, int], Any]
 
 
 class ReadLog(Protocol):
-    """Reads a log from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch.
+    """Reads a replica's log from the fetch's offset, which is in the log, up to `upper`: at most `room` bytes, or one whole batch.
 
     A read that cannot complete now is pending: the fetch watches it, and reads again when woken.
     """
 
     def __call__(
-        self, log: Any, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
+        self, replica: Any, part: FetchPartition, upper: int, room: int, *, at_least_one: bool, read_committed: bool
     ) -> FetchedPartition | Watched: ...
 
 
@@ -109,7 +109,7 @@ def _read(
     if unreadable is not None:
         return unreadable
     upper = log.last_stable_offset if rules.read_committed else log.high_watermark
-    return read(log, part, upper, room, at_least_one=at_least_one, read_committed=rules.read_committed)
+    return read(replica, part, upper, room, at_least_one=at_least_one, read_committed=rules.read_committed)
 
 
 def absent(topic: Topic, part: FetchPartition, error: ErrorCode, rules: ReadRules) -> FetchedPartition:

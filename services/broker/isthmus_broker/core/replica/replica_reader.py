@@ -79,7 +79,7 @@ class ReplicaReader(NamedTuple):
         if part.fetch_offset == log.end_offset or self.throttles.holds_back_reader(replica, replica_id, now_ms):
             left_out = self.is_incremental and not replica.needs_watermarks(replica_id)
             return (None if left_out else response(log, part)), False
-        fetched = self.read_log(log, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)
+        fetched = self.read_log(replica, part, log.end_offset, room, at_least_one=at_least_one, read_committed=False)
         assert isinstance(fetched, FetchedPartition), "replicas read local segments only"
         if fetched.records and self.throttles.is_leader_throttled(replica):
             self.throttles.record_sent(sum(map(len, fetched.records)), now_ms)
