@@ -416,6 +416,21 @@ def offsets_with_two_coordinators(talk: Talk) -> None:
     _everything_of(talk, third, group)
 
 
+@GROUP.exchange
+def plain_commits_at_other_brokers(talk: Talk) -> None:
+    topic_id = placed(talk, "plain", (2, 3))
+    group = _group_at(talk, 3, "plain")
+    known, missing = ("plain", topic_id, [(0, 3, -1, "")]), ("plain", topic_id, [(9, 3, -1, "")])
+    unknown = ("nowhere", UUID(int=99), [(0, 3, -1, "")])
+    for on in NODES:
+        for version in (2, 8, 9, 10):
+            commit(talk, group, known, version=version, on=on)
+            commit(talk, group, unknown, version=version, on=on)
+            commit(talk, group, known, missing, unknown, version=version, on=on)
+            commit(talk, group, missing, version=version, on=on, member="nobody", epoch=3)
+            commit(talk, "", unknown, version=version, on=on)
+
+
 def _everything_of(talk: Talk, producer: Producer, group: str) -> None:
     describe(talk, producer.name, on=producer.coordinator)
     for on in NODES:

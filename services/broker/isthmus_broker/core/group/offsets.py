@@ -8,7 +8,6 @@ the commit, so that those of a deleted topic are not mistaken for those of a new
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +16,6 @@ from isthmus_wire.errors import ErrorCode
 from isthmus_wire.messages import NO_THROTTLE, to_millis
 from isthmus_wire.requests import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
     OffsetFetchRequest,
@@ -27,7 +25,6 @@ from isthmus_wire.requests import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from kio.schema.offset_delete.v0.response import (
     OffsetDeleteResponse,
@@ -39,6 +36,7 @@ from kio.static.primitive import i32
 from isthmus_broker.core.coordinator.result import Record, RequestContext, Result
 from isthmus_broker.core.group.classic_group import ClassicGroup, ClassicState
 from isthmus_broker.core.group.commit_checks import CommitChecks, PartitionCheck, stale
+from isthmus_broker.core.group.commit_topics import RequestedTopic, find_topics, merge_topics
 from isthmus_broker.core.group.consumer_group import ConsumerGroup
 from isthmus_broker.core.group.errors import CoordinatorError
 from isthmus_broker.core.group.pending import PendingOffsets
@@ -64,15 +62,6 @@ GroupOffsets = dict[str, dict[int, OffsetCommitValue]]
 # Partitions of one group, by topic.
 Unstable = Mapping[str, Set[int]]
 NONE_UNSTABLE: Final[Unstable] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class _RequestedTopic:
-    """A topic of a request that exists in the view."""
-
-    topic: OffsetCommitRequestTopic
-    view: TopicView
-    partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
 class Offsets:
@@ -194,55 +183,22 @@ class Offsets:
         with_topic_id: bool = True,
     ) -> tuple[tuple[Record, ...], tuple[OffsetCommitResponseTopic, ...]]:
         """The records, and the results of all partitions."""
-        refused: list[OffsetCommitResponseTopic] = []
-        requested: list[_RequestedTopic] = []
-        for topic in request.topics:
-            self._find(topic, by_id, requested, refused)
+        requested, unknown = find_topics(self._registry.view, request, by_id=by_id)
         if not requested:
-            return (), _merge(refused, [])
+            return (), merge_topics(unknown, [])
         records: list[Record] = []
         try:
             check = may_commit()
             outcomes = [self._commit_topic(request, one, check, records, now, with_topic_id) for one in requested]
         except CoordinatorError as refusal:
             records.clear()
-            outcomes = [
-                commit_topic(entry.topic, ((each.partition_index, refusal.error) for each in entry.partitions))
-                for entry in requested
-            ]
-        return tuple(records), _merge(refused, outcomes)
-
-    def _find(
-        self,
-        topic: OffsetCommitRequestTopic,
-        by_id: bool,
-        requested: list[_RequestedTopic],
-        refused: list[OffsetCommitResponseTopic],
-    ) -> None:
-        """Sort a topic's partitions into those that exist and those that are refused."""
-        unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-        view = self._registry.view.topic_by_id(topic.topic_id) if by_id and topic.topic_id else None
-        if not by_id:
-            view = self._registry.view.topic(topic.name)
-        if view is None:
-            refused.append(commit_topic(topic, ((each.partition_index, unknown) for each in topic.partitions)))
-            return
-        exists = [0 <= each.partition_index < view.partitions for each in topic.partitions]
-        existing = tuple(each for each, there in zip(topic.partitions, exists, strict=True) if there)
-        missing = [
-            (each.partition_index, ErrorCode.unknown_topic_or_partition)
-            for each, there in zip(topic.partitions, exists, strict=True)
-            if not there
-        ]
-        if missing:
-            refused.append(commit_topic(topic, missing))
-        if existing:
-            requested.append(_RequestedTopic(topic, view, existing))
+            outcomes = [entry.refused(refusal.error) for entry in requested]
+        return tuple(records), merge_topics(unknown, outcomes)
 
     def _commit_topic(
         self,
         request: OffsetCommitRequest,
-        requested: _RequestedTopic,
+        requested: RequestedTopic,
         check: PartitionCheck,
         records: list[Record],
         now: Now,
@@ -418,22 +374,6 @@ def subscribes(group: Group, topic: str) -> bool:
 
 def _deleted(index: i32, error: ErrorCode) -> OffsetDeleteResponsePartition:
     return OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-
-
-def _merge(
-    refused: list[OffsetCommitResponseTopic], committed: list[OffsetCommitResponseTopic]
-) -> tuple[OffsetCommitResponseTopic, ...]:
-    """One entry for each topic, refused partitions first; without refused ones, one for each entry of the request."""
-    if not refused:
-        return tuple(committed)
-    merged: dict[tuple[str, UUID | None], OffsetCommitResponseTopic] = {}
-    for topic in (*refused, *committed):
-        key = (topic.name, topic.topic_id)
-        earlier = merged[key].partitions if key in merged else ()
-        merged[key] = OffsetCommitResponseTopic(
-            name=topic.name, topic_id=topic.topic_id, partitions=(*earlier, *topic.partitions)
-        )
-    return tuple(merged.values())
 
 
 def _merge_deleted(

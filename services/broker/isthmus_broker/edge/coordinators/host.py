@@ -75,7 +75,7 @@ class CoordinatorHost(Generic[V]):
         self.load_times = LoadTimes()
         self.topic_partitions = topic_partitions
         self._new_runtime = new_runtime
-        self._view = view
+        self.view = view
         self._clocks = clocks
         self._on_disk_failure = on_disk_failure
         self._on_effect = on_effect
@@ -120,7 +120,7 @@ class CoordinatorHost(Generic[V]):
             return
         self.unload(partition)
         if partition.is_led_here and partition.log is not None:
-            runtime = self._new_runtime(self._view)
+            runtime = self._new_runtime(self.view)
             log = partition.log
             runtime.load_begin(partition.leadership.leader_epoch, partial(_batch_bytes_max, partition))
             shard = self._shards[partition.index] = _HostedShard(partition, runtime)
@@ -150,7 +150,7 @@ class CoordinatorHost(Generic[V]):
 
     def metadata_changed(self, view: V) -> None:
         """Pass a new view of the metadata to the shards."""
-        self._view = view
+        self.view = view
         for shard in list(self._shards.values()):
             shard.runtime.metadata(view, self._clocks.now())
             self._drive(shard)
