@@ -61,7 +61,7 @@ def describe_command(
 def _headline(one: dict[str, Any]) -> str:
     line = (
         f"group {one['group']}  type {one['type']}  state {one['state']}  assignor {one['assignor'] or '-'}"
-        f"  coordinator {one['coordinator']}  lag {one['lag']}"
+        f"  coordinator {one['coordinator']}  lag {_lag_text(one)}"
     )
     if one["assignment_epoch"] is None:
         return line
@@ -70,6 +70,13 @@ def _headline(one: dict[str, Any]) -> str:
         f"{line}  epoch {one['epoch']}  assignment epoch {one['assignment_epoch']}"
         f"  topology epoch {'-' if topology is None else topology['epoch']}"
     )
+
+
+def _lag_text(one: dict[str, Any]) -> str:
+    if one["lag"] is not None:
+        return str(one["lag"])
+    known = [offset["lag"] for offset in one["offsets"] if offset["lag"] is not None]
+    return f"at least {sum(known)}, {len(one['offsets']) - len(known)} of {len(one['offsets'])} partitions unknown"
 
 
 def _rows(described: list[dict[str, Any]], kind: str, *, of_streams: bool | None = None) -> list[dict[str, Any]]:
@@ -112,10 +119,16 @@ async def _described(client: Client, group_ids: list[str]) -> list[dict[str, Any
                 "topology": None if group.streams is None else _topology(group.streams),
                 "members": [_member(member) for member in group.members],
                 "offsets": offsets,
-                "lag": sum(offset["lag"] or 0 for offset in offsets),
+                "lag": _total_lag(offsets),
             }
         )
     return described
+
+
+def _total_lag(offsets: list[dict[str, Any]]) -> int | None:
+    """The lag of all partitions; None if that of one is unknown."""
+    lags = [offset["lag"] for offset in offsets]
+    return None if None in lags else sum(lags)
 
 
 def _topology(group: StreamsGroup) -> dict[str, Any] | None:

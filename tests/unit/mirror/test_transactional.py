@@ -72,9 +72,11 @@ def test_a_commit_moves_the_map_and_an_abort_goes_back() -> None:
     assert (copy.reached, copy.to_record()) == (0, ([Written(0, 5, 2, "west")], 2))
     copy.committed()
     assert (copy.reached, copy.map.to_downstream(1), copy.last) == (2, 6, (1, 6, 1))
+    written = copy.counters.bytes
     fetch(copy, data(2))
     append(copy, 9)
     copy.rolled_back()
+    assert copy.counters.bytes == written > 0
     assert (copy.fetch_at(NOW), copy.reached, copy.map.end) == ((2, -1), 2, 7)
 
 

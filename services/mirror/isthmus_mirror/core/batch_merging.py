@@ -5,8 +5,8 @@ decompressed for it.
 """
 
 import struct
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from crc32c import crc32c
 from isthmus_wire.compression import compress, decompress
@@ -21,10 +21,25 @@ from isthmus_wire.records import (
 )
 from isthmus_wire.varints import read_varint, write_varint
 
+from isthmus_mirror.core.limits import JOIN_BELOW_BYTES, JOINED_BYTES_MAX, JOINED_RECORDS_MAX
+
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
 _CHECKED_FROM: Final = 21
 _ATTRIBUTES_LOW_AT: Final = 22
+
+
+class Waiting(Protocol):
+    """A batch that waits to be sent."""
+
+    @property
+    def data(self) -> memoryview: ...
+
+    @property
+    def count(self) -> int: ...
+
+
+B = TypeVar("B", bound=Waiting)
 
 
 class Joined(NamedTuple):
@@ -35,8 +50,21 @@ class Joined(NamedTuple):
     max_timestamp: int
 
 
-def codec_of(batch: memoryview) -> int:
-    """The compression of its records."""
+def joinable(waiting: Iterable[B]) -> list[B]:
+    """The batches at the front that may become one: small, of one codec, and together not too large."""
+    few: list[B] = []
+    size = count = 0
+    for batch in waiting:
+        size, count = size + len(batch.data), count + batch.count
+        fits = size <= JOINED_BYTES_MAX and count <= JOINED_RECORDS_MAX
+        is_like = not few or _codec_of(batch.data) == _codec_of(few[0].data)
+        if len(batch.data) > JOIN_BELOW_BYTES or not fits or not is_like:
+            break
+        few.append(batch)
+    return few
+
+
+def _codec_of(batch: memoryview) -> int:
     return batch[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
 
 

@@ -8,20 +8,13 @@ each is appended only if the copy ends with the very batch that the request expe
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from isthmus_wire.errors import CorruptBatch
 
-from isthmus_mirror.core.batch_merging import codec_of, join
-from isthmus_mirror.core.limits import (
-    JOIN_BELOW_BYTES,
-    JOIN_LEAST,
-    JOINED_BYTES_MAX,
-    JOINED_RECORDS_MAX,
-    STRETCH_BYTES_MAX,
-    STRETCHES_MAX,
-)
+from isthmus_mirror.core.batch_merging import join, joinable
+from isthmus_mirror.core.limits import JOIN_LEAST, STRETCH_BYTES_MAX, STRETCHES_MAX
 from isthmus_mirror.core.progress import Jump
 
 _NO_BYTES: Final = memoryview(b"")
@@ -137,7 +130,7 @@ class Outbox:
 
     def _join_front(self) -> None:
         """Merge the waiting batches at the front, if there are several small ones; none is in flight."""
-        few = self._joinable()
+        few = joinable(takewhile(lambda out: out.jump is None, self._batches))
         if len(few) < JOIN_LEAST:
             return
         try:
@@ -157,18 +150,6 @@ class Outbox:
                 joined.max_timestamp, None, True, len(joined.data),
             )
         )  # fmt: skip
-
-    def _joinable(self) -> list[Outgoing]:
-        few: list[Outgoing] = []
-        size = count = 0
-        for out in self._batches:
-            size, count = size + out.size, count + out.count
-            fits = size <= JOINED_BYTES_MAX and count <= JOINED_RECORDS_MAX
-            is_like = not few or codec_of(out.data) == codec_of(few[0].data)
-            if out.jump is not None or out.size > JOIN_BELOW_BYTES or not fits or not is_like:
-                break
-            few.append(out)
-        return few
 
     def _ready(self, most: int) -> tuple[Outgoing, ...]:
         """Waiting batches that are ready, up to this many bytes but at least one."""

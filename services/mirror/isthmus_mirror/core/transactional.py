@@ -16,9 +16,9 @@ from typing import NamedTuple
 from isthmus_model.clocks import MonotonicMs
 from isthmus_wire.errors import CorruptBatch
 
-from isthmus_mirror.core.batch_merging import codec_of, join
+from isthmus_mirror.core.batch_merging import join, joinable
 from isthmus_mirror.core.batches import Piece, Skipped
-from isthmus_mirror.core.limits import JOIN_BELOW_BYTES, JOIN_LEAST, JOINED_BYTES_MAX, JOINED_RECORDS_MAX
+from isthmus_mirror.core.limits import JOIN_LEAST
 from isthmus_mirror.core.offset_map import OffsetMap, Run
 from isthmus_mirror.core.origins import Origins
 from isthmus_mirror.core.partition import NO_TIME, UNKNOWN, PartitionCopy, Stage
@@ -68,6 +68,7 @@ class TransactionalCopy(PartitionCopy):
     _waiting_bytes: int = 0
     _in_flight: Outgoing | None = None
     _appended: list[Outgoing] = field(default_factory=list)  # in the open transaction
+    _appended_bytes: int = 0
     _written: list[Written] = field(default_factory=list)  # in the open transaction
     _unrecorded: tuple[Written, ...] = ()
     _newest: Outgoing | None = None
@@ -157,15 +158,8 @@ class TransactionalCopy(PartitionCopy):
             self._newest = one
 
     def _joinable(self) -> list[Outgoing]:
-        """Small batches of one codec, up to a place where no transaction of the source is split if there is one."""
-        few: list[Outgoing] = []
-        size = count = 0
-        for out in self._waiting:
-            size, count = size + len(out.data), count + out.count
-            fits = size <= JOINED_BYTES_MAX and count <= JOINED_RECORDS_MAX
-            if len(out.data) > JOIN_BELOW_BYTES or not fits or (few and codec_of(out.data) != codec_of(few[0].data)):
-                break
-            few.append(out)
+        """Batches that may become one, up to a place where no transaction of the source is split if there is one."""
+        few = joinable(self._waiting)
         whole = max((index for index, out in enumerate(few) if out.is_whole), default=len(few) - 1)
         return few[: whole + 1]
 
@@ -176,7 +170,7 @@ class TransactionalCopy(PartitionCopy):
         self._in_flight = None
         self._appended.append(out)
         self._written += (run._replace(downstream=base + run.downstream) for run in out.runs)
-        self.counters.bytes += len(out.data)
+        self._appended_bytes += len(out.data)
         out.data = memoryview(b"")
 
     def append_failed(self, out: Outgoing, now_ms: MonotonicMs, *, is_too_large: bool = False) -> None:
@@ -201,10 +195,12 @@ class TransactionalCopy(PartitionCopy):
         for run in self._written:
             self.map.add(Run(run.upstream, run.downstream), run.records)
         self.counters.records += sum(out.count for out in self._appended)
+        self.counters.bytes += self._appended_bytes
         newest = self._written[-1]
         self.last = (newest.upstream + newest.records - 1, newest.stop - 1, self._appended[-1].max_timestamp)
         self._committed = self._to_commit
         self._appended.clear()
+        self._appended_bytes = 0
         self._written.clear()
         self._unrecorded = ()
         self._failures = 0
@@ -272,5 +268,6 @@ class TransactionalCopy(PartitionCopy):
         self._waiting.clear()
         self._waiting_bytes = 0
         self._appended.clear()
+        self._appended_bytes = 0
         self._written.clear()
         self._half_copied.clear()

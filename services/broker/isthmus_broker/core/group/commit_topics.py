@@ -39,17 +39,17 @@ def find_topics(
     refused: list[OffsetCommitResponseTopic] = []
     unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     for topic in request.topics:
-        found = _find(view, topic, by_id=by_id)
-        if found is None:
+        existing_topic = _find(view, topic, by_id=by_id)
+        if existing_topic is None:
             refused.append(commit_topic(topic, ((each.partition_index, unknown) for each in topic.partitions)))
             continue
-        exist = range(found.partitions)
+        exist = range(existing_topic.partitions)
         existing = tuple(each for each in topic.partitions if each.partition_index in exist)
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in exist]
         if missing:
             refused.append(commit_topic(topic, ((index, ErrorCode.unknown_topic_or_partition) for index in missing)))
         if existing:
-            requested.append(RequestedTopic(topic, found, existing))
+            requested.append(RequestedTopic(topic, existing_topic, existing))
     return requested, refused
 
 
@@ -78,7 +78,7 @@ def merge_topics(
 def refuse_commit(
     view: ClusterView, request: OffsetCommitRequest, error: ErrorCode, *, by_id: bool
 ) -> OffsetCommitResponse:
-    """Refuse a commit for all partitions that exist; the others are unknown whichever broker is asked."""
+    """Refuse a commit for all partitions that exist; any broker says that the others do not exist."""
     requested, unknown = find_topics(view, request, by_id=by_id)
     topics = merge_topics(unknown, [entry.refused(error) for entry in requested])
     return OffsetCommitResponse(throttle_time=NO_THROTTLE, topics=topics)
