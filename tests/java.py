@@ -4,12 +4,12 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.kafka import HOME
+from tests.kafka import HOME, SHORT_LIVED_JVM
 
 
 def compile_java(source: Path, classes: Path) -> None:
     """Compile one file into a folder."""
-    compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Werror", "-d", str(classes)]
+    compiler = ["java", *SHORT_LIVED_JVM, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Werror", "-d", str(classes)]
     subprocess.run([*compiler, "-cp", class_path(), str(source)], check=True)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.java import class_path, compile_java
-from tests.kafka import HOME, fetch
+from tests.kafka import HOME, SHORT_LIVED_JVM, fetch
 from tests.stream import GIVE_UP_SECONDS
 
 JAVA_TWO_SECONDS: Final[dict[str, Any]] = {
@@ -22,7 +22,7 @@ JAVA_TWO_SECONDS: Final[dict[str, Any]] = {
 }
 """A producer that times out after two seconds."""
 _SOURCE: Final = Path(__file__).with_name("JavaStream.java")
-_JVM: Final = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = ("-Xmx256M", *SHORT_LIVED_JVM)
 
 
 class JavaStream:

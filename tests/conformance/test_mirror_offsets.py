@@ -11,7 +11,7 @@ from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 
 from bench.mirror_maker import fetch as fetch_mirror_maker
-from tests.kafka import fetch, running_kafka
+from tests.kafka import SHORT_LIVED_JVM, fetch, running_kafka
 from tests.node import running_node
 from tests.system.ledger import wait_until
 from tests.system.mirrors import running_mirror
@@ -29,7 +29,7 @@ COMMITTED = {TopicPartition("orders", 0): 60, TopicPartition("orders", 1): 125, 
 
 def remote_offsets(bootstrap: str, alias: str, group: str) -> set[str]:
     """What the Java class says."""
-    command = ["java", "-cp", f"{fetch_mirror_maker()}/*", str(SOURCE), bootstrap, alias, group]
+    command = ["java", *SHORT_LIVED_JVM, "-cp", f"{fetch_mirror_maker()}/*", str(SOURCE), bootstrap, alias, group]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines())

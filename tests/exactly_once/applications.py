@@ -12,7 +12,7 @@ from typing import Final
 from tests.exactly_once.workload import Workload
 from tests.histories import Ending
 from tests.java import class_path, compile_java
-from tests.kafka import HOME
+from tests.kafka import HOME, SHORT_LIVED_JVM
 from tests.process import Process
 
 PYTHON: Final = "confluent-kafka"
@@ -21,7 +21,7 @@ STREAMS: Final = "streams"
 KINDS: Final = (PYTHON, JAVA, STREAMS)
 _SOURCES: Final = Path(__file__).parent / "java"
 _MAIN: Final = {JAVA: "ConsumeTransformProduce", STREAMS: "Aggregate"}
-_JVM: Final = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = ("-Xmx256M", *SHORT_LIVED_JVM)
 _ENDING: Final = re.compile(r"^ending (\S+) (commit|abort)$", re.MULTILINE)
 
 

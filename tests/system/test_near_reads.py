@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import pytest
 from isthmus_client.admin.topics import NewTopic
 
-from tests.kafka import HOME
+from tests.kafka import HOME, SHORT_LIVED_JVM
 from tests.system.ledger import wait_until
 from tests.system.near_reader import NearReader
 from tests.system.stretched import Led, Stretched, running
@@ -29,6 +29,7 @@ nodes = [
 ]
 """
 OBSERVER: Final = 3
+_READER: Final = Path(__file__).with_name("NearReader.java")
 VALUE_BYTES: Final = 1_000
 PLACEMENT: Final = {
     "version": 1,
@@ -69,7 +70,7 @@ class JavaReader:
         self.values: list[bytes | None] = []
         self._replica = -1
         self._process = subprocess.Popen(
-            ["java", "-cp", f"{HOME}/libs/*", Path(__file__).with_name("NearReader.java"), bootstrap, topic, rack],
+            ["java", *SHORT_LIVED_JVM, "-cp", f"{HOME}/libs/*", _READER, bootstrap, topic, rack],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")},

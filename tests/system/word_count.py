@@ -8,14 +8,14 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 
 from tests.java import class_path, compile_java
-from tests.kafka import HOME
+from tests.kafka import HOME, SHORT_LIVED_JVM
 from tests.process import Process
 
 INPUT: Final = "lines"
 OUTPUT: Final = "counts"
 WORDS: Final = ("west", "east", "north", "south", "up", "down", "left", "right")
 _SOURCE: Final = Path(__file__).parent / "java" / "WordCount.java"
-_JVM: Final = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = ("-Xmx256M", *SHORT_LIVED_JVM)
 
 
 class WordCount(Process):

@@ -24,6 +24,7 @@ from tests.conformance.clients import kafka_python
 from tests.conformance.clients.waiting import DEADLINE_SECONDS, wait_until
 from tests.franz_go import build
 from tests.java import class_path, compile_java
+from tests.kafka import SHORT_LIVED_JVM
 
 END: Final = b"end"
 """The last value of every topic that is read."""
@@ -315,7 +316,7 @@ class Java(Program):
     """Apache Kafka's own client."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
-        command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _java_classes(), "TransactionalClient"]
+        command = ["java", *SHORT_LIVED_JVM, "-cp", _java_classes(), "TransactionalClient"]
         super().__init__(command, bootstrap, transactional_id, timeout_ms)
 
 
