@@ -11,6 +11,7 @@ from isthmus_client.batch_reader import visible_records
 from isthmus_client.client import Client
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.requests_by_broker import results
+from isthmus_wire.markers import marker_of
 from isthmus_wire.records import batches, iterate_records
 
 ABORTED: Final = b"aborted"
@@ -36,25 +37,30 @@ async def committed_values(client: Client, partition: TopicPartition) -> list[by
             return values
 
 
-async def transactions_of(client: Client, partition: TopicPartition) -> dict[bytes, tuple[int, int]]:
-    """The transaction that wrote each value last, by its producer and the markers of that producer before it; raises ClientError."""
-    found: dict[bytes, tuple[int, int]] = {}
-    markers: dict[int, int] = {}
+async def transactions_of(client: Client, partition: TopicPartition) -> dict[bytes, int]:
+    """The offset of the marker that committed each value; raises ClientError.
+
+    A value may also be in transactions that were aborted: of a member that the others thought dead.
+    """
+    committed: dict[bytes, int] = {}
+    open_values: dict[int, list[bytes]] = {}
     position = 0
     while True:
         fetched = await _fetched(client, partition, position, read_committed=False)
         before = position
         for at, header in batches(fetched.records):
-            number = markers.get(header.producer_id, 0)
+            values = open_values.setdefault(header.producer_id, [])
+            for record in iterate_records(fetched.records, at):
+                marker = marker_of(header, record) if header.is_control else None
+                if marker is None:
+                    values.append(record.value or b"")
+                elif marker.committed:
+                    committed |= dict.fromkeys(values, header.base_offset)
             if header.is_control:
-                markers[header.producer_id] = number + 1
-            else:
-                found |= {
-                    record.value or b"": (header.producer_id, number) for record in iterate_records(fetched.records, at)
-                }
+                values.clear()
             position = header.last_offset + 1
         if position == before:
-            return found
+            return committed
 
 
 async def _fetched(client: Client, partition: TopicPartition, position: int, *, read_committed: bool) -> Fetched:
@@ -62,9 +68,9 @@ async def _fetched(client: Client, partition: TopicPartition, position: int, *, 
     return results(await fetch_batches(client, {partition: FetchFrom(position)}, limits))[partition]
 
 
-def split_transactions(copied_in: Mapping[bytes, tuple[int, int]]) -> list[bytes]:
+def split_transactions(copied_in: Mapping[bytes, int]) -> list[bytes]:
     """The transactions whose records were copied in several."""
-    seen: dict[bytes, set[tuple[int, int]]] = {}
+    seen: dict[bytes, set[int]] = {}
     for value, transaction in copied_in.items():
         name, _, _ = value.rpartition(b":")
         if not name.endswith(PLAIN):

@@ -17,6 +17,11 @@ def test_every_record_is_in_both_regions_once(first: int) -> None:
     assert sweep(range(first, first + CHUNK), EXCHANGE) is None
 
 
+def test_a_life_in_which_a_dead_member_writes_again_before_it_is_fenced() -> None:
+    """The check took its records, which were aborted, for parts of a split transaction."""
+    assert sweep([71_000_156], EXCHANGE) is None
+
+
 @pytest.mark.parametrize("canary", sorted(CANARIES))
 def test_planted_defects_are_detected(canary: str) -> None:
     """By faults that the product survives as it is, and by the violation that the defect must cause."""
