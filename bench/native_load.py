@@ -1,7 +1,7 @@
 """Load from librdkafka, through confluent-kafka: what the Java tools do not measure, or not finely enough."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -12,9 +12,9 @@ WAIT_SECONDS: Final = 120
 _QUIET: Final = {"log_level": 0}
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
     """Create a topic whose files are deleted soon after it, so that they do not affect the next measurement."""
-    new_topic = NewTopic(topic, partitions, 1, config={"file.delete.delay.ms": "1000"})
+    new_topic = NewTopic(topic, partitions, 1, config={"file.delete.delay.ms": "1000", **(config or {})})
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
     admin.create_topics([new_topic])[topic].result(WAIT_SECONDS)
 

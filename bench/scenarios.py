@@ -39,10 +39,10 @@ class Scenario:
 
 
 @contextmanager
-def new_topic(broker: Broker, partitions: int) -> Iterator[str]:
+def new_topic(broker: Broker, partitions: int, config: Mapping[str, str] | None = None) -> Iterator[str]:
     """A topic that is deleted after the block."""
     name = f"bench-{next(_numbers)}"
-    native_load.create_topic(broker.bootstrap, name, partitions)
+    native_load.create_topic(broker.bootstrap, name, partitions, config)
     yield name
     native_load.delete_topic(broker.bootstrap, name)
 
