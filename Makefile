@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SEEDS ?= 2000
-JOBS ?= 3
+JOBS ?= 4
 ROUNDS ?= 200
 MINUTES ?= 10
 

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.sim.cluster.canaries import CANARIES
-from tests.sim.sweep import KINDS, sweep, trace
+from tests.sim.sweep import KINDS, search, sweep, trace
 from tests.sim.test_cluster_sim import SEEDS
 
 
@@ -13,7 +13,7 @@ from tests.sim.test_cluster_sim import SEEDS
 def test_planted_defects_are_detected(canary: str) -> None:
     """By faults that the product survives as it is, and by the violation that the defect must cause."""
     kind = KINDS["cluster"][canary]
-    finding = sweep(range(SEEDS), kind)
+    finding = search(SEEDS, kind)
     assert finding is not None
     assert sweep([finding.seed], kind._replace(plant=nullcontext, violations=())) is None
     assert trace(finding.seed, kind)[1] == finding

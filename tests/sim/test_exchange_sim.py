@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.sim.exchange.canaries import CANARIES
-from tests.sim.sweep import EXCHANGE, KINDS, sweep, trace
+from tests.sim.sweep import EXCHANGE, KINDS, search, sweep, trace
 
 SEEDS = 200
 CHUNK = 25
@@ -26,7 +26,7 @@ def test_a_life_in_which_a_dead_member_writes_again_before_it_is_fenced() -> Non
 def test_planted_defects_are_detected(canary: str) -> None:
     """By faults that the product survives as it is, and by the violation that the defect must cause."""
     kind = KINDS["exchange"][canary]
-    finding = sweep(range(SEEDS), kind)
+    finding = search(SEEDS, kind)
     assert finding is not None
     assert sweep([finding.seed], kind._replace(plant=nullcontext, violations=())) is None
     assert trace(finding.seed, kind)[1] == finding

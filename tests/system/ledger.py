@@ -170,10 +170,15 @@ def writers_of(bootstrap: str, read: FinalRead) -> dict[int, Writer]:
 
 
 def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object] | None = None) -> None:
-    """Wait for a condition, with a generous deadline; `state` describes what there is instead."""
+    """Wait for a condition, with a generous deadline; `state` describes what there is instead.
+
+    A condition that takes long, as a command does, is checked less often: it would take the processor from what is waited for.
+    """
     deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, (
-            f"waited in vain for {what}{'' if state is None else f'; there is {state()}'}"
-        )
-        time.sleep(0.01)
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < deadline, f"waited in vain for {what}{'' if state is None else f'; there is {state()}'}"
+        time.sleep(max(0.01, 2 * (now - began)))

@@ -19,7 +19,7 @@ from tests.system.ledger import Ledger
 T = TypeVar("T")
 DEADLINE_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 3.0
-_PAUSE_SECONDS: Final = 0.02
+_PAUSE_SECONDS: Final = 0.05
 
 
 class Pinned(Client):

@@ -102,6 +102,8 @@ class Canary(NamedTuple):
     """Faults that bring the defect to light soon."""
     has_transactions: bool | None = None
     """Whether the lives have transactions, which else the seed decides."""
+    begins_at: int = 0
+    """A seed that finds it, after which others may do so only much later."""
 
 
 _FAILOVERS: Final = Rates(

@@ -34,6 +34,8 @@ class Canary(NamedTuple):
     defect: object
     violations: tuple[str, ...]
     """The finding begins with one of these names."""
+    begins_at: int = 0
+    """A seed that finds it, and soon; some lives end only when peace has lasted for minutes."""
 
 
 CANARIES: Final[Mapping[str, Canary]] = {
