@@ -148,8 +148,8 @@ def _profile(directory: Path, scenarios: list[Scenario]) -> Path:
     """A node of its own for each scenario; the load writes the topic and compacts it."""
     text = f"# Where the CPU of a node goes in compaction\n\n{profile.REMARK}\n"
     for number, one in enumerate(scenarios):
-        found = profile.of_load(directory / f"profile-{number}", profile.nothing, one.measure)
-        text += f"\n## {one.name}\n\n```\n{found}\n```\n"
+        functions = profile.of_load(directory / f"profile-{number}", profile.nothing, one.measure)
+        text += f"\n## {one.name}\n\n```\n{functions}\n```\n"
     return profile.save("compaction-profile", text)
 
 
