@@ -129,8 +129,12 @@ CANARIES: Final[Mapping[str, Canary]] = {
     "stubborn-follower": Canary(
         replica, "ReplicaFollower", StubbornFollower, ("inconsistent-offsets", "not-whole"), _FAILOVERS
     ),
-    "forgetful-leader": Canary(replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _LEAVINGS),
-    "generous-leader": Canary(replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write"), _FAILOVERS),
+    "forgetful-leader": Canary(
+        replica, "ReplicaLeader", ForgetfulLeader, ("missing-in-sync", "lost-write"), _LEAVINGS, begins_at=6
+    ),
+    "generous-leader": Canary(
+        replica, "ReplicaLeader", GenerousLeader, ("under-replicated", "lost-write"), _FAILOVERS, begins_at=20
+    ),
     "no-fencing": Canary(
         transaction_shard,
         "init",
@@ -146,6 +150,7 @@ CANARIES: Final[Mapping[str, Canary]] = {
         ("torn-transaction", "lost-write", "aborted-read"),
         _ONE_WAY,
         has_transactions=True,
+        begins_at=68,
     ),
     "hasty-offsets": Canary(group_shard, "Offsets", HastyOffsets, ("copy-skipped",), NO_FAULTS, has_transactions=True),
     "unstable-reads": Canary(

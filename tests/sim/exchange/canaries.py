@@ -39,11 +39,11 @@ class Canary(NamedTuple):
 
 
 CANARIES: Final[Mapping[str, Canary]] = {
-    "no-generation": Canary(TransactionalProducer, "send_offsets", _no_offsets, ("twice", "order")),
+    "no-generation": Canary(TransactionalProducer, "send_offsets", _no_offsets, ("twice", "order"), 191),
     "no-origins": Canary(OriginLog, "read_to_end", _no_origins, ("twice",)),
-    "incomplete-transactions": Canary(TransactionalCopy, "has_appends", _incomplete, ("split",)),
+    "incomplete-transactions": Canary(TransactionalCopy, "has_appends", _incomplete, ("split",), 3),
     "uncommitted-progress": Canary(
-        progress_log, "_LIMITS", FetchLimits(wait_ms=100, read_committed=False), ("not-level", "order", "twice")
+        progress_log, "_LIMITS", FetchLimits(wait_ms=100, read_committed=False), ("not-level", "order", "twice"), 9
     ),
 }
 
