@@ -18,7 +18,7 @@ from isthmus_client.metadata import TopicPartition as Place
 from isthmus_wire.records import batches
 
 from tests.histories import UNKNOWN, CommitConfirmed, CommitRead, CommitRequested, Event, violations
-from tests.system.ledger import CLIENT_SETTINGS, PARTITIONS, WAIT_SECONDS, Ledger, wait_until
+from tests.system.ledger import CLIENT_SETTINGS, PARTITIONS, PAUSE_SECONDS, WAIT_SECONDS, Ledger, wait_until
 from tests.system.quorums import query, wait_for
 from tests.system.stretched import Follower, Stretched
 
@@ -257,7 +257,7 @@ def _below(log: bytes, end: int) -> bytes:
 
 
 @contextmanager
-def load(cluster: Stretched, home: str, pause_seconds: float = 0.0) -> Iterator[Load]:
+def load(cluster: Stretched, home: str, pause_seconds: float = PAUSE_SECONDS) -> Iterator[Load]:
     """The load during the block, and the check after it. The clients are at `home`; producers pause after each record."""
     started = Load(cluster, home, pause_seconds)
     try:

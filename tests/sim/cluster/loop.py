@@ -34,13 +34,15 @@ class _Handle(asyncio.TimerHandle):
     def __init__(
         self, when: float, callback: Callable[..., Any], args: Any, loop: SimLoop, context: Context | None
     ) -> None:
-        if context is None:
-            context = copy_context()
-        super().__init__(when, callback, args, loop, context)
-        self.process: Process | None = context.get(CURRENT)
+        """As its base classes, which also do what debugging needs: a life makes tens of thousands."""
+        self._context = copy_context() if context is None else context
+        self._loop, self._callback, self._args, self._when = loop, callback, args, when
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        self.process: Process | None = self._context.get(CURRENT)
 
     def run(self) -> None:
-        self._context.run(self._callback, *self._args)  # type: ignore[attr-defined]
+        self._context.run(self._callback, *self._args)
 
 
 class SimLoop(asyncio.BaseEventLoop):
