@@ -90,6 +90,16 @@ _SMALL_HEAP: Final = "-Xmx512M -Xms128M"
 """Several nodes and their clients share one machine."""
 SHORT_LIVED_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """For programs that live for seconds: the optimizing compiler would take more processor time than it saves."""
+_ARCHIVE: Final = "classes.jsa"
+"""Classes as a JVM has loaded them; one that cannot use them only starts later."""
+
+
+def _quick_jvm(home: str | Path) -> str:
+    """For Kafka's own nodes and tools in tests."""
+    return " ".join((*SHORT_LIVED_JVM, f"-XX:SharedArchiveFile={home}/{_ARCHIVE}"))
+
+
+_TOOL_JVM: Final = _quick_jvm("$here")
 # What Kafka's own start script gives a broker.
 _SERVER_JVM: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
@@ -100,7 +110,7 @@ _SERVER_JVM: Final = (
 def fetch(home: Path = HOME) -> Path:
     """The jars and commands in `home`; nothing is done when they are there, as this file wants them."""
     complete = home / "complete"
-    wanted = hashlib.sha256(repr((_COORDINATES, _COMMANDS, _SCRIPT, _LOGGING)).encode()).hexdigest()
+    wanted = hashlib.sha256(repr((_COORDINATES, _COMMANDS, _SCRIPT, _LOGGING, _TOOL_JVM)).encode()).hexdigest()
     if complete.exists() and complete.read_text() == wanted:
         return home
     for folder in ("libs", "config", "bin"):
@@ -110,11 +120,25 @@ def fetch(home: Path = HOME) -> Path:
     for name, main_class in _COMMANDS.items():
         is_server = name == "kafka-server-start"
         script = home / "bin" / f"{name}.sh"
-        heap, jvm = ("-Xmx1G -Xms1G", _SERVER_JVM) if is_server else ("-Xmx512M", " ".join(SHORT_LIVED_JVM))
+        heap, jvm = ("-Xmx1G -Xms1G", _SERVER_JVM) if is_server else ("-Xmx512M", _TOOL_JVM)
         script.write_text(_SCRIPT.format(heap=heap, jvm=jvm, main_class=main_class))
         script.chmod(0o755)
+    _archive_classes(home)
     complete.write_text(wanted)
     return home
+
+
+def _archive_classes(home: Path) -> None:
+    """Let a node write down the classes that it has loaded: the next start takes a quarter less processor time."""
+    archive = home / _ARCHIVE
+    archive.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        node = KafkaNode(Path(directory))
+        node.environment["KAFKA_JVM_PERFORMANCE_OPTS"] = " ".join(
+            (*SHORT_LIVED_JVM, f"-XX:ArchiveClassesAtExit={archive}")
+        )
+        node.start()
+        node.stop()
 
 
 def copy_jars(folder: Path, coordinates: Iterable[tuple[str, str, str]]) -> None:
@@ -143,7 +167,7 @@ class KafkaNode(Process):
         self.port = port or free
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.cluster_id = CLUSTER_ID
-        self.environment = {"KAFKA_JVM_PERFORMANCE_OPTS": " ".join(SHORT_LIVED_JVM)}
+        self.environment = {"KAFKA_JVM_PERFORMANCE_OPTS": _quick_jvm(HOME)}
         self.settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
