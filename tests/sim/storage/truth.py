@@ -51,6 +51,10 @@ class Version:
     def end(self) -> int:
         return self.batches[-1].end if self.batches else self.origin
 
+    def end_below(self, offset: int) -> int:
+        """The end of the last batch up to an offset, which may be in the gap after it."""
+        return max((batch.end for batch in self.batches if batch.end <= offset), default=min(self.origin, offset))
+
     def ends_at(self, offset: int) -> bool:
         """Whether the log had that end at some time."""
         return offset in {self.origin, self.start, *self.gap_ends} or any(batch.end == offset for batch in self.batches)
@@ -138,9 +142,9 @@ class Truth:
     def synced(self, offset: int) -> None:
         """The product claims that everything below is durable."""
         self.recovery_point = offset
-        offset = min(offset, self.current.end)
-        if offset > self.durable_end:
-            self.durable_end = offset
+        end = self.current.end_below(offset)
+        if end > self.durable_end:
+            self.durable_end = end
             self.stored = [self.current]
 
     # -- what is there after a start -----------------------------------------------------------------------------------------
