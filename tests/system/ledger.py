@@ -182,4 +182,4 @@ def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], obj
             return
         now = time.monotonic()
         assert now < deadline, f"waited in vain for {what}{'' if state is None else f'; there is {state()}'}"
-        time.sleep(max(0.01, 2 * (now - began)))
+        time.sleep(min(max(0.01, 2 * (now - began)), 0.5))
