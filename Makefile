@@ -110,6 +110,7 @@ test-compose: .tools/.ready ## the platform in containers, from nothing to nothi
 bench: .tools/.ready ## Isthmus beside Apache Kafka; results land in bench/results
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.transactions
+	$(BIN)/python -m bench.compaction
 
 bench-cluster: .tools/.ready ## three nodes of each, failover, 100,000 partitions
 	$(BIN)/python -m bench.cluster
