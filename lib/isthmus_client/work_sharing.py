@@ -4,6 +4,7 @@ Every member computes from these which work is its own (`Share.holds`), so only 
 work. For a moment two members may hold the same work, or no member may: the work must be safe to do twice.
 """
 
+import logging
 import struct
 import zlib
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Final, NamedTuple
 
 from isthmus_client.classic_member import ClassicMember, Terms
 from isthmus_client.client import Client
+
+logger = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_MS: Final = 6_000
 """The shortest that Kafka's `group.min.session.timeout.ms` allows; after it, a dead member's share moves."""
@@ -42,7 +45,9 @@ class Share(NamedTuple):
 class SharingMember(ClassicMember):
     """One process of the service; `join` before anything else and whenever `lost` is set, `leave` at the end."""
 
-    def __init__(self, client: Client, group_id: str, protocol_type: str) -> None:
+    def __init__(self, client: Client, group_id: str, protocol_type: str, work: bytes = b"") -> None:
+        """`work` identifies the work that is divided; all members should have the same."""
+        self._work = work
         terms = Terms(protocol_type, _PROTOCOL, SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS, HEARTBEAT_SECONDS)
         super().__init__(client, group_id, terms)
 
@@ -51,11 +56,17 @@ class SharingMember(ClassicMember):
         return decode_share(await self.enter())
 
     def subscription(self) -> bytes:
-        """Nothing: every member takes part alike."""
-        return b""
+        """Identifies the work: every member takes part alike."""
+        return self._work
 
     async def assign_members(self, subscriptions: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Number the members in the order of their ids."""
+        if len(set(subscriptions.values())) > 1:
+            logger.warning(
+                "the members of group %s have different settings: work that only some of them know is done in part; "
+                "start all of them with the same settings",
+                self.group_id,
+            )
         return {
             member: encode_share(Share(number, len(subscriptions)))
             for number, member in enumerate(sorted(subscriptions))

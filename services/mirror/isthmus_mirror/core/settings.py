@@ -80,6 +80,11 @@ class FlowSettings:
         return f"{self.source}->{self.target}"
 
     @property
+    def choice(self) -> bytes:
+        """Identifies the choice of topics, which all mirrors that share the flow must agree on."""
+        return f"{self.topics.pattern}\n{self.topics_exclude.pattern}".encode()
+
+    @property
     def is_transactional(self) -> bool:
         """Whether copies are written in transactions, and may have other writers."""
         return self.transaction_ms > 0
