@@ -2,20 +2,15 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Sequence
-from typing import Final
 
 from isthmus_model.addresses import Address
 from isthmus_model.endpoints import Endpoint
+from isthmus_service.restarts import run_again
 from isthmus_service.serving import serve
 
 from isthmus_linker.edge.observe import LinkCollector
 from isthmus_linker.edge.worker import Worker
-
-logger = logging.getLogger(__name__)
-
-_RESTART_SECONDS: Final = 5.0
 
 
 async def run_linker(destination: Sequence[Endpoint], http: Address | None, stopping: asyncio.Event) -> None:
@@ -34,13 +29,11 @@ class LinkerRole:
         self.collector = LinkCollector(lambda: self._worker.runners if self._worker is not None else ())
 
     async def _run(self) -> None:
-        while True:
+        async def run() -> None:
             self._worker = Worker([self._destination])
-            try:
-                await self._worker.run()
-            except Exception:
-                logger.exception("the linker of this node failed and restarts")
-            await asyncio.sleep(_RESTART_SECONDS)
+            await self._worker.run()
+
+        await run_again("the linker of this node", run)
 
     async def stop(self) -> None:
         """Stop the worker; the other workers take over its share."""

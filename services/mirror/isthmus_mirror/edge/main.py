@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import Final
 
 from isthmus_model.addresses import Address
+from isthmus_service.restarts import run_again
 from isthmus_service.serving import serve
 
 from isthmus_mirror.core.settings import FlowSettings, MirrorSettings
@@ -13,8 +13,6 @@ from isthmus_mirror.edge.flow import FlowRunner
 from isthmus_mirror.edge.observe import MirrorCollector
 
 logger = logging.getLogger(__name__)
-
-_RESTART_SECONDS: Final = 5.0
 
 
 class Mirror:
@@ -37,15 +35,14 @@ class Mirror:
 
     async def _run(self, flow: FlowSettings) -> None:
         bootstrap = self._settings.bootstrap
-        while True:
+
+        async def run() -> None:
             runner = self.runners[flow.name] = FlowRunner(
                 flow, bootstrap[flow.source], bootstrap[flow.target], self._settings.flows
             )
-            try:
-                await runner.run()
-            except Exception:
-                logger.exception("%s failed and restarts", flow.name)
-            await asyncio.sleep(_RESTART_SECONDS)
+            await runner.run()
+
+        await run_again(flow.name, run)
 
 
 async def run_mirror(
