@@ -17,7 +17,7 @@ async def _fails_as_it_is_cancelled(begun: asyncio.Event) -> None:
 
 
 def test_a_failure_during_the_cancellation_does_not_undo_it() -> None:
-    """The task group raised the failure, the loop took it for one of many, and a mirror went on after SIGTERM."""
+    """The task group raised the failure, the loop took it for one of many, and a mirror continued after SIGTERM."""
 
     async def main() -> bool:
         begun = asyncio.Event()
