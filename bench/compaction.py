@@ -1,7 +1,6 @@
 """`python -m bench.compaction`: how fast one thread of each system's cleaner compacts a topic."""
 
 import argparse
-import asyncio
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,24 +8,26 @@ from random import Random
 from typing import Final
 
 from confluent_kafka import Producer
+from isthmus_broker.edge.storage.checkpoints import read_offsets
+from isthmus_broker.edge.storage.cleaner import CHECKPOINT
+from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.admin import configs
 from isthmus_client.admin.configs import Change, Operation, Resource
-from isthmus_client.client import Client
 from isthmus_client.requests_by_broker import results
 from isthmus_model.config_resources import ResourceType
-from isthmus_model.endpoints import parse_bootstrap
 
-from bench import profile, report
+from bench import report
 from bench.__main__ import measure_running, scratch
 from bench.brokers import Broker
+from bench.profile import Load, write_page
 from bench.scenarios import GIGABYTE, Figure, Scenario, new_topic
+from tests.system.quorums import query
 
 _ROUNDS: Final = 3
 _MEGABYTES: Final = 400
 _SEGMENT_BYTES: Final = 64 * 1024 * 1024
 _WAIT_SECONDS: Final = 300
 _POLL_SECONDS: Final = 0.005
-_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 _LATER: Final = "min.compaction.lag.ms"
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
@@ -54,7 +55,9 @@ def main() -> None:
     scenarios = [one for one in _scenarios(arguments.megabytes * 1_000_000) if arguments.only in one.name]
     with scratch() as directory:
         if arguments.profile:
-            print(_profile(directory, scenarios).read_text())
+            loads = [Load(one.name, one.measure) for one in scenarios]
+            title = "Where the CPU of a node goes in compaction"
+            print(write_page(directory, "compaction-profile", title, loads).read_text())
             return
         rows, facts = report.Rows(), report.conditions(arguments.rounds)
         facts["data"] = f"{arguments.megabytes} MB in segments of {_SEGMENT_BYTES >> 20} MiB, each key ten times"
@@ -118,7 +121,7 @@ def _compact(broker: Broker, topic: str) -> dict[str, float]:
         _configure(broker.bootstrap, ResourceType.TOPIC, topic, {_LATER: "0"})
         while _clean_to(log.parent, topic) < end:
             if time.monotonic() > started + _WAIT_SECONDS:
-                raise RuntimeError(f"{broker.name} has not compacted {topic}")
+                raise RuntimeError(f"{broker.name} did not compact {topic} within {_WAIT_SECONDS} s")
             time.sleep(_POLL_SECONDS)
 
     cpu = broker.cpu_of(clean)
@@ -129,28 +132,12 @@ def _compact(broker: Broker, topic: str) -> dict[str, float]:
 
 def _clean_to(directory: Path, topic: str) -> int:
     """The offset below which the cleaner has finished; both systems write the same file."""
-    path = directory / _CHECKPOINT
-    lines = path.read_text().splitlines()[2:] if path.exists() else []
-    return next((int(line.split()[2]) for line in lines if line.startswith(f"{topic} 0 ")), 0)
+    return (read_offsets(SYSTEM, directory / CHECKPOINT) or {}).get((topic, 0), 0)
 
 
 def _configure(bootstrap: str, kind: ResourceType, name: str, settings: Mapping[str, str]) -> None:
     changes = {Resource(kind, name): [Change(key, Operation.SET, value) for key, value in settings.items()]}
-
-    async def alter() -> None:
-        async with Client(parse_bootstrap(bootstrap)) as client:
-            results(await configs.alter(client, changes))
-
-    asyncio.run(alter())
-
-
-def _profile(directory: Path, scenarios: list[Scenario]) -> Path:
-    """A node of its own for each scenario; the load writes the topic and compacts it."""
-    text = f"# Where the CPU of a node goes in compaction\n\n{profile.REMARK}\n"
-    for number, one in enumerate(scenarios):
-        functions = profile.of_load(directory / f"profile-{number}", profile.nothing, one.measure)
-        text += f"\n## {one.name}\n\n```\n{functions}\n```\n"
-    return profile.save("compaction-profile", text)
+    results(query(bootstrap, lambda client: configs.alter(client, changes)))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ the line of the loop's `run`; compiling and building classes is the start.
 import io
 import pstats
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench import java_load, native_load
 from bench.brokers import ISTHMUS, Broker, install, make
@@ -21,7 +21,7 @@ _RECORDS: Final = 400_000
 _SMALL_REQUESTS: Final = 60_000
 _LINES: Final = 25
 _TOPIC: Final = "profiled"
-REMARK: Final = (__doc__ or "").partition("\n\n")[2].strip()
+_REMARK: Final = (__doc__ or "").partition("\n\n")[2].strip()
 """How to read a profile."""
 _UNDER_PROFILER: Final = """
 import cProfile, sys, time
@@ -36,28 +36,33 @@ finally:
 """
 
 
+class Load(NamedTuple):
+    """What a node is profiled under."""
+
+    title: str
+    run: Callable[[Broker], object]
+    prepare: Callable[[Broker], object] = lambda _broker: None
+
+
 def write(directory: Path) -> Path:
     """A node each for produce, consume and small requests."""
-    text = f"# Where the CPU of a node goes\n\n{REMARK}\n"
-    for title, prepare, load in (
-        (f"Produce: {_RECORDS:,} records of 1 KiB, 16 partitions, batches of 64 KiB", nothing, _produce),
-        ("Consume: the same records", _produce, _consume),
-        (f"Unbatched produce: {_SMALL_REQUESTS:,} requests, many in flight", nothing, _unbatched),
-    ):
-        text += f"\n## {title}\n\n```\n{of_load(directory / load.__name__.strip('_'), prepare, load)}\n```\n"
-    return save("profile", text)
+    loads = [
+        Load(f"Produce: {_RECORDS:,} records of 1 KiB, 16 partitions, batches of 64 KiB", _produce),
+        Load("Consume: the same records", _consume, _produce),
+        Load(f"Unbatched produce: {_SMALL_REQUESTS:,} requests, many in flight", _unbatched),
+    ]
+    return write_page(directory, "profile", "Where the CPU of a node goes", loads)
 
 
-def save(stem: str, text: str) -> Path:
-    """Write a page of profiles; returns its path."""
+def write_page(directory: Path, stem: str, title: str, loads: Iterable[Load]) -> Path:
+    """The profile of each load on a node of its own; returns the page's path."""
+    text = f"# {title}\n\n{_REMARK}\n"
+    for number, load in enumerate(loads):
+        text += f"\n## {load.title}\n\n```\n{_profile(directory / f'profile-{number}', load)}\n```\n"
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{stem}.md"
     path.write_text(text)
     return path
-
-
-def nothing(broker: Broker) -> None:
-    """Some loads need no preparation."""
 
 
 def _produce(broker: Broker) -> None:
@@ -72,16 +77,16 @@ def _unbatched(broker: Broker) -> None:
     native_load.unbatched_requests_per_second(broker.bootstrap, _TOPIC, _SMALL_REQUESTS)
 
 
-def of_load(directory: Path, prepare: Callable[[Broker], None], load: Callable[[Broker], object]) -> str:
+def _profile(directory: Path, load: Load) -> str:
     """The functions of a node that take the most CPU time under a load; what is prepared is not counted."""
     broker = make(ISTHMUS, directory)
     stats = directory / "stats"
     with _running(broker):
         native_load.create_topic(broker.bootstrap, _TOPIC, 16)
-        prepare(broker)
+        load.prepare(broker)
     broker.command = [str(install() / "python"), "-c", _UNDER_PROFILER.format(str(stats)), *broker.command[1:]]
     with _running(broker):
-        load(broker)
+        load.run(broker)
     out = io.StringIO()
     pstats.Stats(str(stats), stream=out).sort_stats("tottime").print_stats(_LINES)
     # Paths of this machine say nothing elsewhere: a file and its folder do.

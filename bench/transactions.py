@@ -2,15 +2,15 @@
 
 import argparse
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench import java_load, java_programs, native_load, profile, report, transactional_ids
+from bench import java_load, java_programs, native_load, report, transactional_ids
 from bench.__main__ import measure_running, order, say, scratch
 from bench.brokers import Broker, make
 from bench.process import resident_mb
+from bench.profile import Load, write_page
 from bench.scenarios import GIGABYTE, IDLE_SECONDS, LATENCY_RATE, Figure, Scenario, new_topic, percentiles
 
 _ROUNDS: Final = 3
@@ -47,10 +47,11 @@ def main() -> None:
     chosen = [one for one in _scenarios(arguments.seconds) if arguments.only in one.name]
     with scratch() as directory:
         if arguments.profile:
-            loads: dict[str, Callable[[Broker], object]] = {one.name: one.measure for one in chosen}
+            loads = [Load(one.name, one.measure) for one in chosen]
             if arguments.only in _IDS_NAME:
-                loads[f"{_IDS_PROFILED:,} transactional ids"] = partial(_commit_ids, count=_IDS_PROFILED)
-            print(_profile(directory, loads).read_text())
+                loads.append(Load(f"{_IDS_PROFILED:,} transactional ids", partial(_commit_ids, count=_IDS_PROFILED)))
+            title = "Where the CPU of a node goes in transactions"
+            print(write_page(directory, "transactions-profile", title, loads).read_text())
             return
         rows, facts = report.Rows(), report.conditions(arguments.rounds)
         facts["seconds of each measurement"] = arguments.seconds
@@ -218,14 +219,6 @@ def _commit_ids(broker: Broker, count: int = _IDS) -> float:
     """The topic stays: what its leaders remember of producers is part of the memory."""
     native_load.create_topic(broker.bootstrap, _IDS_TOPIC, _PARTITIONS)
     return transactional_ids.commit_once_each(broker.bootstrap, _IDS_TOPIC, count)
-
-
-def _profile(directory: Path, loads: dict[str, Callable[[Broker], object]]) -> Path:
-    """A node of its own for each load."""
-    text = f"# Where the CPU of a node goes in transactions\n\n{profile.REMARK}\n"
-    for number, (title, load) in enumerate(loads.items()):
-        text += f"\n## {title}\n\n```\n{profile.of_load(directory / f'profile-{number}', profile.nothing, load)}\n```\n"
-    return profile.save("transactions-profile", text)
 
 
 if __name__ == "__main__":

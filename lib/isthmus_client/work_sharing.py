@@ -63,8 +63,8 @@ class SharingMember(ClassicMember):
         """Number the members in the order of their ids."""
         if len(set(subscriptions.values())) > 1:
             logger.warning(
-                "the members of group %s have different settings: work that only some of them know is done in part; "
-                "start all of them with the same settings",
+                "the members of group %s have different settings, so some of their work is not done; "
+                "start them all with the same settings",
                 self.group_id,
             )
         return {

@@ -170,7 +170,7 @@ def sweep(seeds: Iterable[int], kind: Kind = RAFT) -> Finding | None:
 
 
 def search(count: int, kind: Kind) -> Finding | None:
-    """The first finding among so many seeds, from the one on that has found it before: the lives until then would take minutes."""
+    """A finding among the first `count` seeds. The search begins at a seed that is known to find it; the lives before it take minutes."""
     return sweep([*range(kind.begins_at, count), *range(kind.begins_at)], kind)
 
 

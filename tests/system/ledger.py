@@ -20,7 +20,7 @@ from tests.histories import UNKNOWN, Acknowledged, Event, FinalRead, Sent, Write
 PARTITIONS = 4
 WAIT_SECONDS = 120
 PAUSE_SECONDS: Final = 0.002
-"""Between a producer's records: some thousand a second load a cluster, and leave time for what is tested."""
+"""Between two rounds over the partitions: a thousand records or so a second load a cluster, and leave processor time for what is tested."""
 CLIENT_SETTINGS: Final[Mapping[str, Any]] = {
     "socket.timeout.ms": 10_000,  # how long a client waits for a node that does not respond; 60 s by default
     "reconnect.backoff.max.ms": 200,

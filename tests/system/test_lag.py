@@ -19,6 +19,7 @@ from isthmus_lag.session import spark_session
 from isthmus_lag.stream import StreamOptions, await_end, start_stream
 from isthmus_model.internal_topics import LAG_TOPIC
 
+from tests.kafka import SHORT_LIVED_JVM
 from tests.node import running_node
 from tests.process import ISTHMUS
 from tests.system.lag_samples import START_MS, records, sample, samples, write
@@ -28,7 +29,7 @@ PROGRAM = Path(__file__).parents[2] / "lib" / "isthmus_cli" / "__main__.py"
 SECONDS = 240
 DAY_MS = 24 * 3600 * 1000
 SMALL = ["--conf", "spark.driver.memory=512m", "--conf", "spark.sql.shuffle.partitions=1"]
-FAST_START = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+FAST_START = ["--conf", f"spark.driver.extraJavaOptions={' '.join(SHORT_LIVED_JVM)}"]
 """As a session of `isthmus lag` has it: a report is too short for the optimizing compiler."""
 SUBMIT_SMALL = ["--master", "local[1]", *SMALL, *FAST_START]
 

@@ -103,7 +103,7 @@ class Canary(NamedTuple):
     has_transactions: bool | None = None
     """Whether the lives have transactions, which else the seed decides."""
     begins_at: int = 0
-    """A seed that finds it, after which others may do so only much later."""
+    """A seed that finds it, where the search begins."""
 
 
 _FAILOVERS: Final = Rates(

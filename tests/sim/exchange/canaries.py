@@ -35,15 +35,19 @@ class Canary(NamedTuple):
     violations: tuple[str, ...]
     """The finding begins with one of these names."""
     begins_at: int = 0
-    """A seed that finds it, and soon; some lives end only when peace has lasted for minutes."""
+    """A seed that finds it, where the search begins."""
 
 
 CANARIES: Final[Mapping[str, Canary]] = {
-    "no-generation": Canary(TransactionalProducer, "send_offsets", _no_offsets, ("twice", "order"), 191),
+    "no-generation": Canary(TransactionalProducer, "send_offsets", _no_offsets, ("twice", "order"), begins_at=191),
     "no-origins": Canary(OriginLog, "read_to_end", _no_origins, ("twice",)),
-    "incomplete-transactions": Canary(TransactionalCopy, "has_appends", _incomplete, ("split",), 3),
+    "incomplete-transactions": Canary(TransactionalCopy, "has_appends", _incomplete, ("split",), begins_at=3),
     "uncommitted-progress": Canary(
-        progress_log, "_LIMITS", FetchLimits(wait_ms=100, read_committed=False), ("not-level", "order", "twice"), 9
+        progress_log,
+        "_LIMITS",
+        FetchLimits(wait_ms=100, read_committed=False),
+        ("not-level", "order", "twice"),
+        begins_at=9,
     ),
 }
 

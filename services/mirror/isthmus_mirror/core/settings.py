@@ -80,7 +80,7 @@ class FlowSettings:
         return f"{self.source}->{self.target}"
 
     @property
-    def choice(self) -> bytes:
+    def topic_choice(self) -> bytes:
         """Identifies the choice of topics, which all mirrors that share the flow must agree on."""
         return f"{self.topics.pattern}\n{self.topics_exclude.pattern}".encode()
 

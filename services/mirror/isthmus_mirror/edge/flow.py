@@ -68,7 +68,7 @@ class FlowRunner:
         self.groups = GroupSync(settings, self.source, self.target, self.copier.targets)
         self._syncs = OffsetSyncs(settings, self.source, self._samples)
         self._heartbeats = Heartbeats(settings, self._samples)
-        self._member = SharingMember(self.target, self._group, PROTOCOL_TYPE, settings.choice)
+        self._member = SharingMember(self.target, self._group, PROTOCOL_TYPE, settings.topic_choice)
         self._share: Share | None = None
         self._share_changed = Signal()
         self._topics: dict[str, Topic] = {}

@@ -54,7 +54,7 @@ class TransactionalLookups:
         """Wait for the transactions of earlier generations, then read what they have recorded.
 
         A mirror of an earlier generation can no longer commit offsets, and those that it has committed in a transaction are stable only
-        when that is complete.
+        when the transaction is complete.
         """
         try:
             partitions = [target.assignment.target for target in targets]

@@ -29,6 +29,7 @@ from isthmus_broker.edge.replication.batch_opener import BatchOpener
 from isthmus_broker.edge.replication.delayed_requests import DelayedRequests
 from isthmus_broker.edge.replication.fetch_settings import FetchSettings, fetch_settings
 from isthmus_broker.edge.replication.isr_changes import Controllers, IsrChanges
+from isthmus_broker.edge.replication.log_reads import LogReader
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.checkpoints import TopicPartition
 from isthmus_broker.edge.storage.files import DiskFailure
@@ -79,6 +80,7 @@ class ReplicaManager:
         self.delayed_requests = DelayedRequests(config.node_id, logs.clocks.monotonic)
         self.followers = FollowerSessions()
         self.opener = BatchOpener()
+        self.read_log = LogReader(self.fail)
         self._fetch_settings = fetch_settings(config)
         self._isr_changes = IsrChanges(controllers, config.node_id, broker_epoch, logs.clocks.monotonic)
         self._broker_epoch = broker_epoch

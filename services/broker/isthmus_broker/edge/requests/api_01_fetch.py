@@ -22,7 +22,6 @@ from isthmus_broker.core.replica.fetch_session import SessionFetch
 from isthmus_broker.core.replica.follower_session import FollowerSession
 from isthmus_broker.core.replica.replica_reader import ReplicaReader
 from isthmus_broker.core.replica.waiting import Waiting, Watched
-from isthmus_broker.edge.replication.log_reads import LogReader
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.requests.services import Services
 from isthmus_broker.edge.transport.connection import Request
@@ -54,7 +53,7 @@ def _respond(request: Request, response: FetchResponse) -> None:
 class _Fetch:
     """One fetch in progress."""
 
-    __slots__ = ("_body", "_fetching", "_followed", "_node", "_read_log", "_replica", "_request", "_rules")
+    __slots__ = ("_body", "_fetching", "_followed", "_node", "_replica", "_request", "_rules")
 
     def __init__(self, node: Services, request: Request, body: FetchRequest, fetching: SessionFetch) -> None:
         self._node = node
@@ -65,13 +64,14 @@ class _Fetch:
         self._rules = rules = (
             self._consumer_rules(version) if body.replica_id in CONSUMERS else self._replica_rules(version)
         )
-        self._read_log = LogReader(node.replicas.fail)
         self._replica: ReplicaReader | None = None
         self._followed: FollowerSession | None = None
         if not rules.is_consumer:
-            throttles, followers = node.replicas.throttles, node.replicas.followers
-            self._replica = ReplicaReader(rules, body.replica_epoch, throttles, self._read_log, fetching.is_incremental)
-            self._followed = followers.session_of(body.replica_id, request.header.client_id, fetching.session)
+            replicas = node.replicas
+            self._replica = ReplicaReader(
+                rules, body.replica_epoch, replicas.throttles, replicas.read_log, fetching.is_incremental
+            )
+            self._followed = replicas.followers.session_of(body.replica_id, request.header.client_id, fetching.session)
 
     def _consumer_rules(self, version: int) -> ReadRules:
         body, node = self._body, self._node
@@ -129,7 +129,7 @@ class _Fetch:
     def _read(self, *, is_new: bool = False) -> ReadResult:
         find, followed = self._node.replicas.find, self._followed
         if self._replica is None:
-            return read_partitions(self._fetching.partitions, self._rules, find, self._read_log)
+            return read_partitions(self._fetching.partitions, self._rules, find, self._node.replicas.read_log)
         partitions = self._fetching.partitions if followed is None else followed.marked()
         return self._replica.read(partitions, find, self._node.clocks.monotonic(), followed, is_new=is_new)
 
