@@ -21,6 +21,8 @@ PARTITIONS = 4
 WAIT_SECONDS = 120
 PAUSE_SECONDS: Final = 0.002
 """Between two rounds over the partitions: a thousand records or so a second load a cluster, and leave processor time for what is tested."""
+LINGER_MS: Final = 25
+"""Long enough that five batches are rarely in flight: while they are, and another is due, librdkafka waits in a busy loop."""
 CLIENT_SETTINGS: Final[Mapping[str, Any]] = {
     "socket.timeout.ms": 10_000,  # how long a client waits for a node that does not respond; 60 s by default
     "reconnect.backoff.max.ms": 200,
@@ -47,7 +49,7 @@ class Ledger:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "acks": "all",
-                "linger.ms": 2,
+                "linger.ms": LINGER_MS,
                 "batch.size": 16384,  # segments may be small
                 "message.timeout.ms": WAIT_SECONDS * 1000,
                 "retry.backoff.ms": 20,
