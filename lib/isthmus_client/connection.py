@@ -10,7 +10,8 @@ import asyncio
 import itertools
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from isthmus_model.endpoints import Endpoint
@@ -30,6 +31,9 @@ Chunk = bytes | bytearray | memoryview
 
 SOFTWARE_NAME: Final = "isthmus"
 SOFTWARE_VERSION: Final = "1"
+_decode_cached: Final = lru_cache(maxsize=64)(
+    decode_response
+)  # for ApiVersions, which each connection to a broker has alike
 
 
 class _Waiting:
@@ -167,7 +171,7 @@ class Connection:
         body = (encode_request(api, version, request),)
         wait = self._response_seconds if seconds is None else seconds
         frame, start = await self.exchange(api, version, body, seconds=wait)
-        return self._decoded(api, version, frame, start)
+        return self._decoded(api, version, frame[start:])
 
     async def exchange(
         self,
@@ -275,14 +279,16 @@ class Connection:
             frame, start = await self.exchange(
                 api, version, (encode_request(api, version, request),), seconds=self._connect_seconds
             )
-        response = self._decoded(api, version, frame, start)
+        response = self._decoded(api, version, bytes(frame[start:]), _decode_cached)
         check(response.error_code, f"broker {self.name}")
         self.features = response
         self.versions = Versions(self.name, ((k.api_key, k.min_version, k.max_version) for k in response.api_keys))
 
-    def _decoded(self, api: ApiKey, version: int, frame: memoryview, start: int) -> Any:
+    def _decoded(
+        self, api: ApiKey, version: int, body: bytes | memoryview, decode: Callable[..., Any] = decode_response
+    ) -> Any:
         try:
-            return decode_response(api, version, frame, start)
+            return decode(api, version, body)
         except DecodeError as error:
             broken = ProtocolBroken(f"broker {self.name} sent a malformed response to {api.name}: {error}")
             self.fail(broken)

@@ -85,15 +85,19 @@ def reader(layout: Layout, target: Layout) -> Read:
         if "tag" in f.metadata
     }
     tagged_defaults = {f.name: default_of(f) for f in fields(layout) if "tag" in f.metadata and f.name in target_fields}
+    defaults = {**absent, **tagged_defaults}
+    dropped = [name for name, _ in plain if name not in target_fields]
     flexible: bool = layout.__flexible__
 
     def read(cursor: Cursor) -> Any:
-        values = {**absent, **tagged_defaults}
+        values = defaults.copy()
         for name, read_field in plain:
-            value = read_field(cursor)
-            if name in target_fields:
-                values[name] = value
-        if flexible:
+            values[name] = read_field(cursor)
+        for name in dropped:
+            del values[name]
+        if flexible and not tagged:
+            skip_tagged_fields(cursor)
+        elif flexible:
             for tag, end in tags(cursor):
                 if tag in tagged:
                     name, read_field = tagged[tag]
@@ -189,6 +193,9 @@ def writer(layout: Layout) -> Write:
         for name, default, write_field in plain:
             write_field(out, getattr(entity, name, default))
         if not flexible:
+            return
+        if not tagged:
+            out.append(0)
             return
         present = [
             (tag, value, write_field)

@@ -5,12 +5,14 @@ APIs are advertised only to Isthmus' own clients.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
+from isthmus_wire.apis import ApiKey
 from isthmus_wire.entities import entity
 from isthmus_wire.errors import ErrorCode
 from isthmus_wire.extensions import FIRST_OWN_KEY
-from isthmus_wire.messages import NO_THROTTLE
+from isthmus_wire.messages import NO_THROTTLE, encode_response
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
     ApiVersion,
@@ -33,8 +35,9 @@ _OWN_SOFTWARE: Final = "isthmus"
 def handle(node: NodeServices, request: Request) -> None:
     """Respond with the APIs and features of this node."""
     body: ApiVersionsRequest = request.decode()
+    version = request.header.api_version
     software = (body.client_software_name, body.client_software_version)
-    if request.header.api_version >= _SOFTWARE_SINCE:
+    if version >= _SOFTWARE_SINCE:
         if not all(_SOFTWARE.fullmatch(text) for text in software):
             request.respond(_response(ErrorCode.invalid_request, ()))
             return
@@ -42,11 +45,13 @@ def handle(node: NodeServices, request: Request) -> None:
     on_controllers = request.connection.listener_name in node.config.listeners.controller_names
     side = Side.CONTROLLER if on_controllers else Side.BROKER
     is_own_client = body.client_software_name == _OWN_SOFTWARE
-    request.respond(describe_node(node, side, request.header.api_version, with_own=is_own_client))
+    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
+    request.reply(_complete(version, side, is_own_client, tuple(sorted(levels.items())), node.features_epoch))
 
 
-def describe_node(node: NodeServices, side: Side, version: int, *, with_own: bool) -> ApiVersionsResponse:
-    """The complete response. Below version 4 a feature whose minimum is 0 cannot be encoded and is omitted."""
+@lru_cache(maxsize=64)
+def _complete(version: int, side: Side, with_own: bool, levels: tuple[tuple[str, int], ...], epoch: int) -> bytes:
+    """The complete response, alike for each connection. Below version 4 a feature whose minimum is 0 cannot be encoded and is omitted."""
     advertised = [(key, versions) for key, versions in served(side).items() if key < FIRST_OWN_KEY or with_own]
     keys = tuple(_api_version(key, *versions) for key, versions in advertised)
     supported = tuple(
@@ -54,13 +59,13 @@ def describe_node(node: NodeServices, side: Side, version: int, *, with_own: boo
         for name, (lowest, highest) in sorted(SUPPORTED.items())
         if version >= 4 or lowest > 0
     )
-    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
     finalized = tuple(
         entity(FinalizedFeatureKey, name=name, max_version_level=level, min_version_level=level)
-        for name, level in sorted(levels.items())
+        for name, level in levels
         if level > 0 and name in SUPPORTED
     )
-    return _response(ErrorCode.none, keys, supported, finalized, node.features_epoch)
+    response = _response(ErrorCode.none, keys, supported, finalized, epoch)
+    return encode_response(ApiKey.API_VERSIONS, version, response)
 
 
 def _api_version(key: int, lowest: int, highest: int) -> ApiVersion:
