@@ -21,6 +21,9 @@ from tests.sim.storage import canaries as storage
 from tests.sim.storage.life import Fault, StorageLife
 from tests.sim.world import Violation, World
 
+EXCHANGE_SECONDS: Final = (2.0, 4.0, 8.0)
+"""For how long two clusters that exchange a topic have faults."""
+
 
 class Life(Protocol):
     """One cluster, from its start to its recovery."""
@@ -108,6 +111,10 @@ def _blind_target(seed: int, traced: bool) -> Life:
 
 
 def _exchange(seed: int, traced: bool) -> Life:
+    return ExchangeLife(seed, traced=traced, turmoil_seconds=EXCHANGE_SECONDS[seed % len(EXCHANGE_SECONDS)])
+
+
+def _exchange_with_a_canary(seed: int, traced: bool) -> Life:
     return ExchangeLife(seed, traced=traced)
 
 
@@ -126,7 +133,9 @@ KINDS: Final[Mapping[str, Mapping[str | None, Kind]]] = {
     "exchange": {
         None: Kind(_exchange),
         **{
-            name: Kind(_exchange, name, partial(exchange.planted, name), canary.violations, canary.begins_at)
+            name: Kind(
+                _exchange_with_a_canary, name, partial(exchange.planted, name), canary.violations, canary.begins_at
+            )
             for name, canary in exchange.CANARIES.items()
         },
     },

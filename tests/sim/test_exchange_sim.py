@@ -5,10 +5,11 @@ from contextlib import nullcontext
 import pytest
 
 from tests.sim.exchange.canaries import CANARIES
+from tests.sim.exchange.life import ExchangeLife
 from tests.sim.sweep import EXCHANGE, KINDS, search, sweep, trace
 
-SEEDS = 200
-CHUNK = 25
+SEEDS = 1_000
+CHUNK = 50
 """Several chunks, so that parallel workers share the sweep."""
 
 
@@ -19,7 +20,7 @@ def test_every_record_is_in_both_regions_once(first: int) -> None:
 
 def test_a_life_in_which_a_dead_member_writes_again_before_it_is_fenced() -> None:
     """The check took its records, which were aborted, for parts of a split transaction."""
-    assert sweep([71_000_156], EXCHANGE) is None
+    ExchangeLife(71_000_156).run()
 
 
 @pytest.mark.parametrize("canary", sorted(CANARIES))

@@ -22,7 +22,7 @@ from tests.sim.cluster.transfers import COPY, copy_problems
 from tests.sim.world import Violation, World
 
 BIRTH_SECONDS: Final = 30.0
-FAULTS_SECONDS: Final = (3.0, 6.0, 9.0)
+FAULTS_SECONDS: Final = (2.0, 4.0, 6.0)
 HEALING_SECONDS: Final = 150.0
 _LOOK_EVERY_SECONDS: Final = 0.1
 _CLUSTER_ID: Final = "Y2x1c3Rlci1vZi1zaW1zQQ"

@@ -38,7 +38,7 @@ V = TypeVar("V")
 REGIONS: Final = ("west", "east")
 MIRRORS: Final = ("m1", "m2")
 BIRTH_SECONDS: Final = 60.0
-TURMOIL_SECONDS: Final = 12.0
+LONG_SECONDS: Final = 12.0
 PEACE_SECONDS: Final = 240.0
 _LOOK_EVERY_SECONDS: Final = 0.2
 _ROUND_SECONDS: Final = 0.5
@@ -121,7 +121,9 @@ class MirrorHost:
 class ExchangeLife:
     """Everything that is committed in one region must be in the other: once, in order, in whole transactions."""
 
-    def __init__(self, seed: int, *, traced: bool = False) -> None:
+    def __init__(self, seed: int, *, traced: bool = False, turmoil_seconds: float = LONG_SECONDS) -> None:
+        """There are faults for so long."""
+        self._turmoil_seconds = turmoil_seconds
         world = self.world = World(seed, traced=traced)
         self._random = random = world.random
         self.rates = Rates.draw(random)
@@ -153,7 +155,7 @@ class ExchangeLife:
             try:
                 self._begin()
                 self._rounds()
-                self._loop.run_until(self._loop.time() + TURMOIL_SECONDS)
+                self._loop.run_until(self._loop.time() + self._turmoil_seconds)
                 self._make_peace()
                 self._finish()
             finally:
