@@ -5,8 +5,10 @@ The pages are written for the built-in platform as `make up` starts it. Here it 
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,13 +67,19 @@ def test_the_commands_of_a_page_work(platform: Platform, page: str, tmp_path: Pa
     script = platform.adapted("\n".join(BLOCK.findall((DOCS / page).read_text())))
     (tmp_path / ".isthmus").symlink_to(platform.directory)
     path = f"{Path(ISTHMUS).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        page_run = subprocess.Popen(
+            ["bash", "-euxo", "pipefail", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        status = page_run.wait(SECONDS)
+    finally:
+        with suppress(ProcessLookupError):  # a page that failed leaves what it runs in the background
+            os.killpg(page_run.pid, signal.SIGKILL)
+    assert status == 0, output.read_text()[-9000:]
