@@ -24,7 +24,7 @@ PAUSE_SECONDS: Final = 0.002
 LINGER_MS: Final = 25
 """Long enough that five batches are rarely in flight: while they are, and another is due, librdkafka waits in a busy loop."""
 CLIENT_SETTINGS: Final[Mapping[str, Any]] = {
-    "socket.timeout.ms": 10_000,  # how long a client waits for a node that does not respond; 60 s by default
+    "socket.timeout.ms": 5_000,  # how long a client waits for a node that does not respond; 60 s by default
     "reconnect.backoff.max.ms": 200,
     "log_level": 2,
 }
