@@ -8,10 +8,12 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from isthmus_broker.core.log.placement import place
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore
 from isthmus_broker.edge.quorum.quorum_state import write_quorum_state
 from isthmus_broker.edge.quorum.raft_storage import RaftStorage
+from isthmus_broker.edge.storage.checkpoints import newest_producers
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
@@ -19,6 +21,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_mover import LogMover
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
+from isthmus_wire.records import NewRecord, build_batch, header_at
 
 from tests.edge.storage.logs import NOW, NoFailures, append, config
 from tests.sim.power.disk import SimDisk
@@ -113,6 +116,35 @@ def test_a_log_that_restarted_has_its_topic_id_after_a_power_loss() -> None:
         assert (again.topic_id, again.end_offset) == (UUID(int=9), 4)
 
 
+def test_the_epochs_of_a_log_before_it_restarted_do_not_return() -> None:
+    """Their checkpoint was replaced after the directory was synced. A power loss took that back: an old epoch began at the new start."""
+    path, now = Path("/t-0"), MonotonicMs(NOW)
+    for seed in range(50):
+        disk = SimDisk(Random(seed))
+        files = disk.start()
+        log = create_log(FilePool(files), path, *KEY, config(cleanup_policy=("compact",)), UUID(int=9), now_ms=now)
+        append(log, [b"x"], epoch=3)
+        log.flush_now()
+        files.sync_path(Path("/"))
+        log.restart_at(5, now)
+        batch = bytearray(build_batch([NewRecord(None, b"y", NOW)]))
+        place(batch, header_at(batch), 8, 4)  # the records between were compacted away
+        log.append_as_follower(bytes(batch), 4, now)
+        files.sync_path(log.active.path)  # the system writes pages back when it likes
+        disk.cut_power()
+        again, _ = open_log(
+            FilePool(disk.start()),
+            path,
+            *KEY,
+            log.config,
+            now_ms=now,
+            clean=False,
+            recovery_point=5,
+            log_start_offset=5,
+        )
+        assert list(again.epochs.entries) in ([], [(4, 8)]), f"seed {seed}"
+
+
 class SyncsLater:
     """An owner whose worker thread has not run yet."""
 
@@ -121,6 +153,40 @@ class SyncsLater:
 
     def offsets_lowered(self, log: Log) -> None:
         pass
+
+
+def test_a_durable_snapshot_of_producers_survives_the_next_roll() -> None:
+    """The roll replaced it by a new one, which was not durable. The cleaner may have removed the batches that it was made from."""
+    path, now = Path("/t-0"), MonotonicMs(NOW)
+    for seed in range(50):
+        disk = SimDisk(Random(seed))
+        files = disk.start()
+        log = create_log(FilePool(files), path, *KEY, config(segment_bytes=100), UUID(int=9), now_ms=now)
+        append(log, [b"x"], producer_id=1, producer_epoch=0, base_sequence=0)
+        log.close(now)
+        files.sync_path(Path("/"))
+        log, _ = open_log(
+            FilePool(files), path, *KEY, log.config, now_ms=now, clean=True, recovery_point=1, owner=SyncsLater()
+        )
+        append(log, [b"y"], producer_id=1, producer_epoch=0, base_sequence=1)
+        disk.cut_power()
+        found = newest_producers(disk.start(), path, 0, 1)
+        assert found is not None, f"seed {seed}"
+        assert found[0] == 1
+
+
+def test_a_damaged_snapshot_of_producers_is_written_again() -> None:
+    """It was passed over at each start, until the cleaner removed the batches that a start read instead."""
+    files, path, now = SimDisk(Random(0)).start(), Path("/t-0"), MonotonicMs(NOW)
+    log = create_log(FilePool(files), path, *KEY, config(segment_bytes=100), UUID(int=9), now_ms=now)
+    for sequence in range(3):
+        append(log, [b"x"], producer_id=1, producer_epoch=0, base_sequence=sequence)
+    log.flush_now()
+    files.write_file(path / f"{2:020}.snapshot", b"", sync=False)
+    open_log(FilePool(files), path, *KEY, log.config, now_ms=now, clean=False, recovery_point=3)
+    found = newest_producers(files, path, 0, 2)
+    assert found is not None
+    assert (found[0], [producer.last_sequence for producer in found[1]]) == (2, [1])
 
 
 def test_a_truncated_batch_does_not_return_before_new_ones() -> None:

@@ -8,7 +8,6 @@ owner, in a worker thread), when the topic requires it (flush.messages, flush.ms
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from math import inf
 from pathlib import Path
 from uuid import UUID
 
@@ -279,11 +278,12 @@ class Log(Durability):
     def snapshot_producers(self, offset: int | None = None) -> None:
         """Write a snapshot of the producer state at the log end, or at `offset`, so that a start need not read the log for it.
 
-        It becomes durable with the log: compaction may remove the batches that it was made from.
+        It becomes durable with the log: compaction may remove the batches that it was made from. So one that exists is not replaced.
         """
         path = self.directory / file_name(self.end_offset if offset is None else offset, PRODUCERS_SUFFIX)
-        replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
-        self.note_change(path, self.directory)
+        if not self.pool.files.exists(path):
+            replace_file(self.pool.files, path, encode_producers(self.producers.active()), durable=False)
+            self.note_change(path, self.directory)
 
     def close(self, now_ms: MonotonicMs) -> None:
         """Sync and close the log, so that the next start only reads its indexes."""
@@ -401,24 +401,23 @@ class Log(Durability):
         self._owner.offsets_lowered(self)
         self.drop_producer_snapshots(above=-1)
         self.remove_segments(0)
-        sync_path(self.pool.files, self.directory)  # neither snapshots nor segments may return behind the new start
-        self.add_segment(offset, now_ms)
         self.epochs = EpochHistory()
         self.write_epochs()
+        # Neither snapshots nor segments may return behind the new start, nor epochs at it.
+        sync_path(self.pool.files, self.directory)
+        self.add_segment(offset, now_ms)
         self.producers = ProducerState()
 
-    def rebuild_producers(self, *, snapshots_above: float = inf) -> None:
-        """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it.
-
-        Segments that begin above `snapshots_above` get their snapshots again.
-        """
+    def rebuild_producers(self) -> None:
+        """Rebuild the producer state at the log end from the newest undamaged snapshot and the batches after it, and damaged snapshots."""
         self.producers = ProducerState()
         start = self.segments[0].base_offset
         newest = newest_producers(self.pool.files, self.directory, start, self.end_offset)
         if newest is not None:
             start, producers = newest  # also below the log start: markers there end transactions of the snapshot
             self.producers.restore(producers)
-        bases = [base for base in self._bases if base > max(start, snapshots_above)]
+        self.drop_producer_snapshots(above=start)
+        bases = [base for base in self._bases if base > start]
         for segment, placed in self.placed_batches(start):
             while bases and bases[0] <= placed.header.base_offset:
                 self.snapshot_producers(bases.pop(0))

@@ -8,7 +8,6 @@ batches (indexes, leader epochs, producer snapshots) is rebuilt above the recove
 import errno
 from collections.abc import Callable
 from itertools import chain, pairwise
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -136,7 +135,7 @@ def _load(
     )  # above the log end, they would later count as of other records
     _restore_epochs(log, log.end_offset if clean else log.recovery_point)
     log.count_markers()
-    log.rebuild_producers(snapshots_above=inf if clean else log.recovery_point)
+    log.rebuild_producers()
     return recovered
 
 
