@@ -128,7 +128,7 @@ def test_the_epochs_of_a_log_before_it_restarted_do_not_return() -> None:
         files.sync_path(Path("/"))
         log.restart_at(5, now)
         batch = bytearray(build_batch([NewRecord(None, b"y", NOW)]))
-        place(batch, header_at(batch), 8, 4)  # the records between were compacted away
+        place(batch, header_at(batch), 8, 4)  # compaction has removed the records between
         log.append_as_follower(bytes(batch), 4, now)
         files.sync_path(log.active.path)  # the system writes pages back when it likes
         disk.cut_power()

@@ -122,7 +122,7 @@ class ExchangeLife:
     """Everything that is committed in one region must be in the other: once, in order, in whole transactions."""
 
     def __init__(self, seed: int, *, traced: bool = False, turmoil_seconds: float = LONG_SECONDS) -> None:
-        """There are faults for so long."""
+        """Faults happen during `turmoil_seconds`."""
         self._turmoil_seconds = turmoil_seconds
         world = self.world = World(seed, traced=traced)
         self._random = random = world.random
