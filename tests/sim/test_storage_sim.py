@@ -8,7 +8,6 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.log.placement import place
 from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore
 from isthmus_broker.edge.quorum.quorum_state import write_quorum_state
@@ -21,9 +20,8 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_mover import LogMover
 from isthmus_broker.edge.storage.recovery import create_log, open_log
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
-from isthmus_wire.records import NewRecord, build_batch, header_at
 
-from tests.edge.storage.logs import NOW, NoFailures, append, config
+from tests.edge.storage.logs import NOW, NoFailures, append, batch_at, config
 from tests.sim.power.disk import SimDisk
 from tests.sim.power.errors import ProcessDied
 from tests.sim.power.files import SimFiles
@@ -127,9 +125,7 @@ def test_the_epochs_of_a_log_before_it_restarted_do_not_return() -> None:
         log.flush_now()
         files.sync_path(Path("/"))
         log.restart_at(5, now)
-        batch = bytearray(build_batch([NewRecord(None, b"y", NOW)]))
-        place(batch, header_at(batch), 8, 4)  # compaction has removed the records between
-        log.append_as_follower(bytes(batch), 4, now)
+        log.append_as_follower(batch_at(8, [b"y"], epoch=4), 4, now)  # compaction has removed the records between
         files.sync_path(log.active.path)  # the system writes pages back when it likes
         disk.cut_power()
         again, _ = open_log(

@@ -71,6 +71,13 @@ def append(log: Log, values: list[bytes], *, epoch: int = 0, timestamp: int = NO
     return append_batch(log, batch, epoch, MonotonicMs(timestamp))
 
 
+def batch_at(offset: int, values: list[bytes], *, epoch: int = 0) -> bytes:
+    """A batch as the leader has it, for a follower; offsets below it may be missing, as after compaction."""
+    batch = bytearray(build_batch([NewRecord(None, value, NOW) for value in values]))
+    place(batch, header_at(batch), offset, epoch)
+    return bytes(batch)
+
+
 def append_batch(log: Log, batch: bytearray, epoch: int, now_ms: MonotonicMs) -> int:
     """Append as the leader of that epoch; returns the base offset."""
     placed = place(batch, header_at(batch), log.end_offset, epoch)

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
-from uuid import UUID
+from typing import Any, Final
+from uuid import UUID, uuid4
 
 import pytest
 from isthmus_broker.edge.storage.files import FilePool
@@ -15,7 +15,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_mover import SLICE, LogMover
 from isthmus_client.clock import CLOCKS
 
-from tests.edge.storage.logs import NoFailures, append, config
+from tests.edge.storage.logs import NoFailures, append, batch_at, config
 
 KEY: Final = ("t", 0)
 TOPIC: Final = UUID(int=9)
@@ -28,11 +28,11 @@ SECONDS: Final = 60
 class Node:
     """The logs of one life of a node, and their mover."""
 
-    def __init__(self, directory: Path, bytes_per_second: float) -> None:
+    def __init__(self, directory: Path, bytes_per_second: float, **overrides: Any) -> None:
         self.directories = [LogDir(SYSTEM, directory / name) for name in ("one", "two")]
         for one in self.directories:
             one.remove_clean_marker()
-        settings = config()
+        settings = config(**overrides)
         self.logs = LogManager(self.directories, FilePool(SYSTEM, 100), lambda _topic: settings, NoFailures(), CLOCKS)
         self.moved: list[Log] = []
         self.mover = LogMover(self.logs, lambda: bytes_per_second, lambda _key, log: self.moved.append(log))
@@ -224,3 +224,28 @@ def test_a_start_that_rose_after_the_last_slice_is_recorded_with_the_move(tmp_pa
         node.stop()
 
     asyncio.run(last())
+
+
+def test_a_log_that_ends_in_a_gap_ends_there_after_the_move(tmp_path: Path) -> None:
+    """Seed 83015497 of the storage world: it ended at its last record, and its start was raised above that."""
+
+    async def life() -> None:
+        node = Node(tmp_path, UNLIMITED, cleanup_policy=("compact",))
+        log = node.logs.create(*KEY, TOPIC, node.directories[0].directory_id)
+        append(log, [b"x"])
+        log.append_as_follower(batch_at(5, [b"y"]), 0, CLOCKS.monotonic())
+        log.truncate_to(4, CLOCKS.monotonic())
+        node.mover.move(KEY, node.directories[1])
+        await node.until(lambda: bool(node.moved))
+        (moved,) = node.moved
+        assert moved.end_offset == 4
+        moved.raise_start(4)
+        node.mover.move(KEY, node.directories[0])
+        await node.until(lambda: len(node.moved) == 2)
+        assert (node.moved[1].log_start_offset, node.moved[1].end_offset) == (4, 4)
+        node.stop()
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_meta(SYSTEM, tmp_path / name, MetaProperties("cluster", 1, uuid4()))
+    asyncio.run(life())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -163,3 +164,21 @@ def align_copy(copy: Log, log: Log, now_ms: MonotonicMs) -> None:
         copy.restart_at(log.log_start_offset, now_ms)
     else:
         copy.truncate_to(end, now_ms)
+
+
+def open_moved(directory: Path, original: Log, now_ms: MonotonicMs, owner: LogOwner[Log]) -> Log:
+    """Open a log that was moved to that directory, with the offsets of the original; raises DiskFailure."""
+    log, _ = open_log(
+        original.pool,
+        directory,
+        original.topic,
+        original.partition,
+        original.config,
+        now_ms=now_ms,
+        clean=True,
+        log_start_offset=original.log_start_offset,
+        owner=owner,
+    )
+    log.active.end_at(original.end_offset)  # once truncated, it may end in a gap that compaction has left
+    log.high_watermark = original.high_watermark
+    return log

@@ -33,10 +33,10 @@ from isthmus_broker.edge.storage.files import (
     sync_existing,
     sync_path,
 )
-from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded, TopicIdOf, align_copy, worth
+from isthmus_broker.edge.storage.loading import DirectoryLoad, Loaded, TopicIdOf, align_copy, open_moved, worth
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import DELETE_SUFFIX, FUTURE_SUFFIX, LogDir
-from isthmus_broker.edge.storage.recovery import create_log, open_log
+from isthmus_broker.edge.storage.recovery import create_log
 
 logger = logging.getLogger(__name__)
 
@@ -238,17 +238,7 @@ class LogManager:
             sync_path(source.files, source.path)
         except DiskFailure as failure:
             self.fail(source, failure)
-        log, _ = open_log(
-            self._pool,
-            path,
-            *key,
-            old.config,
-            now_ms=self.clocks.monotonic(),
-            clean=True,
-            log_start_offset=old.log_start_offset,
-            owner=self,
-        )
-        log.high_watermark = old.high_watermark
+        log = open_moved(path, old, self.clocks.monotonic(), self)
         self._adopt(target, key, log)
         return log
 

@@ -169,8 +169,12 @@ class Segment:
             self.aborted.truncate(end_offset)
             self.rescan(self.offsets.position_for(end_offset), index_interval)
         if placed is None or placed.header.base_offset >= end_offset:
-            self.ends_in_gap = self.next_offset != end_offset
-            self.next_offset = end_offset
+            self.end_at(end_offset)
+
+    def end_at(self, offset: int) -> None:
+        """Let the segment end there, at or above the end of its last batch."""
+        self.ends_in_gap = self.next_offset != offset
+        self.next_offset = offset
 
     def rescan(self, position: int, index_interval: int) -> None:
         """Recompute the next offset and largest timestamp from the indexes and the batches after `position`."""
