@@ -3,10 +3,11 @@
 Times are from exec to the line `ready`. Pages of the data are dropped from memory before a cold start; the program's own are not.
 """
 
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from confluent_kafka import Producer
 
 from bench.report import conditions, save
 from tests.node import Node
+from tests.process import ISTHMUS
 from tests.system.filled import bytes_read, fill, forget_pages
 
 ROUNDS: Final = 5
@@ -25,6 +27,13 @@ PAST_BYTES: Final = 200 << 20
 """Written after the recovery point, before each SIGKILL."""
 GOAL_SECONDS: Final = 2.0
 _FACTS: Final = ("date", "rounds", "cpu", "cores", "memory GB", "kernel", "python", "Isthmus", "load average before")
+
+
+class ExecutedNode(Node):
+    """A node as its users start it, with an interpreter of its own."""
+
+    def _fork(self, arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+        self._spawn([ISTHMUS, *arguments], environment)
 
 
 @dataclass(slots=True)
@@ -53,7 +62,7 @@ def main() -> None:
     facts = conditions(ROUNDS)
     with tempfile.TemporaryDirectory(prefix="isthmus-recovery-") as scratch:
         directory = Path(scratch)
-        node = Node(directory / "node")
+        node = ExecutedNode(directory / "node")
         empty = Starts("empty directory")
         _rounds(empty, node, lambda: None)
         total = fill(node, "filled", LOGS, LOG_BYTES, SEGMENT_BYTES)

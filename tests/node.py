@@ -16,7 +16,7 @@ from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_broker.edge.storage.log_dir import read_meta
 
 from tests.ports import free_ports
-from tests.process import ISTHMUS, Process
+from tests.process import Process
 
 # For records whose timestamps lie years back: retention checks, the first after 30 s, would delete them in the middle of a slow test.
 NO_RETENTION_CHECK = {"log.initial.task.delay.ms": str(7 * 24 * 3_600_000)}
@@ -51,7 +51,7 @@ class Node(Process):
         """Start without waiting: a node of a cluster may need others to become ready."""
         arguments = [argument for key, value in self.settings.items() for argument in ("--set", f"{key}={value}")]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
-        self._spawn([ISTHMUS, "node", *arguments], environment)
+        self._fork(["node", *arguments], environment)
 
 
 @contextmanager

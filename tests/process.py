@@ -1,5 +1,6 @@
 """A process of a test, with its log, its first output, and its end."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
+
+from tests.forks import Fork
 
 ISTHMUS: Final = Path(sys.executable).with_name("isthmus")
 READY_SECONDS: Final = 60
@@ -19,7 +22,7 @@ class Process:
 
     def __init__(self, log_path: Path) -> None:
         self.log_path = log_path
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | Fork | None = None
         self._log: IO[bytes] | None = None
 
     @property
@@ -51,6 +54,13 @@ class Process:
             text=True,
             env=environment,
         )
+
+    def _fork(self, arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+        """Start `isthmus` with these arguments, as a fork, without waiting."""
+        assert self._process is None
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self.log_path.touch()
+        self._process = Fork(arguments, environment, self.log_path)
 
     def await_ready(self) -> str:
         """What it prints until the line that says `ready`; a process that does not come to that is ended."""

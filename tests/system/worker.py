@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.process import ISTHMUS, Process
+from tests.process import Process
 
 
 class WorkerProcess(Process):
@@ -15,5 +15,5 @@ class WorkerProcess(Process):
 
     def start(self) -> None:
         """Start and wait until it says that it has begun."""
-        self._spawn([ISTHMUS, *self._command, "--http", "127.0.0.1:0"])
+        self._fork([*map(str, self._command), "--http", "127.0.0.1:0"])
         self.url = self.await_ready().split()[-1]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.process import ISTHMUS, Process
+from tests.process import Process
 
 DEADLINE_SECONDS = 60
 
@@ -40,7 +40,7 @@ class Api(Process):
 
     def start(self) -> None:
         """Start and wait until it serves."""
-        self._spawn([ISTHMUS, "api", "--listen", "127.0.0.1:0", "--data-dir", self.directory, *self._options])
+        self._fork(["api", "--listen", "127.0.0.1:0", "--data-dir", str(self.directory), *self._options])
         self.output = self.await_ready()
         self.port = int(self.output.rpartition(":")[2])
 
