@@ -72,7 +72,7 @@ run: .venv/.run ## start a node with the embedded defaults on 127.0.0.1:9092
 test: .tools/.ready web/dist/index.html check ## everything CI runs
 	@# Once, also where PYTHONDONTWRITEBYTECODE is set: else each of the thousand processes that tests start would compile everything.
 	@$(BIN)/python -m compileall -q api lib services tests bench
-	$(BIN)/pytest tests --ignore tests/compose -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30 --durations-min 3
+	$(BIN)/pytest tests --ignore tests/compose -n $(JOBS) --no-loadscope-reorder --durations 30 --durations-min 3
 
 check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(BIN)/ruff check .
@@ -82,7 +82,7 @@ check: .venv/.lag web/dist/index.html ## style, types and layers
 	$(NPM) run --silent check
 
 unit: .venv/.lag ## the tests that start no process
-	$(BIN)/pytest tests/unit tests/scripts tests/sim tests/edge -n $(JOBS)
+	$(BIN)/pytest tests/unit tests/scripts tests/sim tests/edge -n $(JOBS) --no-loadscope-reorder
 
 sim: .venv/.dev ## the simulation, SEEDS=100000 for a campaign
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
