@@ -1,6 +1,8 @@
 """Settings of all tests, and how they share the workers of pytest-xdist."""
 
 import os
+from collections import deque
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +17,7 @@ settings.load_profile("isthmus")
 _HERE: Final = Path(__file__).parent
 _LONGEST_FIRST: Final = ("system/test_docs.py", "system/test_mirror_transactions.py", "system")
 """Files and folders that wait for processes. They begin first, so that no worker is busy with one after all others are done."""
-_LAST: Final = "sim/"
-"""Its tests are independent and short: at the end, each goes to the next free worker."""
+_SIMULATIONS: Final = f"{_HERE.name}/sim/"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,16 +29,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long files first; xdist hands out files in this order."""
-    items.sort(key=_rank)
+    """Long files first, and a simulation after each: xdist hands them out in this order, and processors have work while others wait."""
+    simulations = deque(item for item in items if item.nodeid.startswith(_SIMULATIONS))
+    others = sorted((item for item in items if not item.nodeid.startswith(_SIMULATIONS)), key=_rank)
+    items.clear()
+    for _, file in groupby(others, lambda item: item.path):
+        items += file
+        if simulations:
+            items.append(simulations.popleft())
+    items += simulations
 
 
 def _rank(item: pytest.Item) -> int:
     path = item.path.relative_to(_HERE).as_posix()
-    others = len(_LONGEST_FIRST)
-    if path.startswith(_LAST):
-        return others + 1
-    return next((rank for rank, prefix in enumerate(_LONGEST_FIRST) if path.startswith(prefix)), others)
+    return next((rank for rank, prefix in enumerate(_LONGEST_FIRST) if path.startswith(prefix)), len(_LONGEST_FIRST))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -47,4 +52,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # no types
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(f"{_HERE.name}/{_LAST}") else nodeid.partition("::")[0]
+        return nodeid if nodeid.startswith(_SIMULATIONS) else nodeid.partition("::")[0]
