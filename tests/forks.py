@@ -1,6 +1,6 @@
-"""Commands of ours as forks of a process that has imported the product: a node's start takes half of a new interpreter's processor time.
+"""Commands of ours as forks of a process that has imported the product: the start of a node takes half the processor time.
 
-Each is a process of its own, with its own environment and outputs; its command line alone is that of the server of forks.
+Each is a process of its own, with its own environment and outputs. Only its command line is that of the server that forks.
 """
 
 import multiprocessing
@@ -50,7 +50,7 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # the server of forks has just learned of its end
+            with suppress(ProcessLookupError):  # it has ended, and its status is on the way
                 os.kill(self.pid, number)
 
     def kill(self) -> None:

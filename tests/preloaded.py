@@ -1,4 +1,4 @@
-"""What nodes import to start and to serve requests, and what linkers and mirrors import; the server of tests/forks.py does it once."""
+"""What nodes, linkers and mirrors import to start and to serve requests. The server that forks them (tests/forks.py) imports it once."""
 
 import gc
 import sys
@@ -21,4 +21,4 @@ for _side in _table.Side:
     for _key in _table.served(_side):
         _table.file_of(_key, _side)
 gc.collect()
-gc.freeze()  # what a collector does not touch stays shared
+gc.freeze()  # pages that the collector does not touch stay shared

@@ -31,9 +31,8 @@ Chunk = bytes | bytearray | memoryview
 
 SOFTWARE_NAME: Final = "isthmus"
 SOFTWARE_VERSION: Final = "1"
-_decode_cached: Final = lru_cache(maxsize=64)(
-    decode_response
-)  # for ApiVersions, which each connection to a broker has alike
+_decode_cached: Final = lru_cache(maxsize=64)(decode_response)
+"""For ApiVersions: the response is the same for each connection to a broker."""
 
 
 class _Waiting:

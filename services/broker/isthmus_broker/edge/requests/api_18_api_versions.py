@@ -51,7 +51,10 @@ def handle(node: NodeServices, request: Request) -> None:
 
 @lru_cache(maxsize=64)
 def _complete(version: int, side: Side, with_own: bool, levels: tuple[tuple[str, int], ...], epoch: int) -> bytes:
-    """The complete response, alike for each connection. Below version 4 a feature whose minimum is 0 cannot be encoded and is omitted."""
+    """The complete response, the same for each connection.
+
+    Below version 4 a feature whose minimum is 0 cannot be encoded and is omitted.
+    """
     advertised = [(key, versions) for key, versions in served(side).items() if key < FIRST_OWN_KEY or with_own]
     keys = tuple(_api_version(key, *versions) for key, versions in advertised)
     supported = tuple(
