@@ -5,6 +5,7 @@
 
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -13,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from isthmus_broker.core.config.node_config import EMBEDDED_DEFAULTS
+from isthmus_model.uuid_text import uuid_text
 
 from tests.node import CLUSTER_ID as CLUSTER_ID
 from tests.ports import free_ports
@@ -92,6 +95,8 @@ SHORT_LIVED_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """For programs that live for seconds: the optimizing compiler would take more processor time than it saves."""
 _ARCHIVE: Final = "classes.jsa"
 """Classes as a JVM has loaded them; one that cannot use them only starts later."""
+_CHECKPOINT: Final = "bootstrap.checkpoint"
+"""The feature levels that `kafka-storage format` writes into a directory: the same for every node."""
 
 
 def _quick_jvm(home: str | Path) -> str:
@@ -110,7 +115,9 @@ _SERVER_JVM: Final = (
 def fetch(home: Path = HOME) -> Path:
     """The jars and commands in `home`; nothing is done when they are there, as this file wants them."""
     complete = home / "complete"
-    wanted = hashlib.sha256(repr((_COORDINATES, _COMMANDS, _SCRIPT, _LOGGING, _TOOL_JVM)).encode()).hexdigest()
+    wanted = hashlib.sha256(
+        repr((_COORDINATES, _COMMANDS, _SCRIPT, _LOGGING, _TOOL_JVM, _CHECKPOINT)).encode()
+    ).hexdigest()
     if complete.exists() and complete.read_text() == wanted:
         return home
     for folder in ("libs", "config", "bin"):
@@ -123,17 +130,23 @@ def fetch(home: Path = HOME) -> Path:
         heap, jvm = ("-Xmx1G -Xms1G", _SERVER_JVM) if is_server else ("-Xmx512M", _TOOL_JVM)
         script.write_text(_SCRIPT.format(heap=heap, jvm=jvm, main_class=main_class))
         script.chmod(0o755)
-    _archive_classes(home)
+    _prepare_nodes(home)
     complete.write_text(wanted)
     return home
 
 
-def _archive_classes(home: Path) -> None:
-    """Let a node write down the classes that it has loaded: the next start takes a quarter less processor time."""
+def _prepare_nodes(home: Path) -> None:
+    """Do once what every node would repeat: format a directory, and load classes, a quarter of the processor time of a start."""
     archive = home / _ARCHIVE
     archive.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         node = KafkaNode(Path(directory))
+        subprocess.run(
+            [home / "bin" / "kafka-storage.sh", "format", "-t", node.cluster_id, "-c", node.write_properties()],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        shutil.copy(Path(node.settings["log.dirs"], _CHECKPOINT), home)
         node.environment["KAFKA_JVM_PERFORMANCE_OPTS"] = " ".join(
             (*SHORT_LIVED_JVM, f"-XX:ArchiveClassesAtExit={archive}")
         )
@@ -186,17 +199,26 @@ class KafkaNode(Process):
 
     def launch(self) -> None:
         """Start without waiting: a node of a cluster may need others to serve."""
+        command = [HOME / "bin" / "kafka-server-start.sh", self.write_properties()]
+        data = Path(self.settings["log.dirs"])
+        if not (data / "meta.properties").exists():
+            self._format(data)
+        self._spawn(command, os.environ | self.environment, prints_ready=False)
+
+    def write_properties(self) -> Path:
+        """The settings as the file that Kafka's commands read."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        if not Path(self.settings["log.dirs"], "meta.properties").exists():
-            self._run("kafka-storage", "format", "--ignore-formatted", "-t", self.cluster_id, "-c", str(properties))
-        command = [HOME / "bin" / "kafka-server-start.sh", properties]
-        self._spawn(command, os.environ | self.environment, prints_ready=False)
+        return properties
 
-    def _run(self, command: str, *arguments: str) -> None:
-        with self.log_path.open("ab") as log:
-            subprocess.run([HOME / "bin" / f"{command}.sh", *arguments], check=True, stdout=log, stderr=log)
+    def _format(self, data: Path) -> None:
+        """As `kafka-storage format` leaves a directory, without another JVM."""
+        data.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HOME / _CHECKPOINT, data)
+        (data / "meta.properties").write_text(
+            f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.settings['node.id']}\ndirectory.id={uuid_text(uuid4())}\n"
+        )
 
     def await_connection(self) -> None:
         """Wait until it accepts connections."""

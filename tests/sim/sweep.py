@@ -21,7 +21,7 @@ from tests.sim.storage import canaries as storage
 from tests.sim.storage.life import Fault, StorageLife
 from tests.sim.world import Violation, World
 
-EXCHANGE_SECONDS: Final = (1.0, 3.0, 6.0)
+EXCHANGE_SECONDS: Final = (1.0, 2.0, 4.0)
 """For how long two clusters that exchange a topic have faults."""
 
 
