@@ -146,7 +146,6 @@ class World:
         self.manager._worker = InlineExecutor()
         await self.manager.load(1)
         self.cleaner = Cleaner(self.manager, room_for(self.keys_max))
-        self.cleaner.load()
 
     # -- steps ---------------------------------------------------------------------------------------------------------------
 
@@ -220,10 +219,10 @@ class World:
 
     def truncate(self) -> None:
         """Lose the end of the log to an unclean election; what is left counts as what was written."""
-        log = self.log
+        log, cleaned_to = self.log, self.log.cleaned_to
         log.truncate_to(self.rng.randint(log.log_start_offset, log.end_offset), MonotonicMs(self.now))
         self._believe()
-        self.is_truncated = True
+        self.is_truncated |= log.end_offset < cleaned_to
         self.append()  # a restart sets the log end to the end of the last batch, as in Kafka
 
     def _believe(self) -> None:
@@ -234,7 +233,7 @@ class World:
     async def restart(self) -> None:
         """Kill the process; the next one reads the producers' state from the batches alone.
 
-        After a truncation the batches need not have it, because a producer's last batch may be among those that were lost.
+        After a truncation of the cleaned part the batches need not have it: a producer's last batch may be among those that were lost.
         """
         before, self.files.renames_left = self.log, None
         expected = {

@@ -7,8 +7,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from isthmus_broker.core.log.compaction import KEY_OVERHEAD, CleaningRound, CleaningRules, NewestOffsets, Transactions
-from isthmus_broker.core.log.producer_state import Producer, RecentBatch
+from isthmus_broker.core.log.compaction import (
+    KEY_OVERHEAD,
+    CleaningRound,
+    CleaningRules,
+    NewestOffsets,
+    ProducersAt,
+    Transactions,
+)
+from isthmus_broker.core.log.producer_state import Producer, ProducerState, RecentBatch
 from isthmus_broker.edge.observe.metrics import cleaner_metrics
 from isthmus_broker.edge.storage.cleaner import Cleaner, CleanerLimits
 from isthmus_broker.edge.storage.files import FilePool
@@ -170,8 +177,12 @@ def test_a_tombstone_is_removed_after_its_retention_and_an_empty_batch_keeps_a_p
     producer.batches.append(RecentBatch(3, 3, 0, 0, NOW))
 
     def cleaned(batch: bytes, now_ms: int, producer: Producer | None) -> bytes | None:
-        rules = CleaningRules(1000, WallMs(now_ms))
-        return CleaningRound(NewestOffsets(100), Transactions(()), rules, 10).clean(batch, header_at(batch), producer)
+        rules, now_and_then = (
+            CleaningRules(1000, WallMs(now_ms)),
+            ProducersAt(10, {} if producer is None else {7: producer}),
+        )
+        cleaning = CleaningRound(NewestOffsets(100), Transactions(()), rules, 10, now_and_then)
+        return cleaning.clean(batch, header_at(batch), producer)
 
     first = cleaned(
         build_batch([NewRecord(b"k", None, NOW)], producer_id=7, producer_epoch=0, base_sequence=3), NOW, producer
@@ -191,6 +202,33 @@ def test_a_tombstone_is_removed_after_its_retention_and_an_empty_batch_keeps_a_p
     assert cleaned(emptied, NOW + 1000, producer) == emptied
     assert cleaned(emptied, NOW + 1000, None) is None, "the producer has written another batch, or expired"
     assert cleaned(first, NOW + 1000, None) is None
+
+
+def test_a_producers_last_batch_in_the_cleaned_part_is_kept_although_it_has_written_more(tmp_path: Path) -> None:
+    """What it had written since was lost. Its earlier batch had been removed, and a copy of the log accepted a repetition of it."""
+
+    async def run() -> None:
+        manager, log = compacted(tmp_path)
+        write(log, ("k", "old"), producer_id=7, producer_epoch=0, base_sequence=3)
+        write(log, ("k", "new"))
+        log.roll(MonotonicMs(NOW))
+        write(log, ("other", "x"), producer_id=7, producer_epoch=0, base_sequence=4)
+        await one_round(manager)
+        assert content(log) == [(1, b"k", b"new"), (2, b"other", b"x")]
+        log.truncate_to(2, MonotonicMs(NOW))
+        copied = ProducerState()
+        for _, placed in log.placed_batches(0):
+            copied.appended(placed.header)
+        assert copied.producers[7].last_sequence == 3
+
+        write(log, ("other", "x"), producer_id=7, producer_epoch=0, base_sequence=4)
+        log.roll(MonotonicMs(NOW))
+        write(log, ("more", "x"))
+        await one_round(manager)
+        headers = [placed.header for _, placed in log.placed_batches(0)]
+        assert [header.base_offset for header in headers] == [1, 2, 3], "the batch is not needed any more"
+
+    asyncio.run(run())
 
 
 def test_a_deleted_key_does_not_return_when_the_map_of_keys_fills_within_a_segment(tmp_path: Path) -> None:
@@ -348,6 +386,26 @@ def test_large_keys_fill_the_map_sooner() -> None:
         assert count == expected
 
 
+def test_a_truncated_log_is_not_clean_where_it_is_written_again(tmp_path: Path) -> None:
+    """How far it had been clean was still on record. After a kill, the new records counted as clean, and a deleted key returned."""
+
+    async def test() -> None:
+        manager, log = filled(tmp_path)
+        await one_round(manager)
+        await manager.record_offsets(log)
+        assert log.cleaned_to > 5
+        log.truncate_to(5, MonotonicMs(NOW))
+        write(log, *((f"k{number}", "new") for number in range(20)))
+        again = LogManager(
+            [LogDir(SYSTEM, tmp_path)], FilePool(SYSTEM), lambda _topic: log.config, NoFailures(), CLOCKS
+        )
+        await again.load(1)
+        assert again.logs["t", 0].end_offset == 25
+        assert again.logs["t", 0].cleaned_to == log.cleaned_to <= 5
+
+    asyncio.run(test())
+
+
 def test_how_far_a_log_is_clean_survives_a_restart_and_not_a_new_topic(tmp_path: Path) -> None:
     async def test() -> None:
         manager, log = filled(tmp_path)
@@ -359,7 +417,6 @@ def test_how_far_a_log_is_clean_survives_a_restart_and_not_a_new_topic(tmp_path:
         again = LogManager([LogDir(SYSTEM, tmp_path)], FilePool(SYSTEM), lambda _topic: settings, NoFailures(), CLOCKS)
         await again.load(1)
         cleaner = Cleaner(again)
-        cleaner.load()
         assert again.logs["t", 0].cleaned_to == cleaned_to
         again.delete(("t", 0))
         again.create("t", 0, UUID(int=10))

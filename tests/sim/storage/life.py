@@ -158,7 +158,6 @@ class StorageLife:
         self._check_errors()
         with self.loop.running():
             load.result()
-            self.cleaner.load()
             self.mover.resume()
             self._check_start()
 

@@ -5,11 +5,12 @@ transactions count for nothing and are removed. A transaction marker survives th
 that a slow reader of the batches still finds it. This time starts at the first cleaning: the batch then gets a delete horizon, written in
 the place of its base timestamp (KIP-534).
 
-Offsets never change, so a cleaned log has gaps. Two batches are retained without records: the newest of a producer, whose sequence number
-is still needed, and the last one of the round, so that followers reach the end of the cleaned part.
+Offsets never change, so a cleaned log has gaps. Two kinds of batches are retained without records: the last one of the round, so that
+followers reach the end of the cleaned part, and the newest one of a producer, whose sequence number is still needed. It is retained even
+if the producer has written more since: what is above the cleaned part may still be lost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -132,16 +133,37 @@ def learn(
             transactions.pass_marker(header, committed=marker.committed)
 
 
+class ProducersAt(NamedTuple):
+    """The producers at an offset within the cleaned part. Of the batches from there on, any may be the newest of its producer."""
+
+    offset: int
+    producers: Mapping[int, Producer]
+
+    def may_have_last(self, header: BatchHeader) -> bool:
+        """Whether the batch may hold the last sequence number of its producer in the cleaned part."""
+        return header.base_offset >= self.offset or is_last_of(self.producers.get(header.producer_id), header)
+
+
+UNKNOWN_PRODUCERS: Final = ProducersAt(0, {})
+"""Without a snapshot, any batch may be the last."""
+
+
 class CleaningRound:
     """One pass over a log from its first batch, after its dirty part was learnt up to `end_offset`."""
 
     def __init__(
-        self, newest: NewestOffsets, transactions: Transactions, rules: CleaningRules, end_offset: int
+        self,
+        newest: NewestOffsets,
+        transactions: Transactions,
+        rules: CleaningRules,
+        end_offset: int,
+        producers: ProducersAt,
     ) -> None:
         self._newest = newest
         self._transactions = transactions
         self._rules = rules
         self._end_offset = end_offset
+        self._producers = producers
         self.aborted: list[AbortedTransaction] = []
         """Rows of the transaction index that are still needed, in the order of their markers; the caller removes them."""
 
@@ -150,7 +172,8 @@ class CleaningRound:
 
         Raises CorruptBatch.
         """
-        keep_empty = is_last_of(producer, header) or header.last_offset + 1 == self._end_offset
+        is_last = is_last_of(producer, header) or (producer is not None and self._producers.may_have_last(header))
+        keep_empty = is_last or header.last_offset + 1 == self._end_offset
         if header.is_control:
             return self._clean_marker(batch, header, keep_empty=keep_empty)
         is_aborted = self._transactions.pass_batch(header)

@@ -39,7 +39,6 @@ class Maintenance:
             "flush", lambda: min(settings.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS), self._logs.flush_due
         )
         if settings.log_cleaner_enable:
-            self._cleaner.load()
             self._every("cleaner", self._cleaner_backoff_ms, self._cleaner.start_round)
         self._every("isr", lambda: self._config().settings.replica_lag_time_max_ms // 2, self._replicas.check_isr)
         self._every("watermarks", self._watermark_interval_ms, self._logs.checkpoint_watermarks)

@@ -18,11 +18,18 @@ from isthmus_model.clocks import WallMs
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import header_at
 
-from isthmus_broker.core.log.compaction import CleaningRound, CleaningRules, NewestOffsets, Transactions, learn
-from isthmus_broker.edge.storage.checkpoints import TopicPartition, read_offsets
+from isthmus_broker.core.log.compaction import (
+    UNKNOWN_PRODUCERS,
+    CleaningRound,
+    CleaningRules,
+    NewestOffsets,
+    ProducersAt,
+    Transactions,
+    learn,
+)
+from isthmus_broker.edge.storage.checkpoints import TopicPartition, newest_producers
 from isthmus_broker.edge.storage.files import DiskFailure
 from isthmus_broker.edge.storage.log import Log
-from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager
 from isthmus_broker.edge.storage.log_scan import scan, whole_batches
 from isthmus_broker.edge.storage.replacement import CLEANED_DIRECTORY, replace_segments
@@ -30,7 +37,6 @@ from isthmus_broker.edge.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINT: Final = "cleaner-offset-checkpoint"
 SLICE_BATCHES: Final = 8
 """Batches handled before the event loop serves other requests."""
 
@@ -62,23 +68,7 @@ class Cleaner:
         self._logs = logs
         self._limits = limits
         self._uncleanable: set[Log] = set()
-        self._written: dict[LogDir, dict[TopicPartition, int]] = {}
         self._task: asyncio.Task[None] | None = None
-
-    def load(self) -> None:
-        """Read the offsets up to which the open logs are clean, before logs of new topics are created."""
-        for directory in self._logs.directories:
-            if not directory.online:
-                continue
-            try:
-                offsets = read_offsets(directory.files, directory.path / CHECKPOINT) or {}
-            except DiskFailure as failure:
-                self._logs.fail(directory, failure)
-                continue
-            self._written[directory] = offsets
-            for key in self._logs.keys_in(directory):
-                log = self._logs.logs[key]
-                log.cleaned_to = min(offsets.get(key, 0), log.end_offset)
 
     def start_round(self) -> None:
         """Start a round unless one is under way."""
@@ -95,7 +85,7 @@ class Cleaner:
         dirtiest = max(self._dirty_logs(), default=None)
         if dirtiest is not None:
             await self._clean(dirtiest[1])
-        self._write_checkpoints()
+            self._logs.checkpoint_cleaned()
 
     async def _clean(self, key: TopicPartition) -> None:
         log = self._logs.logs[key]
@@ -138,18 +128,6 @@ class Cleaner:
                 dirty_logs.append((ratio, key))
         return dirty_logs
 
-    def _write_checkpoints(self) -> None:
-        for directory in self._logs.directories:
-            if directory.online:
-                offsets = {
-                    key: self._logs.logs[key].cleaned_to
-                    for key in self._logs.keys_in(directory)
-                    if self._logs.logs[key].cleaned_to > 0
-                }
-                if offsets != self._written.get(directory, {}):
-                    self._written[directory] = offsets
-                    self._logs.write_checkpoint(directory, CHECKPOINT, offsets)
-
 
 class _LogCleaning:
     """One round over one log. Raises _Changed if the log changes, CorruptBatch if a batch cannot be read."""
@@ -169,7 +147,7 @@ class _LogCleaning:
         cleanable = min(await self._make_durable(), cleanable_end(log, now))
         end = await self._read_newest(max(log.cleaned_to, log.log_start_offset), cleanable)
         rules = CleaningRules(log.config.delete_retention_ms, now)
-        cleaning = CleaningRound(self._newest, self._transactions(), rules, end)
+        cleaning = CleaningRound(self._newest, self._transactions(), rules, end, producers_below(log, end))
         for group in groups(log, end):
             await self._rewrite(group, cleaning)
         # A checkpoint that survives a power loss without the new segments would hide records that were never cleaned.
@@ -273,6 +251,15 @@ def cleanable_end(log: Log, now: WallMs) -> int:
         if youngest is not None:
             end = min(end, youngest.base_offset)
     return max((s.base_offset for s in log.segments if s.base_offset <= end), default=0)
+
+
+def producers_below(log: Log, end: int) -> ProducersAt:
+    """The producers at the last segment boundary that is not above `end`, as their snapshot has them."""
+    boundary = max(segment.base_offset for segment in log.segments if segment.base_offset <= end)
+    found = newest_producers(log.pool.files, log.directory, boundary, boundary)
+    if found is None:
+        return UNKNOWN_PRODUCERS
+    return ProducersAt(boundary, {producer.producer_id: producer for producer in found[1]})
 
 
 def groups(log: Log, end: int) -> list[list[Segment]]:

@@ -17,6 +17,7 @@ from isthmus_model.clocks import Clocks, MonotonicMs
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.checkpoints import (
+    CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -65,6 +66,7 @@ class DirectoryLoad:
         self._recovery_points: dict[TopicPartition, int] | None = None
         self._log_starts: dict[TopicPartition, int] = {}
         self._watermarks: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
 
     async def run(self, threads: int) -> Loaded:
         """Open every log, with this many threads; raises DiskFailure if one cannot be opened."""
@@ -89,6 +91,7 @@ class DirectoryLoad:
             self._recovery_points = read_offsets(directory.files, directory.path / RECOVERY_POINTS)
             self._log_starts = read_offsets(directory.files, directory.path / LOG_STARTS) or {}
             self._watermarks = read_offsets(directory.files, directory.path / HIGH_WATERMARKS) or {}
+            self._cleaned = read_offsets(directory.files, directory.path / CLEANED) or {}
             entries = list(directory.partitions())
             present = {(entry.topic, entry.partition) for entry in entries if not entry.suffix}
             logs = []
@@ -132,6 +135,7 @@ class DirectoryLoad:
         finally:
             pool.close_all()
         log.high_watermark = max(log.log_start_offset, min(self._watermarks.get(key, 0), log.end_offset))
+        log.cleaned_to = min(self._cleaned.get(key, 0), log.end_offset)
         number = next(self._opened)
         if recovered.bytes_checked or recovered.bytes_truncated:
             logger.info(

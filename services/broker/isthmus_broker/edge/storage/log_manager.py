@@ -19,6 +19,7 @@ from isthmus_model.clocks import Clocks
 
 from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.edge.storage.checkpoints import (
+    CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -307,7 +308,7 @@ class LogManager:
     # -- maintenance ---------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write recovery points, log starts and high watermarks of every directory, in the worker thread."""
+        """Write all checkpoints of every directory, in the worker thread."""
         for directory in self.directories:
             if directory.online:
                 self._checkpoint_later(directory)
@@ -320,10 +321,15 @@ class LogManager:
         """Write only the log start offsets, which DeleteRecords raises."""
         self._checkpoint_only(LOG_STARTS)
 
+    def checkpoint_cleaned(self) -> None:
+        """Write only the offsets up to which logs are clean."""
+        self._checkpoint_only(CLEANED)
+
     def _checkpoint_only(self, name: str) -> None:
         for directory in self.directories:
             if directory.online:
-                self.write_checkpoint(directory, name, self._offsets(directory)[name])
+                offsets = {name: self._offsets(directory)[name]}
+                self._in_worker(directory, directory.write_checkpoints, next(self._versions), offsets)
 
     async def record_offsets(self, log: Log) -> None:
         """Write the checkpoints of the log's directory durably; raises DiskFailure."""
@@ -366,10 +372,6 @@ class LogManager:
             return copy.directory
         return self.home[key] if self.logs.get(key) is log else None
 
-    def write_checkpoint(self, directory: LogDir, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Write another checkpoint file of a directory, in the worker thread."""
-        self._in_worker(directory, directory.write_checkpoints, next(self._versions), {name: offsets})
-
     async def sync(self, paths: list[Path]) -> None:
         """Make files and directories durable, in the worker thread; raises DiskFailure."""
         await asyncio.get_running_loop().run_in_executor(self._worker, sync_existing, self._pool.files, paths)
@@ -400,6 +402,7 @@ class LogManager:
             LOG_STARTS: {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > 0},
             RECOVERY_POINTS: {key: log.recovery_point for key, log in logs.items()},
             HIGH_WATERMARKS: {key: log.high_watermark for key, log in logs.items()},
+            CLEANED: {key: log.cleaned_to for key, log in logs.items() if log.cleaned_to > 0},
         }
 
     def _in_worker(
