@@ -8,8 +8,7 @@ from random import Random
 from typing import Final
 
 from confluent_kafka import Producer
-from isthmus_broker.edge.storage.checkpoints import read_offsets
-from isthmus_broker.edge.storage.cleaner import CHECKPOINT
+from isthmus_broker.edge.storage.checkpoints import CLEANED, read_offsets
 from isthmus_broker.edge.storage.filesystem import SYSTEM
 from isthmus_client.admin import configs
 from isthmus_client.admin.configs import Change, Operation, Resource
@@ -132,7 +131,7 @@ def _compact(broker: Broker, topic: str) -> dict[str, float]:
 
 def _clean_to(directory: Path, topic: str) -> int:
     """The offset below which the cleaner has finished; both systems write the same file."""
-    return (read_offsets(SYSTEM, directory / CHECKPOINT) or {}).get((topic, 0), 0)
+    return (read_offsets(SYSTEM, directory / CLEANED) or {}).get((topic, 0), 0)
 
 
 def _configure(bootstrap: str, kind: ResourceType, name: str, settings: Mapping[str, str]) -> None:

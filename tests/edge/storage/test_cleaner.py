@@ -387,7 +387,7 @@ def test_large_keys_fill_the_map_sooner() -> None:
 
 
 def test_a_truncated_log_is_not_clean_where_it_is_written_again(tmp_path: Path) -> None:
-    """How far it had been clean was still on record. After a kill, the new records counted as clean, and a deleted key returned."""
+    """The offset up to which it had been clean was still on record. After a kill, new records counted as clean: a deleted key returned."""
 
     async def test() -> None:
         manager, log = filled(tmp_path)

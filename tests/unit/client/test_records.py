@@ -10,7 +10,8 @@ from isthmus_client.membership import (
     encode_subscription,
 )
 from isthmus_client.metadata import TopicPartition
-from isthmus_client.partitioner import StickyChoice, murmur2, partition_of_key
+from isthmus_client.partitioner import StickyChoice, partition_of_key
+from isthmus_model.murmur2 import murmur2
 from isthmus_wire.errors import CorruptBatch
 from isthmus_wire.records import TRANSACTIONAL_BIT, NewRecord, build_batch, build_control_batch
 

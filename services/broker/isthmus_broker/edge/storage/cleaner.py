@@ -256,10 +256,10 @@ def cleanable_end(log: Log, now: WallMs) -> int:
 def producers_below(log: Log, end: int) -> ProducersAt:
     """The producers at the last segment boundary that is not above `end`, as their snapshot has them."""
     boundary = max(segment.base_offset for segment in log.segments if segment.base_offset <= end)
-    found = newest_producers(log.pool.files, log.directory, boundary, boundary)
-    if found is None:
+    snapshot = newest_producers(log.pool.files, log.directory, boundary, boundary)
+    if snapshot is None:
         return UNKNOWN_PRODUCERS
-    return ProducersAt(boundary, {producer.producer_id: producer for producer in found[1]})
+    return ProducersAt(boundary, {producer.producer_id: producer for producer in snapshot[1]})
 
 
 def groups(log: Log, end: int) -> list[list[Segment]]:

@@ -1,0 +1,1 @@
+"""What describes a segment in an object store, without I/O."""
