@@ -7,12 +7,36 @@ from pathlib import Path
 
 import pytest
 from isthmus_tier.edge.local_store import LocalStore
+from isthmus_tier.edge.open_store import UnknownStore, open_store
+from isthmus_tier.edge.parts import PART_BYTES
+from isthmus_tier.edge.s3_store import S3Store
 from isthmus_tier.edge.store import Missing, ObjectStore, Refused, StoreError
 
+from tests.object_stores import BUCKET, fresh_gcs_store, fresh_s3_store, gcs_server, s3_server
+from tests.ports import free_ports
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    store = LocalStore(tmp_path / "store")
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[str]:
+    with gcs_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["file", "s3", "gs"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    store: ObjectStore
+    if request.param == "s3":
+        store = fresh_s3_store(request.getfixturevalue("s3"))
+    elif request.param == "gs":
+        store = fresh_gcs_store(request.getfixturevalue("gcs"))
+    else:
+        store = LocalStore(tmp_path / "store")
     yield store
     store.close()
 
@@ -27,6 +51,15 @@ def test_an_object_is_read_whole_and_in_part(store: ObjectStore) -> None:
     assert store.get("a/b", 3, 4) == b"3456"
     assert store.get("a/b", 8, 100) == b"89"
     assert store.get("a/b", 8) == b"89"
+    assert store.get("a/b", 10, 5) == store.get("a/b", 2, 0) == b""
+
+
+def test_a_large_object_is_sent_in_parts(store: ObjectStore) -> None:
+    pieces = [bytes([number]) * (1 << 20) for number in range(20)]
+    store.put("large", iter(pieces))
+    assert store.get("large") == b"".join(pieces)
+    assert store.get("large", PART_BYTES - 1, 2) == b"\7\10"
+    assert [(one.name, one.size) for one in store.list("")] == [("large", 20 << 20)]
 
 
 def test_an_object_replaces_one_of_its_name(store: ObjectStore) -> None:
@@ -68,14 +101,15 @@ def test_a_deleted_object_is_gone_and_may_be_deleted_again(store: ObjectStore) -
 
 
 def test_an_interrupted_object_does_not_appear(store: ObjectStore) -> None:
-    def pieces() -> Iterator[bytes]:
-        yield bytes(100)
+    def pieces(size: int) -> Iterator[bytes]:
+        yield bytes(size)
         assert names(store, "") == []
         raise RuntimeError("the source failed")
 
-    with pytest.raises(RuntimeError, match="the source failed"):
-        store.put("a", pieces())
-    assert names(store, "") == []
+    for size in (100, PART_BYTES, 2 * PART_BYTES + 1):
+        with pytest.raises(RuntimeError, match="the source failed"):
+            store.put("a", pieces(size))
+        assert names(store, "") == []
 
 
 def test_calls_may_be_made_in_any_thread(store: ObjectStore) -> None:
@@ -124,3 +158,46 @@ class TestLocalStore:
         monkeypatch.setattr(Path, "mkdir", refuse)
         with pytest.raises(Refused, match="Permission denied"):
             LocalStore(tmp_path / "store").put("a", [b"x"])
+
+
+class TestS3Store:
+    """What is particular to S3."""
+
+    def test_what_a_crash_left_is_discarded_when_it_is_old(self, s3: str) -> None:
+        store = fresh_s3_store(s3)
+        client, name = store._client, f"{store._prefix}left"
+        client.create_multipart_upload(Bucket=BUCKET, Key=name)
+        store.discard_unfinished(0)
+        assert len(client.list_multipart_uploads(Bucket=BUCKET, Prefix=name)["Uploads"]) == 1
+        store.discard_unfinished(1 << 60)
+        assert "Uploads" not in client.list_multipart_uploads(Bucket=BUCKET, Prefix=name)
+
+    def test_the_server_encrypts_on_request(self, s3: str) -> None:
+        store = S3Store(BUCKET, "encrypted/", s3, {"ServerSideEncryption": "AES256"})
+        store.put("small", [b"x"])
+        store.put("large", [bytes(PART_BYTES + 1)])
+        for name in ("small", "large"):
+            head = store._client.head_object(Bucket=BUCKET, Key=f"encrypted/{name}")
+            assert head["ServerSideEncryption"] == "AES256"
+
+    def test_a_bucket_that_does_not_exist_is_a_refusal(self, s3: str) -> None:
+        with pytest.raises(Refused, match=r"s3://nowhere/: a: .*NoSuchBucket"):
+            S3Store("nowhere", endpoint=s3).put("a", [b"x"])
+
+    def test_a_server_that_does_not_respond_is_named(self) -> None:
+        (port,) = free_ports(1)
+        with pytest.raises(StoreError, match=rf"s3://b/: a: .*127.0.0.1:{port}"):
+            S3Store("b", endpoint=f"http://127.0.0.1:{port}").get("a")
+
+
+@pytest.mark.parametrize("url", ["", "/dir", "file://host/dir", "file:dir", "s3://", "http://x/y", "gs:///x"])
+def test_a_url_that_names_no_store_is_refused(url: str) -> None:
+    with pytest.raises(UnknownStore, match="use file:///DIR, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"):
+        open_store(url)
+
+
+def test_a_url_names_a_store(s3: str, gcs: str) -> None:
+    assert str(open_store("file:///some/where")) == "file:///some/where"
+    assert str(open_store("s3://bucket/a/b/", s3)) == "s3://bucket/a/b/"
+    assert str(open_store("s3://bucket", s3)) == "s3://bucket/"
+    assert str(open_store("gs://bucket/a", gcs)) == "gs://bucket/a/"
