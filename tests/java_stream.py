@@ -19,8 +19,10 @@ JAVA_TWO_SECONDS: Final[dict[str, Any]] = {
     "request.timeout.ms": 2000,
     "socket.connection.setup.timeout.ms": 2000,
     "socket.connection.setup.timeout.max.ms": 4000,
+    "reconnect.backoff.ms": 500,
+    "retry.backoff.max.ms": 200,
 }
-"""A producer that times out after two seconds."""
+"""A producer that times out after two seconds, and requests metadata elsewhere before it reconnects."""
 _SOURCE: Final = Path(__file__).with_name("JavaStream.java")
 _JVM: Final = ("-Xmx256M", *SHORT_LIVED_JVM)
 
