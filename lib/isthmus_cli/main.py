@@ -22,6 +22,7 @@ from isthmus_cli.partition import partition_app
 from isthmus_cli.produce import produce
 from isthmus_cli.status import status
 from isthmus_cli.storage import storage_app
+from isthmus_cli.tier import tier_app
 from isthmus_cli.topic import topic_app
 from isthmus_cli.topology import down, kill, pause, resume, up
 from isthmus_cli.transaction import transaction_app
@@ -38,6 +39,7 @@ app.command()(linker)
 app.command()(mirror)
 app.command()(balancer)
 app.add_typer(storage_app, name="storage")
+app.add_typer(tier_app, name="tier")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(topic_app, name="topic")
 app.add_typer(partition_app, name="partition")

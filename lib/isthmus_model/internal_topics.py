@@ -7,6 +7,8 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of the controllers; never a topic that clients see."""
+REMOTE_METADATA_TOPIC: Final = "__remote_log_metadata"
+"""What is in the tier. Not internal for clients, as in Kafka."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 """Topics that Kafka marks as internal: only coordinators write them."""
 

@@ -10,9 +10,10 @@ from typing import Final
 import pytest
 from isthmus_client.client import Client
 from isthmus_model.endpoints import parse_bootstrap
+from isthmus_model.internal_topics import REMOTE_METADATA_TOPIC
 from isthmus_tier.core.records import Update
 from isthmus_tier.core.segments import Place, RemoteSegment, State
-from isthmus_tier.edge.metadata_log import TOPIC, MetadataLog, TopicSettings, WrongPartitionCount
+from isthmus_tier.edge.metadata_log import MetadataLog, TopicSettings, WrongPartitionCount
 
 from tests.conformance.clients.java import run
 from tests.conformance.clients.waiting import DEADLINE_SECONDS
@@ -125,7 +126,7 @@ def test_kafka_reads_the_records(tmp_path: Path) -> None:
 
     with running_node(tmp_path) as node:
         asyncio.run(work(node))
-    files = sorted((tmp_path / "data").glob(f"{TOPIC}-*/*.log"))
+    files = sorted((tmp_path / "data").glob(f"{REMOTE_METADATA_TOPIC}-*/*.log"))
     lines = run("kafka-dump-log", "--remote-log-metadata-decoder", "--files", ",".join(map(str, files)))
     dumped = "\n".join(lines)
     assert "RemoteLogSegmentMetadata{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition=" in dumped

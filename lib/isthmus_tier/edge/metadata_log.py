@@ -17,6 +17,7 @@ from isthmus_client.consumer import ConsumedRecord, Consumer
 from isthmus_client.errors import ClientError, LogTruncated, Refused
 from isthmus_client.metadata import TopicPartition
 from isthmus_client.producer import Producer
+from isthmus_model.internal_topics import REMOTE_METADATA_TOPIC
 from isthmus_wire.errors import DecodeError, ErrorCode
 
 from isthmus_tier.core.metadata_partition import metadata_partition
@@ -26,7 +27,6 @@ from isthmus_tier.core.segments import Place, RemoteSegment
 
 logger = logging.getLogger(__name__)
 
-TOPIC: Final = "__remote_log_metadata"
 WAIT_SECONDS: Final = 120.0
 """How long a writer waits until its record was read back; the default of Kafka's remote.log.metadata.consume.wait.ms."""
 _POLL_SECONDS: Final = 1.0
@@ -99,6 +99,12 @@ class MetadataLog:
             self._new.discard(place)
             self._followed.pop(place, None)
 
+    async def loaded(self, place: Place) -> PartitionSegments:
+        """What is known of a followed partition, once its records are read."""
+        async with self._advanced:
+            await self._advanced.wait_for(lambda: self.segments_of(place) is not None)
+        return self._followed[place].segments
+
     def segments_of(self, place: Place) -> PartitionSegments | None:
         """What is known of a partition; None until its records are read."""
         followed = self._followed.get(place)
@@ -110,7 +116,7 @@ class MetadataLog:
         value = encode_added(record) if isinstance(record, RemoteSegment) else encode_update(record)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                delivery = await self._producer.send(TOPIC, value, partition=partition)
+                delivery = await self._producer.send(REMOTE_METADATA_TOPIC, value, partition=partition)
                 appended = await delivery.place()
                 async with self._advanced:
                     await self._advanced.wait_for(lambda: self._positions.get(partition, 0) > appended.offset)
@@ -126,7 +132,7 @@ class MetadataLog:
                     tasks.create_task(self._read())
                     tasks.create_task(self._load_new())
             except* ClientError as failures:
-                logger.warning("cannot read %s; retrying: %s", TOPIC, failures.exceptions[0])
+                logger.warning("cannot read %s; retrying: %s", REMOTE_METADATA_TOPIC, failures.exceptions[0])
                 if failures.subgroup(_has_lost_records) is not None:
                     self._begin_again()
             await asyncio.sleep(_RETRY_SECONDS)
@@ -147,21 +153,26 @@ class MetadataLog:
             "remote.storage.enable": "false",
             "min.insync.replicas": str(settings.min_in_sync),
         }
-        topic = topics.NewTopic(TOPIC, settings.partitions, settings.replication_factor, configs=configs)
-        refused = (await topics.create(self._client, [topic]))[TOPIC]
+        topic = topics.NewTopic(
+            REMOTE_METADATA_TOPIC, settings.partitions, settings.replication_factor, configs=configs
+        )
+        refused = (await topics.create(self._client, [topic]))[REMOTE_METADATA_TOPIC]
         if refused is not None and refused.code is not ErrorCode.topic_already_exists:
             raise refused
-        count = len((await topics.describe(self._client, [TOPIC]))[TOPIC].partitions)
+        count = len((await topics.describe(self._client, [REMOTE_METADATA_TOPIC]))[REMOTE_METADATA_TOPIC].partitions)
         if count != settings.partitions:
             raise WrongPartitionCount(
-                f"topic {TOPIC} has {count} partitions, and remote.log.metadata.topic.num.partitions is {settings.partitions}"
+                f"topic {REMOTE_METADATA_TOPIC} has {count} partitions, "
+                f"and remote.log.metadata.topic.num.partitions is {settings.partitions}"
             )
 
     async def _read(self) -> None:
         """Take in what is written from now on, or since the last attempt."""
         async with Consumer(self._client) as consumer:
             starts = {n: self._positions.get(n, At.LATEST) for n in range(self._settings.partitions)}
-            await consumer.assign({TopicPartition(TOPIC, number): start for number, start in starts.items()})
+            await consumer.assign(
+                {TopicPartition(REMOTE_METADATA_TOPIC, number): start for number, start in starts.items()}
+            )
             await self._advance(consumer)
             while True:
                 for consumed in await consumer.poll(_POLL_SECONDS):
@@ -197,7 +208,7 @@ class MetadataLog:
     async def _load(self, partition: int, places: Collection[Place]) -> None:
         waiting = {place: one for place in places if (one := self._followed.get(place)) is not None}
         end = max((one.joined_at for one in waiting.values()), default=0)
-        at = TopicPartition(TOPIC, partition)
+        at = TopicPartition(REMOTE_METADATA_TOPIC, partition)
         async with Consumer(self._client) as consumer:
             await consumer.assign({at: At.EARLIEST})
             for one in waiting.values():
@@ -210,6 +221,8 @@ class MetadataLog:
                         one_of.segments.apply(record)
         for one in waiting.values():
             one.complete()
+        async with self._advanced:
+            self._advanced.notify_all()
 
     def _partition_of(self, place: Place) -> int:
         return metadata_partition(place, self._settings.partitions)

@@ -74,7 +74,7 @@ def test_the_internal_segment_size_wins() -> None:
 )
 def test_refused_topic_settings(overrides: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigRefused) as refusal:
-        check_topic(overrides, {}, node().topic_defaults)
+        check_topic(overrides, {}, node().topic_defaults, has_tier=False)
     assert str(refusal.value) == message
 
 
@@ -102,3 +102,69 @@ def test_a_group_is_moved_into_the_bounds_of_its_broker() -> None:
     config = resolve_group({"consumer.session.timeout.ms": "99999999"}, node().values)
     assert config.consumer_session_timeout_ms == 60_000
     assert config.consumer_heartbeat_interval_ms == 5_000
+
+
+TIERED = {"remote.storage.enable": "true"}
+COPIES_NOTHING = TIERED | {"remote.log.copy.disable": "true"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TIERED,
+        TIERED | {"cleanup.policy": ""},
+        TIERED | {"retention.ms": "1000", "local.retention.ms": "1000"},
+        TIERED | {"retention.ms": "-1", "local.retention.ms": "-1", "local.retention.bytes": "5"},
+        COPIES_NOTHING | {"retention.ms": "1000", "local.retention.ms": "1000"},
+        COPIES_NOTHING,
+        {"remote.log.copy.disable": "true", "remote.log.delete.on.disable": "true"},
+    ],
+)
+def test_a_cluster_with_a_tier_accepts(settings: dict[str, str]) -> None:
+    check_topic(settings, {}, node().topic_defaults, has_tier=True)
+
+
+# The messages are those of Apache Kafka 4.3.1.
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        *(
+            (
+                TIERED | {"cleanup.policy": policy},
+                "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
+            )
+            for policy in ("compact", "compact,delete")
+        ),
+        (
+            TIERED | {"retention.bytes": "10", "local.retention.bytes": "-1"},
+            (
+                "Invalid value -1 for configuration local.retention.bytes: "
+                "Value must not be -1 as retention.bytes value is set as 10."
+            ),
+        ),
+        (
+            TIERED | {"retention.ms": "10", "local.retention.ms": "11"},
+            (
+                "Invalid value 11 for configuration local.retention.ms: "
+                "Value must not be more than retention.ms property value: 10"
+            ),
+        ),
+        (
+            COPIES_NOTHING | {"retention.ms": "1000", "local.retention.ms": "10"},
+            (
+                "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be set to "
+                "the identical value because there will be no more logs copied to the remote storage."
+            ),
+        ),
+    ],
+)
+def test_a_cluster_with_a_tier_refuses(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigRefused) as refusal:
+        check_topic(settings, {}, node().topic_defaults, has_tier=True)
+    assert str(refusal.value) == message
+
+
+def test_a_topic_does_not_leave_the_tier_without_a_word_about_its_data() -> None:
+    with pytest.raises(ConfigRefused, match="It is invalid to disable remote storage without deleting remote data"):
+        check_topic({}, TIERED, node().topic_defaults, has_tier=True)
+    check_topic({"remote.log.delete.on.disable": "true"}, TIERED, node().topic_defaults, has_tier=True)

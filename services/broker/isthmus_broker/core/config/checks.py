@@ -7,6 +7,7 @@ from typing import Final
 
 from isthmus_broker.core.config.addresses import Voter
 from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE
+from isthmus_broker.core.config.definitions.own import REMOTE_STORE
 from isthmus_broker.core.config.listeners import WILDCARD, Listeners
 from isthmus_broker.core.config.topic_config import HOUR_MS, MINUTE_MS
 from isthmus_broker.core.config.values import ConfigRefused, Value
@@ -71,6 +72,10 @@ def check_node(
     roles = typed.texts("process.roles")
     require(LINKER_ROLE not in roles or "broker" in roles, "The linker role of process.roles needs the broker role.")
     _check_quorum(typed, node_id, roles, listeners, voters)
+    demand(
+        "broker" not in roles or not values["remote.log.storage.system.enable"] or bool(values[REMOTE_STORE]),
+        f"remote.log.storage.system.enable=true needs {REMOTE_STORE}, such as file:///DIR or s3://BUCKET/PREFIX",
+    )
     if "broker" in roles:
         _check_advertised(listeners)
         _check_cordoned(typed.texts("cordoned.log.dirs"), log_dirs)

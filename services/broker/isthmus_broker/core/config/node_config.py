@@ -12,6 +12,7 @@ from isthmus_broker.core.config.addresses import Voter, parse_bootstrap_servers,
 from isthmus_broker.core.config.checks import ALL_LOG_DIRS, check_node
 from isthmus_broker.core.config.definitions import BROKER_CONFIGS, DYNAMIC_ONLY_BROKER_CONFIGS
 from isthmus_broker.core.config.definitions.broker_quorum import LINKER_ROLE
+from isthmus_broker.core.config.definitions.own import METADATA_MIN_ISR, METADATA_REPLICATION
 from isthmus_broker.core.config.layers import BrokerLayers
 from isthmus_broker.core.config.listeners import Listeners, resolve_listeners
 from isthmus_broker.core.config.topic_config import topic_defaults
@@ -26,6 +27,8 @@ EMBEDDED_DEFAULTS: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 """What a cluster of one broker needs; as in the server.properties that comes with Kafka."""
+_TIER_DEFAULTS: Final[Mapping[str, str]] = {METADATA_REPLICATION: "1", METADATA_MIN_ISR: "1"}
+"""What it needs for tiered storage."""
 EMBEDDED_NODE_ID: Final = "1"
 EMBEDDED_LISTENER: Final = "PLAINTEXT://127.0.0.1:9092"
 EMBEDDED_CONTROLLER_LISTENER: Final = "CONTROLLER://127.0.0.1:9093"
@@ -99,6 +102,9 @@ class NodeSettings:
     offsets_topic_segment_bytes: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    remote_log_manager_copier_thread_pool_size: int
+    remote_log_manager_task_interval_ms: int
+    remote_log_storage_system_enable: bool
     replica_lag_time_max_ms: int
     request_timeout_ms: int
     server_max_startup_time_ms: int
@@ -231,5 +237,6 @@ def with_embedded_defaults(given: Mapping[str, str], data_dir: str) -> dict[str,
         "controller.quorum.voters": f"{node_id}@{f'[{host}]' if ':' in host else host}:{port}",
         "log.dirs": data_dir,
         **EMBEDDED_DEFAULTS,
+        **(_TIER_DEFAULTS if given.get("remote.log.storage.system.enable", "").lower() == "true" else {}),
     }
     return {**embedded, **given, "listeners": listeners}

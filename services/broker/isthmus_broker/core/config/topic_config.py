@@ -9,6 +9,8 @@ from typing import Any, Final
 from isthmus_broker.core.config.definitions import TOPIC_CONFIGS
 from isthmus_broker.core.config.values import ConfigRefused, Value
 
+SAME_AS_RETENTION: Final = -2
+"""As the value of local.retention.*: that of retention.*."""
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
@@ -152,17 +154,15 @@ def as_topic_config(values: Mapping[str, Any]) -> TopicConfig:
     return TopicConfig(**{name: values[name.replace("_", ".")] for name in settings})
 
 
-def check_topic(overrides: Mapping[str, str], existing: Mapping[str, str], defaults: Mapping[str, Value]) -> None:
-    """Raise ConfigRefused for invalid settings of a topic; `existing` are its current ones."""
+def check_topic(
+    overrides: Mapping[str, str], existing: Mapping[str, str], defaults: Mapping[str, Value], *, has_tier: bool
+) -> None:
+    """Raise ConfigRefused for invalid settings of a topic; `existing` are its current ones. `has_tier` is the cluster's setting."""
     config = resolve_topic(overrides, defaults)
     check_compaction_lags(config.min_compaction_lag_ms, config.max_compaction_lag_ms)
     if config.remote_storage_enable:
-        # This broker has no remote storage: Kafka responds with this if it is started without it.
-        raise ConfigRefused(
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage."
-        )
-    if existing.get("remote.storage.enable", "").lower() == "true" and not config.remote_log_delete_on_disable:
+        check_tiered(config, has_tier=has_tier)
+    elif existing.get("remote.storage.enable", "").lower() == "true" and not config.remote_log_delete_on_disable:
         raise ConfigRefused(
             "It is invalid to disable remote storage without deleting remote data. "
             "If you want to keep the remote data and turn to read only, please set "
@@ -170,6 +170,41 @@ def check_topic(overrides: Mapping[str, str], existing: Mapping[str, str], defau
             "If you want to disable remote storage and delete all remote data, please set "
             "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
         )
+
+
+def check_tiered(config: TopicConfig, *, has_tier: bool) -> None:
+    """Raise ConfigRefused for settings that a tiered topic must not have, in Kafka's order and with its messages."""
+    if not has_tier:
+        raise ConfigRefused(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if config.cleanup_policy not in ((), ("delete",)):
+        raise ConfigRefused(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+    _check_local("bytes", config.local_retention_bytes, config.retention_bytes)
+    _check_local("ms", config.local_retention_ms, config.retention_ms)
+    if config.remote_log_copy_disable:
+        for unit, local, whole in (
+            ("bytes", config.local_retention_bytes, config.retention_bytes),
+            ("ms", config.local_retention_ms, config.retention_ms),
+        ):
+            if local not in (SAME_AS_RETENTION, whole):
+                raise ConfigRefused(
+                    f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
+                    "must be set to the identical value because there will be no more logs copied to the remote storage."
+                )
+
+
+def _check_local(unit: str, local: int, whole: int) -> None:
+    if whole < 0 or local == SAME_AS_RETENTION:
+        return
+    invalid = f"Invalid value {local} for configuration local.retention.{unit}: "
+    if local < 0:
+        raise ConfigRefused(f"{invalid}Value must not be -1 as retention.{unit} value is set as {whole}.")
+    if local > whole:
+        raise ConfigRefused(f"{invalid}Value must not be more than retention.{unit} property value: {whole}")
 
 
 def check_compaction_lags(min_lag_ms: int, max_lag_ms: int) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 _SECURITY = "this release does not support TLS, SASL or authorisation"
-_TIERED = "this release does not support tiered storage"
+_TIERED = "this release copies segments to the tier, and does not read them back yet"
+_STORES = "isthmus.remote.store names the store"
 _SHARE = "this release does not support share groups"
 _JAVA = "it names Java classes"
 _ONE_THREAD = "the work runs on one thread"
@@ -25,7 +26,18 @@ _PREFIXES: Final[Mapping[str, str]] = {
     "local.retention.": _TIERED,
     "log.local.retention.": _TIERED,
     "socket.connection.setup.": "nodes wait for a connection as long as for a response",
-    "remote.": _TIERED,
+    "remote.fetch.": _TIERED,
+    "remote.list.offsets.": _TIERED,
+    "remote.log.index.file.cache.": _TIERED,
+    "remote.log.manager.copy.": _TIERED,
+    "remote.log.manager.expiration.": _TIERED,
+    "remote.log.manager.fetch.": _TIERED,
+    "remote.log.manager.follower.": _TIERED,
+    "remote.log.manager.task.retry.": "a task is retried at the next interval",
+    "remote.log.manager.thread.": _TIERED,
+    "remote.log.metadata.": "the metadata of the tier is in __remote_log_metadata",
+    "remote.log.reader.": _TIERED,
+    "remote.log.storage.manager.": _STORES,
     "kafka.metrics.": _NO_JMX,
     "metric": _NO_JMX,
     "quota.window.": _NO_WINDOWS,

@@ -283,7 +283,8 @@ def _check_result(
         match resource.type:
             case ResourceType.TOPIC:
                 _check_topic_name(resource.name)
-                check_topic(settings, current, context.node.topic_defaults)
+                has_tier = context.node.settings.remote_log_storage_system_enable
+                check_topic(settings, current, context.node.topic_defaults, has_tier=has_tier)
             case ResourceType.GROUP:
                 if not resource.name:
                     raise ControllerError(ErrorCode.invalid_request, "Default group resources are not allowed.")

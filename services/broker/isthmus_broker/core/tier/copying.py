@@ -6,13 +6,21 @@ from typing import Final
 from uuid import UUID
 
 from isthmus_model.clocks import WallMs
+from isthmus_model.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC, REMOTE_METADATA_TOPIC
 from isthmus_tier.core.lineage import end_of, with_records
 from isthmus_tier.core.partition_segments import PartitionSegments
 from isthmus_tier.core.segments import EpochStart, Place, RemoteSegment
 
+from isthmus_broker.core.config.topic_config import TopicConfig
 from isthmus_broker.core.log.retention import SegmentFacts
 
 NOTHING_COPIED: Final = -1
+_NEVER_TIERED: Final = frozenset({*INTERNAL_TOPICS, REMOTE_METADATA_TOPIC, METADATA_TOPIC})
+
+
+def is_tiered(topic: str, config: TopicConfig) -> bool:
+    """Whether the segments of a topic are copied, in a cluster that has tiered storage."""
+    return config.remote_storage_enable and not config.compacts and topic not in _NEVER_TIERED
 
 
 def copied_to(segments: PartitionSegments, chain: Sequence[EpochStart], log_end: int) -> int:

@@ -22,6 +22,9 @@ class Limits(NamedTuple):
     retention_bytes: int
 
 
+KEEP_ALL: Final = Limits(-1, -1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
     """The properties of the leader's log that expiry needs."""

@@ -4,9 +4,11 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from isthmus_model.clocks import Clocks
+from isthmus_model.endpoints import Endpoint
 
 from isthmus_broker.core.config.node_config import NodeConfig
 from isthmus_broker.core.config.topic_config import TopicConfig
@@ -36,6 +38,9 @@ from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir
 from isthmus_broker.edge.storage.log_manager import LogManager, NoDirectoryLeft
 from isthmus_broker.edge.storage.log_mover import LogMover
+
+if TYPE_CHECKING:
+    from isthmus_broker.edge.tier.tier import Tier
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +80,7 @@ class Broker:
         self._reports = ReplicaReports(services.controller, self._context, services.logs, lambda: self._lifecycle.epoch)
         self._publisher: MetadataPublisher | None = None  # until the logs are open
         self._maintenance = Maintenance(lambda: services.config, services.logs, services.replicas)
+        self._tier = self._make_tier(context.cluster_id) if config.settings.remote_log_storage_system_enable else None
 
     def _make_services(
         self, context: ControllerContext, logs: LogManager, replicas: ReplicaManager, producer_ids: ProducerIds
@@ -104,6 +110,15 @@ class Broker:
             producer_ids=producer_ids,
         )
 
+    def _make_tier(self, cluster_id: str) -> "Tier":
+        # Imported here because it needs the client and the stores, which a node without tiered storage does not.
+        from isthmus_broker.edge.tier.destination import open_destination
+        from isthmus_broker.edge.tier.tier import Tier
+
+        services = self.services
+        destination = open_destination(self._config, cluster_id)
+        return Tier(lambda: services.config, services.replicas, destination, self._clocks)
+
     async def start(self, publisher: MetadataPublisher, ports: Mapping[str, int]) -> None:
         """Register, catch up with the metadata, and open the logs.
 
@@ -126,10 +141,12 @@ class Broker:
         """Get unfenced, once clients can connect."""
         await self._lifecycle.serve()
 
-    def begin_maintenance(self) -> None:
-        """Start the background work, once clients are served."""
+    def begin_maintenance(self, endpoint: Endpoint) -> None:
+        """Start the background work, once clients are served at this endpoint."""
         self.services.mover.resume()
         self._maintenance.start()
+        if self._tier is not None:
+            self._tier.start(endpoint, self._on_fault)
 
     def uncleanable(self) -> Mapping[Path, Uncleanable]:
         """The logs that cannot be cleaned, by directory."""
@@ -149,6 +166,8 @@ class Broker:
 
     def stop(self) -> None:
         """Respond to pending requests and close the logs cleanly."""
+        if self._tier is not None:
+            self._tier.stop()
         self._maintenance.stop()
         self._lifecycle.stop()
         self._coordinators.stop()
@@ -170,6 +189,8 @@ class Broker:
             return
         services.recently_fenced.changed(changes)
         services.replicas.apply(changes, services.config)
+        if self._tier is not None:
+            self._tier.apply(changes)
         self._coordinators.apply(changes, publisher.offset, services.config)
         self._reports.update(services.image)
 

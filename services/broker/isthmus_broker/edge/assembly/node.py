@@ -128,7 +128,7 @@ class Node:
             controllers = self._of_controllers(self._listeners)
             await self._accept([listener for listener in self._listeners if listener not in controllers])
             await self._broker.serve()
-            self._broker.begin_maintenance()
+            self._broker.begin_maintenance(self.own_endpoint())
             self.observation.sample(self._broker.services, self.own_endpoint())
         self._serves = True
 

@@ -77,9 +77,14 @@ def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]] | N
 
 
 def write_epochs(files: FileSystem, directory: Path, entries: Sequence[tuple[int, int]]) -> None:
-    """Write version, count, and a line for each epoch; the caller syncs the file with the log."""
+    """Write the leader epochs; the caller syncs the file with the log."""
+    replace_file(files, directory / LEADER_EPOCHS, encode_epochs(entries), durable=False)
+
+
+def encode_epochs(entries: Sequence[tuple[int, int]]) -> bytes:
+    """Version, count, and a line for each epoch."""
     lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
-    replace_file(files, directory / LEADER_EPOCHS, ("\n".join(lines) + "\n").encode(), durable=False)
+    return ("\n".join(lines) + "\n").encode()
 
 
 def read_topic_id(files: FileSystem, directory: Path) -> UUID | None:

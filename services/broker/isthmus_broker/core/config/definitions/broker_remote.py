@@ -1,4 +1,4 @@
-"""Broker configurations of tiered storage. They are validated but have no effect."""
+"""Broker configurations of tiered storage."""
 
 from __future__ import annotations
 

@@ -13,6 +13,15 @@ LEADER_PREFERENCE = "isthmus.leader.preference"
 PLACEMENT_MOVES = "isthmus.placement.moves.max"
 HTTP_LISTEN = "isthmus.http.listen"
 SAMPLES_INTERVAL = "isthmus.samples.interval.ms"
+REMOTE_STORE = "isthmus.remote.store"
+REMOTE_STORE_ENDPOINT = "isthmus.remote.store.endpoint"
+REMOTE_STORE_COMPRESSION = "isthmus.remote.store.compression.enable"
+REMOTE_STORE_KEYS = "isthmus.remote.store.keys.path"
+_METADATA_TOPIC = "rlmm.config.remote.log.metadata.topic"
+METADATA_PARTITIONS = f"{_METADATA_TOPIC}.num.partitions"
+METADATA_REPLICATION = f"{_METADATA_TOPIC}.replication.factor"
+METADATA_RETENTION = f"{_METADATA_TOPIC}.retention.ms"
+METADATA_MIN_ISR = f"{_METADATA_TOPIC}.min.isr"
 
 _PREFERENCE_DOC = "The preferred regions for leaders, most preferred first."
 
@@ -32,7 +41,52 @@ OWN_TOPIC = (
     Definition(LEADER_PREFERENCE, Type.LIST, (), None, Importance.LOW, doc=_PREFERENCE_DOC, internal=True),
 )
 
+_TIER = (
+    Definition(
+        REMOTE_STORE,
+        Type.STRING,
+        "",
+        None,
+        Importance.MEDIUM,
+        doc="The object store of tiered storage: file:///DIR, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX.",
+        internal=True,
+    ),
+    Definition(
+        REMOTE_STORE_ENDPOINT,
+        Type.STRING,
+        "",
+        None,
+        Importance.LOW,
+        doc="The URL of another server with the API of the store; empty for Amazon's or Google's.",
+        internal=True,
+    ),
+    Definition(
+        REMOTE_STORE_COMPRESSION,
+        Type.BOOLEAN,
+        False,
+        None,
+        Importance.LOW,
+        doc="Whether objects are compressed (zstd), beyond what producers have compressed.",
+        internal=True,
+    ),
+    Definition(
+        REMOTE_STORE_KEYS,
+        Type.STRING,
+        "",
+        None,
+        Importance.LOW,
+        doc="The file of the keys with which objects are encrypted; empty for no encryption.",
+        internal=True,
+    ),
+    # Kafka passes these on to the plugin that keeps the metadata of the tier.
+    Definition(METADATA_PARTITIONS, Type.INT, 50, Range(1), Importance.LOW, internal=True),
+    Definition(METADATA_REPLICATION, Type.SHORT, 3, Range(1), Importance.LOW, internal=True),
+    Definition(METADATA_RETENTION, Type.LONG, -1, Range(-1), Importance.LOW, internal=True),
+    Definition(METADATA_MIN_ISR, Type.SHORT, 2, Range(1), Importance.LOW, internal=True),
+)
+
 OWN_BROKER = (
+    *_TIER,
     Definition(
         HTTP_LISTEN,
         Type.STRING,

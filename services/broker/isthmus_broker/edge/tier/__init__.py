@@ -1,0 +1,1 @@
+"""Tiered storage: copies closed segments to an object store, and deletes them there."""
