@@ -12,7 +12,7 @@ from isthmus_broker.core.raft.types import QuorumState, ReplicaKey
 from isthmus_broker.edge.quorum.metadata_log import DIRECTORY, MetadataLogStore
 from isthmus_broker.edge.quorum.quorum_state import write_quorum_state
 from isthmus_broker.edge.quorum.raft_storage import RaftStorage
-from isthmus_broker.edge.storage.checkpoints import newest_producers
+from isthmus_broker.edge.storage.checkpoints import LOG_STARTS, newest_producers
 from isthmus_broker.edge.storage.files import FilePool
 from isthmus_broker.edge.storage.log import Log
 from isthmus_broker.edge.storage.log_dir import LogDir, MetaProperties, write_meta
@@ -217,6 +217,27 @@ def opened(files: SimFiles, loop: SimLoop) -> LogManager:
     loop.settle()
     load.result()
     return manager
+
+
+def test_an_older_copy_of_a_log_does_not_return_when_the_other_directory_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that found both removed it, but not durably: a checkpoint made it so, which failed here. After a power loss it was back."""
+    monkeypatch.setattr(NoFailures, "directory_failed", lambda _self, _lost: None)
+    for seed in range(50):
+        disk, now = SimDisk(Random(seed)), MonotonicMs(NOW)
+        files = disk.start()
+        for path, records in ((HERE, 2), (THERE, 1)):
+            log = create_log(FilePool(files), path / "t-0", *KEY, config(), UUID(int=9), now_ms=now)
+            append(log, [b"x"] * records)
+            log.flush_now()
+            files.sync_path(path)
+        files.sync_path(Path("/"))
+        disk.fail("write", under=THERE / f"{LOG_STARTS}.tmp", times=None)
+        manager = opened(files, SimLoop())  # type: ignore[abstract]
+        assert manager.home[KEY].path == HERE
+        append(manager.logs[KEY], [b"written since"])
+        manager.logs[KEY].flush_now()
+        disk.cut_power()
+        assert not disk.start().exists(THERE / "t-0"), f"seed {seed}"
 
 
 def moved(seed: int, dies_at: int, *, power: bool) -> bool:

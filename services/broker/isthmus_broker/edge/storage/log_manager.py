@@ -126,16 +126,26 @@ class LogManager:
             return Loaded([], [])
 
     def _add_loaded(self, directory: LogDir, log: Log, topic_id: UUID | None) -> None:
-        """Add a log; of two of the same partition the better one is kept."""
+        """Add a log; of two of the same partition the better one is kept, and the other does not return, even if that directory fails."""
         log.use_pool(self._pool)
         key = (log.topic, log.partition)
         other = self.logs.get(key)
         if other is not None and worth(other, topic_id) >= worth(log, topic_id):
             self._remove(log)
+            sync_path(directory.files, directory.path)
             return
         if other is not None:
-            self.delete(key)
+            self._retire(key)
         self._adopt(directory, key, log)
+
+    def _retire(self, key: TopicPartition) -> None:
+        """Delete the older of two logs durably; its directory fails if that is not possible."""
+        home = self.home[key]
+        try:
+            self.delete(key)
+            sync_path(home.files, home.path)
+        except DiskFailure as failure:
+            self.fail(home, failure)
 
     def _add_loaded_copy(self, directory: LogDir, copy: Log) -> None:
         """Add the copy of an interrupted move, without what its log does not have; the log may have been created again."""
@@ -233,12 +243,7 @@ class LogManager:
             target.files.rename(copy.directory, path)
             sync_path(target.files, target.path)
         del self.copies[key]
-        source = self.home[key]
-        try:
-            self.delete(key)
-            sync_path(source.files, source.path)
-        except DiskFailure as failure:
-            self.fail(source, failure)
+        self._retire(key)
         log = open_moved(path, old, self.clocks.monotonic(), self)
         self._adopt(target, key, log)
         return log
