@@ -118,6 +118,15 @@ def test_closed_segments_are_copied(tmp_path: Path) -> None:
         check_content(node, store)
 
 
+def test_segments_without_index_entries_are_copied(tmp_path: Path) -> None:
+    with node_with_tier(tmp_path) as (node, store):
+        make(node, **{"segment.ms": "1"})
+        for _ in range(5):
+            fill(node, 1)
+        assert len(closed_segments(node)) > 2
+        wait_until(lambda: is_all_copied(node, store), "all closed segments are copied")
+
+
 def test_a_node_that_is_killed_continues_where_it_was(tmp_path: Path) -> None:
     with node_with_tier(tmp_path) as (node, store):
         make(node)

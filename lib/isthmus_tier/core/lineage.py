@@ -13,11 +13,8 @@ from isthmus_tier.core.segments import EpochStart, RemoteSegment
 
 def with_records(epochs: Sequence[EpochStart]) -> list[EpochStart]:
     """The epochs that have records: of several that begin at one offset, only the last does."""
-    return [
-        one
-        for one, after in zip(epochs, [*epochs[1:], None], strict=True)
-        if after is None or after.offset > one.offset
-    ]
+    following = [*epochs[1:], None]
+    return [one for one, after in zip(epochs, following, strict=False) if after is None or after.offset > one.offset]
 
 
 def belongs(segment: RemoteSegment, chain: Sequence[EpochStart], log_end: int) -> bool:

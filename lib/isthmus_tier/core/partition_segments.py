@@ -31,7 +31,6 @@ class PartitionSegments:
         self._readable: dict[int, list[_Part]] = {}
         self._covered: dict[int, set[_Part]] = {}
         """Parts of complete segments that are not in the lists."""
-        self._highest: dict[int, int] = {}
         self.contradictions = 0
         """Records that were ignored."""
 
@@ -72,15 +71,6 @@ class PartitionSegments:
             return None
         return self._segments[parts[number].segment]
 
-    def first_of(self, epoch: int) -> int | None:
-        """The first offset of the epoch that is readable."""
-        parts = self._readable.get(epoch)
-        return parts[0].start if parts else None
-
-    def highest_offset(self, epoch: int) -> int:
-        """The highest offset of the epoch that was ever copied, also if it was deleted since; -1 if none was."""
-        return self._highest.get(epoch, -1)
-
     def _enter(self, segment: RemoteSegment) -> None:
         known = self._segments.get(segment.id)
         if known is not None and known.state is State.COPY_FINISHED and segment.state is not State.COPY_FINISHED:
@@ -94,7 +84,6 @@ class PartitionSegments:
 
     def _show(self, segment: RemoteSegment) -> None:
         for epoch, part in _parts(segment):
-            self._highest[epoch] = max(self._highest.get(epoch, -1), part.end)
             self._insert(epoch, part)
 
     def _hide(self, segment: RemoteSegment) -> None:

@@ -4,18 +4,19 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 PART_BYTES: Final = 8 * 1024 * 1024
-"""The size of all parts but the last. S3 accepts 10,000 of at least 5 MiB, GCS multiples of 256 KiB."""
+"""The smallest size of all parts but the last. S3 accepts 10,000 of at least 5 MiB."""
 
 
 def parts_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join and split the pieces; at least one part, which may be empty."""
-    part = bytearray()
-    is_first = True
+    """Join pieces to parts; at least one part, which may be empty."""
+    waiting: list[bytes] = []
+    size = count = 0
     for piece in pieces:
-        part += piece
-        while len(part) >= PART_BYTES:
-            yield bytes(part[:PART_BYTES])
-            del part[:PART_BYTES]
-            is_first = False
-    if part or is_first:
-        yield bytes(part)
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PART_BYTES:
+            yield b"".join(waiting)
+            waiting.clear()
+            size, count = 0, count + 1
+    if size or not count:
+        yield b"".join(waiting)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 from isthmus_broker.core.log.retention import SegmentFacts
-from isthmus_broker.core.tier.copying import copied_to, describe, epochs_below, next_to_copy
+from isthmus_broker.core.tier.copying import Copied, closed, describe, epochs_below, next_to_copy
 from isthmus_model.clocks import WallMs
 from isthmus_tier.core.partition_segments import PartitionSegments
 from isthmus_tier.core.records import Update
@@ -27,45 +27,56 @@ def chain(*entries: tuple[int, int]) -> list[EpochStart]:
     return [EpochStart(*one) for one in entries]
 
 
-@pytest.mark.parametrize(
-    ("copied", "log_start", "last_stable", "bases"),
-    [
-        (-1, 0, 400, [0, 100, 200]),
-        (99, 0, 400, [100, 200]),
-        (299, 0, 400, []),
-        # A part of a segment was copied by an earlier leader: it is copied whole.
-        (149, 0, 400, [100, 200]),
-        # Below the log start nothing is worth a copy.
-        (-1, 150, 400, [100, 200]),
-        # A transaction is open: its segment and those after it wait, one that ends where it begins does not.
-        (-1, 0, 299, [0, 100]),
-        (-1, 0, 200, [0, 100]),
-        (-1, 0, 0, []),
-    ],
-)
-def test_closed_segments_below_the_last_stable_offset_are_copied(
-    copied: int, log_start: int, last_stable: int, bases: list[int]
-) -> None:
-    assert [one.base_offset for one in next_to_copy(LOCAL, copied, log_start, last_stable)] == bases
+def due(
+    *copied: RemoteSegment,
+    epochs: list[EpochStart] | None = None,
+    log_start: int = 0,
+    last_stable: int = 400,
+    local: list[SegmentFacts] = LOCAL,
+) -> list[int]:
+    tier = Copied(copies_of(*copied), epochs or chain((0, 0)), 400)
+    chosen = next_to_copy(local, tier, log_start, last_stable)
+    return [one.base_offset for one in chosen]
+
+
+def test_closed_segments_that_are_not_in_the_tier_are_copied() -> None:
+    assert due() == [0, 100, 200]
+    assert due(segment_of(1, 0, 99)) == [100, 200]
+    assert due(segment_of(1, 0, 149)) == [100, 200], "a part was copied by an earlier leader: it is copied whole"
+    assert due(segment_of(1, 0, 149), segment_of(2, 120, 299)) == []
+    assert due(segment_of(1, 100, 199)) == [0, 200], "a hole is filled"
+
+
+def test_nothing_below_the_log_start_is_copied() -> None:
+    assert due(log_start=150) == [100, 200]
+    assert due(log_start=200) == [200]
+
+
+@pytest.mark.parametrize(("last_stable", "bases"), [(299, [0, 100]), (200, [0, 100]), (199, [0]), (0, [])])
+def test_segments_with_an_open_transaction_and_later_ones_wait(last_stable: int, bases: list[int]) -> None:
+    assert due(last_stable=last_stable) == bases
 
 
 def test_a_segment_ends_where_the_next_begins() -> None:
     gap = [SegmentFacts(0, 90, 1000, 5), SegmentFacts(100, 100, 0, -1)]
-    assert [one.next_offset for one in next_to_copy(gap, -1, 0, 100)] == [100]
+    assert [one.next_offset for one in closed(gap)] == [100]
+    assert due(segment_of(1, 0, 89), local=gap) == [0]
+    assert due(segment_of(1, 0, 99), local=gap) == []
 
 
 def test_a_segment_without_batches_is_not_copied() -> None:
-    empty = [SegmentFacts(0, 100, 0, -1), *LOCAL[1:]]
-    assert [one.base_offset for one in next_to_copy(empty, -1, 0, 400)] == [100, 200]
+    assert due(local=[SegmentFacts(0, 100, 0, -1), *LOCAL[1:]]) == [100, 200]
 
 
 def test_what_a_deposed_leader_copied_of_its_own_does_not_count() -> None:
-    segments = copies_of(segment_of(1, 0, 99), segment_of(2, 100, 199))
-    assert copied_to(segments, chain((0, 0)), 400) == 199
-    assert copied_to(segments, chain((0, 0), (1, 150)), 400) == 149
-    assert copied_to(segments, chain((0, 0), (1, 150)), 150) == 149
-    assert copied_to(segments, chain((3, 0)), 400) == -1
-    assert copied_to(segments, [], 400) == -1
+    copied = [segment_of(1, 0, 99), segment_of(2, 100, 199)]
+    assert due(*copied) == [200]
+    assert due(*copied, epochs=chain((0, 0), (1, 150))) == [100, 200]
+    assert due(*copied, segment_of(3, 100, 149), epochs=chain((0, 0), (1, 150)), last_stable=200) == [100]
+    recopied = segment_of(3, 100, 199, (0, 100), (1, 150))
+    assert due(*copied, recopied, epochs=chain((0, 0), (1, 150))) == [200]
+    assert due(*copied, epochs=chain((0, 0), (1, 200))) == [200]
+    assert due(*copied, epochs=chain((3, 0))) == [0, 100, 200]
 
 
 def test_a_description_has_the_epochs_of_its_records() -> None:

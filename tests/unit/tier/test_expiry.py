@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
-from isthmus_broker.core.log.retention import SegmentFacts
 from isthmus_broker.core.tier.expiry import ABANDONED_MS, Expiry, Limits, LogFacts, expire
 from isthmus_model.clocks import WallMs
 from isthmus_tier.core.segments import EpochStart, RemoteSegment, State
@@ -15,8 +13,7 @@ from tests.unit.tier.segments import segment_of
 NOW = WallMs(1_700_000_100_000)
 AGES = (90_000, 80_000, 70_000)
 KEEP = Limits(-1, -1)
-LOCAL = [SegmentFacts(300, 400, 500, NOW)]
-LOG = LogFacts(broker_id=1, chain=[EpochStart(0, 0)], log_start=0, log_end=400, local=LOCAL)
+LOG = LogFacts(broker_id=1, chain=[EpochStart(0, 0)], log_start=0, log_end=400, only_local=500)
 
 
 def copied(number: int, start: int, end: int, *epochs: tuple[int, int], **fields: Any) -> RemoteSegment:
@@ -27,10 +24,8 @@ def copied(number: int, start: int, end: int, *epochs: tuple[int, int], **fields
 THREE = [copied(1, 0, 99), copied(2, 100, 199), copied(3, 200, 299)]
 
 
-def run(
-    limits: Limits, log: LogFacts = LOG, segments: list[RemoteSegment] = THREE, busy: UUID | None = None
-) -> tuple[list[int], int]:
-    result: Expiry = expire(segments, log, 299, limits, NOW, busy)
+def run(limits: Limits, log: LogFacts = LOG, segments: list[RemoteSegment] = THREE) -> tuple[list[int], int]:
+    result: Expiry = expire(segments, log, limits, NOW)
     assert sum(result.reasons.values()) == len(result.doomed)
     return [one.id.int for one in result.doomed], result.log_start
 
@@ -54,20 +49,9 @@ def test_segments_that_fit_into_the_excess_expire(retention_bytes: int, doomed: 
     assert run(Limits(-1, retention_bytes))[0] == doomed
 
 
-def test_what_is_both_here_and_in_the_tier_counts_once() -> None:
-    """Apache Kafka 4.3.1 counts it twice until a new leader has copied something, and deletes what is within retention (KAFKA-20732)."""
-    local = [SegmentFacts(start, start + 100, 1000, NOW) for start in (100, 200)] + LOCAL
-    assert run(Limits(-1, 3500), replace(LOG, local=local)) == ([], 0)
-
-
 def test_the_first_segment_to_keep_ends_the_walk() -> None:
     newer = [replace(THREE[0], largest_timestamp=NOW), *THREE[1:]]
     assert run(Limits(1, -1), segments=newer) == ([], 0)
-
-
-def test_a_segment_that_is_being_copied_is_left_alone() -> None:
-    busy = replace(THREE[1], state=State.COPY_STARTED)
-    assert run(Limits(0, -1), segments=[THREE[0], busy, THREE[2]], busy=busy.id) == ([1], 100)
 
 
 def test_segments_below_the_log_start_expire() -> None:
@@ -83,6 +67,15 @@ def test_what_an_interruption_left_is_deleted() -> None:
     assert run(KEEP, segments=[*THREE, replace(theirs, changed_ms=NOW - ABANDONED_MS - 1)]) == ([4], 0)
     half = replace(THREE[1], state=State.DELETE_STARTED)
     assert run(KEEP, segments=[THREE[0], half, THREE[2]]) == ([2], 0)
+
+
+@pytest.mark.parametrize("limits", [KEEP, Limits(0, 0)])
+def test_what_another_broker_may_still_be_copying_is_left_alone(limits: Limits) -> None:
+    """Objects that it sends after the deletion would stay for good."""
+    theirs = replace(THREE[0], state=State.COPY_STARTED, broker_id=2, changed_ms=NOW - ABANDONED_MS)
+    cut = replace(LOG, log_start=200, chain=[EpochStart(3, 200)])
+    assert run(limits, segments=[theirs])[0] == []
+    assert run(limits, cut, [theirs])[0] == []
 
 
 class TestAfterAnUncleanElection:

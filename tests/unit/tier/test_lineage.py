@@ -12,6 +12,7 @@ def chain(*entries: tuple[int, int]) -> list[EpochStart]:
 
 
 def test_of_epochs_that_begin_at_one_offset_the_last_has_the_records() -> None:
+    assert with_records([]) == []
     assert with_records(chain((0, 0), (1, 10), (2, 10), (3, 10), (5, 12))) == chain((0, 0), (3, 10), (5, 12))
 
 

@@ -39,7 +39,6 @@ def test_a_segment_is_readable_from_the_end_of_its_copy_to_the_beginning_of_its_
         assert known.apply(record)
         seen.append((number(known.find(0, 50)), len(known)))
     assert seen == [(None, 1), (1, 1), (None, 1), (None, 0)]
-    assert known.highest_offset(0) == 99
 
 
 def test_records_that_contradict_earlier_ones_are_counted() -> None:
@@ -66,7 +65,6 @@ def test_what_a_deleted_segment_covered_is_readable_again() -> None:
     assert known.apply(to(large, DELETING))
     assert number(known.find(0, 120)) == 1
     assert known.find(0, 150) is None
-    assert known.first_of(0) == 100
 
 
 def test_a_segment_that_is_covered_and_deleted_does_not_return() -> None:
@@ -75,7 +73,6 @@ def test_a_segment_that_is_covered_and_deleted_does_not_return() -> None:
     assert known.apply(to(small, DELETING))
     assert known.apply(to(large, DELETING))
     assert known.find(0, 130) is None
-    assert known.first_of(0) is None
 
 
 def test_an_earlier_process_hands_over_what_it_knew() -> None:

@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from isthmus_model.clocks import WallMs
 from isthmus_tier.core.lineage import belongs
 from isthmus_tier.core.segments import EpochStart, RemoteSegment, State
-
-from isthmus_broker.core.log.retention import SegmentFacts
 
 ABANDONED_MS: Final = 3_600_000
 """After this time another broker, which has lost the leadership, is not expected to complete a copy any more."""
@@ -35,7 +32,8 @@ class LogFacts:
     """The leader epochs that have records."""
     log_start: int
     log_end: int
-    local: Sequence[SegmentFacts]
+    only_local: int
+    """The bytes of the segments that are not in the tier."""
 
 
 class Expiry(NamedTuple):
@@ -47,24 +45,20 @@ class Expiry(NamedTuple):
     """How many segments for each reason."""
 
 
-def expire(
-    segments: Iterable[RemoteSegment], log: LogFacts, copied: int, limits: Limits, now: WallMs, busy: UUID | None = None
-) -> Expiry:
-    """The segments to delete, of all segments in the order of their start offsets. `busy` is being copied.
+def expire(segments: Iterable[RemoteSegment], log: LogFacts, limits: Limits, now: WallMs) -> Expiry:
+    """The segments to delete, of all segments in the order of their start offsets.
 
-    Without a leader epoch nothing is deleted: no segment can be compared with the log.
+    Not those that another broker may still be copying: what it sends after the deletion would stay for good. Without a leader epoch nothing
+    is deleted: no segment can be compared with the log.
     """
     if not log.chain:
         return Expiry(log.log_start, [], {})
-    listed = list(segments)
-    excess = _excess(listed, log, copied, limits.retention_bytes)
+    listed = [one for one in segments if not _is_being_copied(one, log, now)]
+    excess = _excess(listed, log, limits.retention_bytes)
     start, doomed, reasons = log.log_start, [], dict[str, int]()
     may_expire = True
     for segment in listed:
-        if segment.id == busy:
-            may_expire = False
-            continue
-        reason = _leftover(segment, log, now)
+        reason = _leftover(segment, log)
         if reason is None and may_expire and belongs(segment, log.chain, log.log_end):
             reason = _expired(segment, limits, excess, now)
             may_expire = reason is not None
@@ -77,12 +71,17 @@ def expire(
     return Expiry(start, doomed, reasons)
 
 
-def _leftover(segment: RemoteSegment, log: LogFacts, now: WallMs) -> str | None:
+def _is_being_copied(segment: RemoteSegment, log: LogFacts, now: WallMs) -> bool:
+    """Whether a deposed leader may be at it. This broker is not: it copies when it has deleted."""
+    is_ours = segment.broker_id == log.broker_id
+    return segment.state is State.COPY_STARTED and not is_ours and now - segment.changed_ms <= ABANDONED_MS
+
+
+def _leftover(segment: RemoteSegment, log: LogFacts) -> str | None:
     """Why a segment is of no use to the log, whatever the limits are."""
     if segment.state is State.DELETE_STARTED:
         return "its deletion was interrupted"
-    is_abandoned = segment.broker_id == log.broker_id or now - segment.changed_ms > ABANDONED_MS
-    if segment.state is State.COPY_STARTED and is_abandoned:
+    if segment.state is State.COPY_STARTED:
         return "its copy was interrupted"
     if segment.end_offset < log.log_start:
         return "below the log start offset"
@@ -99,14 +98,13 @@ def _expired(segment: RemoteSegment, limits: Limits, excess: int, now: WallMs) -
     return None
 
 
-def _excess(segments: Iterable[RemoteSegment], log: LogFacts, copied: int, retention_bytes: int) -> int:
+def _excess(segments: Iterable[RemoteSegment], log: LogFacts, retention_bytes: int) -> int:
     """The bytes above retention.bytes. What is both here and in the tier counts once."""
     if retention_bytes < 0:
         return -1
-    local = sum(one.size for one in log.local if one.base_offset > copied)
     remote = sum(
         one.size
         for one in segments
         if one.state is State.COPY_FINISHED and belongs(one, log.chain, log.log_end) and one.end_offset >= log.log_start
     )
-    return local + remote - retention_bytes
+    return log.only_local + remote - retention_bytes

@@ -1,5 +1,6 @@
 """The destination of copies that a node's settings name."""
 
+import threading
 from pathlib import Path
 
 from isthmus_tier.edge.encryption import BadKeys, KeyRing, read_keys
@@ -30,4 +31,4 @@ def open_destination(config: NodeConfig, cluster_id: str) -> Destination:
             keys = read_keys(Path(texts[REMOTE_STORE_KEYS]))
         except BadKeys as error:
             raise ConfigRefused(f"{REMOTE_STORE_KEYS}: {error}") from error
-    return Destination(store, cluster_id, config.values[REMOTE_STORE_COMPRESSION] is True, keys)
+    return Destination(store, cluster_id, config.values[REMOTE_STORE_COMPRESSION] is True, keys, threading.Event())

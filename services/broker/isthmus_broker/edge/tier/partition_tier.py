@@ -16,7 +16,7 @@ from isthmus_tier.edge.metadata_log import MetadataLog
 from isthmus_tier.edge.upload import delete
 
 from isthmus_broker.core.log.retention import SegmentFacts
-from isthmus_broker.core.tier.copying import copied_to, describe, epochs_below, next_to_copy
+from isthmus_broker.core.tier.copying import Copied, describe, epochs_below, next_to_copy
 from isthmus_broker.core.tier.expiry import KEEP_ALL, LogFacts, expire
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.log import Log
@@ -80,8 +80,9 @@ class PartitionTier:
 
     async def _copy(self, led: "_Led", segments: PartitionSegments, copies: Callable[[], bool]) -> None:
         log = led.log
-        copied = copied_to(segments, led.chain(), log.end_offset)
-        for facts in next_to_copy(led.local(), copied, log.log_start_offset, log.last_stable_offset):
+        copied = Copied(segments, led.chain(), log.end_offset)
+        due = next_to_copy(led.local(), copied, log.log_start_offset, log.last_stable_offset)
+        for facts in due:
             if not copies():
                 return
             led.check()
@@ -113,16 +114,16 @@ class PartitionTier:
         )  # fmt: skip
 
     async def _expire(self, led: "_Led", segments: PartitionSegments) -> None:
-        log = led.log
+        log, chain = led.log, led.chain()
+        copied = Copied(segments, chain, log.end_offset)
         facts = LogFacts(
             broker_id=self._broker_id,
-            chain=led.chain(),
+            chain=chain,
             log_start=log.log_start_offset,
             log_end=log.end_offset,
-            local=led.local(),
+            only_local=sum(one.size for one in led.local() if not copied.has(one.base_offset, one.next_offset)),
         )
-        copied = copied_to(segments, facts.chain, facts.log_end)
-        expiry = expire(segments.all(), facts, copied, KEEP_ALL, self._clocks.wall())
+        expiry = expire(segments.all(), facts, KEEP_ALL, self._clocks.wall())
         for reason, count in expiry.reasons.items():
             logger.info("deleting %d segments of %s-%d in the tier: %s", count, *self.place[::2], reason)
         await self._delete(expiry.doomed)

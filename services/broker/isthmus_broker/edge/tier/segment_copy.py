@@ -1,5 +1,6 @@
 """One closed segment on its way to the tier. Runs in a worker thread, beside the event loop that may delete the segment meanwhile."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from isthmus_tier.core.chunks import Packing
 from isthmus_tier.core.manifest import WrappedKey
 from isthmus_tier.core.segments import EpochStart, RemoteSegment
 from isthmus_tier.edge.encryption import KeyRing
-from isthmus_tier.edge.store import ObjectStore
+from isthmus_tier.edge.store import ObjectStore, StoreError
 from isthmus_tier.edge.upload import SegmentFiles, upload
 
 from isthmus_broker.edge.storage.checkpoints import LEADER_EPOCHS, PRODUCERS_SUFFIX, encode_epochs
@@ -25,8 +26,10 @@ class Destination(NamedTuple):
 
     store: ObjectStore
     cluster_id: str
-    compresses: bool = False
-    keys: KeyRing | None = None
+    compresses: bool
+    keys: KeyRing | None
+    give_up: threading.Event
+    """Set when the node stops: copies under way fail at their next chunk."""
 
     def packing_of(self, segment: RemoteSegment) -> tuple[Packing, WrappedKey | None]:
         """The packing of a new segment, and its key for the manifest."""
@@ -50,8 +53,13 @@ def copy_segment(
     try:
         indexes = _indexes(files, directory, segment, epochs)
         packing, key = to.packing_of(segment)
-        content = SegmentFiles(lambda position, size: files.read(descriptor, size, position), indexes)
-        return upload(to.store, to.cluster_id, segment, content, packing, key).stored
+
+        def read(position: int, size: int) -> bytes:
+            if to.give_up.is_set():
+                raise StoreError("the node is stopping")
+            return files.read(descriptor, size, position)
+
+        return upload(to.store, to.cluster_id, segment, SegmentFiles(read, indexes), packing, key).stored
     finally:
         files.close(descriptor)
 
@@ -59,13 +67,13 @@ def copy_segment(
 def _indexes(
     files: FileSystem, directory: Path, segment: RemoteSegment, epochs: Sequence[EpochStart]
 ) -> dict[str, bytes]:
-    """The small files by suffix. The transaction index, and in a directory from elsewhere the producer snapshot, need not exist."""
+    """The small files by suffix. An index without entries need not exist, nor, in a directory from elsewhere, the producer snapshot."""
     paths = {suffix.lstrip("."): directory / file_name(segment.start_offset, suffix) for suffix in SUFFIXES[1:]}
     paths[PRODUCERS_SUFFIX.lstrip(".")] = directory / file_name(segment.end_offset + 1, PRODUCERS_SUFFIX)
     try:
         present = {name: files.read_file(path) for name, path in paths.items() if files.exists(path)}
     except FileNotFoundError as error:
         raise SegmentGone from error
-    if not {"index", "timeindex"} <= present.keys():
-        raise SegmentGone
-    return present | {LEADER_EPOCHS: encode_epochs(epochs)}
+    if not files.exists(directory / file_name(segment.start_offset, SUFFIXES[0])):
+        raise SegmentGone  # the indexes were renamed with it, before or after they were read
+    return {"index": b"", "timeindex": b"", **present, LEADER_EPOCHS: encode_epochs(epochs)}

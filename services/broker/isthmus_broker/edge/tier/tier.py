@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from isthmus_client.client import Client
@@ -51,7 +52,7 @@ class Tier:
         self._threads = ThreadPoolExecutor(
             config().settings.remote_log_manager_copier_thread_pool_size, thread_name_prefix="tier"
         )
-        self._runs: dict[Place, asyncio.Task[None]] = {}
+        self._runs: dict[Place, asyncio.Task[bool]] = {}
         self._doomed: set[Place] = set()
         """Partitions that must leave nothing: their topics were deleted, or are not tiered any more."""
         self._failing: set[Place] = set()
@@ -65,6 +66,7 @@ class Tier:
 
     def stop(self) -> None:
         """End what is under way; a later start continues it."""
+        self._destination.give_up.set()
         for task in (*self._runs.values(), *([self._main] if self._main is not None else [])):
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -81,7 +83,8 @@ class Tier:
                 config = self._replicas.topic_config(changed.name)
                 if not is_tiered(changed.name, config) and config.remote_log_delete_on_disable:
                     self._doomed.update(self._led_of(changed))
-        self._changed.set()
+        if self._doomed or changes.topics_created or changes.configs:
+            self._changed.set()
 
     def _was_tiered(self, changes: Changes, topic: str) -> bool:
         before = changes.before.config(ResourceType.TOPIC, topic)
@@ -138,34 +141,41 @@ class Tier:
             self._config().node_id, place, metadata, self._destination, self._threads, self._clocks, self.counts
         )
         is_doomed = place in self._doomed
-        if is_doomed:
-            work = tier.delete_all()
-        else:
+        work: Callable[[], Coroutine[Any, Any, None]] = tier.delete_all
+        if not is_doomed:
             assert partition is not None
-            work = tier.run(partition, lambda: self._copies(place, partition))
+            work = partial(tier.run, partition, lambda: self._copies(place, partition))
         run = self._runs[place] = asyncio.get_running_loop().create_task(self._attempt(place, work))
-        run.add_done_callback(lambda _: self._ended(place, is_doomed=is_doomed, succeeded=place not in self._failing))
+        run.add_done_callback(lambda run: self._ended(place, run, was_doomed=is_doomed))
 
     def _copies(self, place: Place, partition: Partition) -> bool:
         log = partition.log
         return place not in self._doomed and log is not None and not log.config.remote_log_copy_disable
 
-    async def _attempt(self, place: Place, work: Coroutine[Any, Any, None]) -> None:
+    async def _attempt(self, place: Place, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Whether it succeeded. A failure is logged once, until it works again."""
         try:
-            await work
-            self._failing.discard(place)
+            await work()
         except (StoreError, NotRecorded, OSError) as error:
             self.counts.errors += 1
             if place not in self._failing:
                 logger.warning("%s-%d: %s; trying again at every interval", place.topic, place.partition, error)
             self._failing.add(place)
+            return False
+        except Exception:
+            # A defect here must not stop the node, which serves clients without its tier.
+            self.counts.errors += 1
+            logger.exception("%s-%d: unexpected error in tiered storage", place.topic, place.partition)
+            return False
+        self._failing.discard(place)
+        return True
 
-    def _ended(self, place: Place, *, is_doomed: bool, succeeded: bool) -> None:
+    def _ended(self, place: Place, run: asyncio.Task[bool], *, was_doomed: bool) -> None:
         del self._runs[place]
-        if is_doomed and succeeded:
+        if was_doomed and not run.cancelled() and run.result():
             self._doomed.discard(place)
             logger.info("nothing of %s-%d is left in the tier", place.topic, place.partition)
-        elif place in self._doomed:
+        elif not was_doomed and place in self._doomed:
             self._changed.set()
 
 
