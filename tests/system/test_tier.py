@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from isthmus_tier.edge.local_store import LocalStore
 from isthmus_wire.records import batches
 
 from tests.node import Node, running_node
+from tests.ports import free_ports
 from tests.process import ISTHMUS
 from tests.system.quorums import query
 
@@ -198,6 +200,38 @@ def test_objects_are_compressed_and_encrypted(tmp_path: Path, *, keys: bool) -> 
         for manifest in manifests(store):
             assert manifest.log.stored < manifest.log.size / 20
             assert (manifest.key is not None) is keys
+
+
+def metrics(port: int) -> dict[str, float]:
+    """The values of the topic's metrics of the tier."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS).read().decode()
+    lines = (line.rpartition(" ") for line in text.splitlines() if f'{{topic="{TOPIC}"}}' in line)
+    return {
+        name.partition("{")[0].removeprefix("kafka_server_brokertopicmetrics_remote"): float(value)
+        for name, _, value in lines
+    }
+
+
+def test_metrics_have_the_lag_of_the_copies(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with node_with_tier(tmp_path, **{"isthmus.http.listen": f"127.0.0.1:{port}"}) as (node, store):
+        make(node)
+        fill(node, 300)
+        wait_until(lambda: is_all_copied(node, store), "all closed segments are copied")
+        size = sum(one.segment.size for one in manifests(store))
+        wait_until(lambda: metrics(port).get("copylagsegments") == 0, "the last run has ended")
+        values = metrics(port)
+        assert (values["copybytes_total"], values["logsizebytes"]) == (size, size)
+        assert values["copyrequests_total"] == values["logmetadatacount"] == len(manifests(store))
+        assert values["copyerrors_total"] == values["copylagbytes"] == 0
+        (tmp_path / "store").rename(tmp_path / "elsewhere")
+        (tmp_path / "store").write_text("not a directory")
+        fill(node, 300)
+        wait_until(lambda: metrics(port)["copyerrors_total"] > 0, "a copy fails")
+        wait_until(lambda: metrics(port)["copylagbytes"] > 0, "the lag shows")
+        (tmp_path / "store").unlink()
+        (tmp_path / "elsewhere").rename(tmp_path / "store")
+        wait_until(lambda: is_all_copied(node, store), "copies continue")
 
 
 def isthmus(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,8 @@ from uuid import UUID
 
 from isthmus_broker.core.tier.expiry import ABANDONED_MS
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.tier.partition_tier import PartitionTier, TierCounts
+from isthmus_broker.edge.tier.counts import TierCounts
+from isthmus_broker.edge.tier.partition_tier import PartitionTier
 from isthmus_broker.edge.tier.segment_copy import Destination
 from isthmus_model.clocks import Clocks, MonotonicMs, WallMs
 from isthmus_tier.core.chunks import Packing

@@ -40,6 +40,7 @@ from isthmus_broker.edge.storage.log_manager import LogManager, NoDirectoryLeft
 from isthmus_broker.edge.storage.log_mover import LogMover
 
 if TYPE_CHECKING:
+    from isthmus_broker.edge.tier.counts import TierCounts
     from isthmus_broker.edge.tier.tier import Tier
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,10 @@ class Broker:
     def transaction_counts(self) -> TransactionCounts:
         """The transactions whose coordinator is this broker."""
         return self._coordinators.transaction_counts()
+
+    def tier_counts(self) -> "TierCounts | None":
+        """What this broker does in the tier; None without tiered storage."""
+        return None if self._tier is None else self._tier.counts
 
     def group_counts(self) -> GroupCounts:
         """The groups whose coordinator is this broker."""

@@ -219,6 +219,7 @@ class Node:
             replicas=None if broker is None else broker.services.replicas,
             uncleanable=dict if broker is None else broker.uncleanable,
             transactions=None if broker is None else broker.transaction_counts,
+            tier=None if broker is None else broker.tier_counts(),
             groups=None if broker is None else broker.group_counts,
             wall_clock=self._clocks.wall,
             transaction_max_timeout_ms=self._config.settings.transaction_max_timeout_ms,

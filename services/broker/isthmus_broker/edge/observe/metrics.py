@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from isthmus_broker.core.log.producer_state import ProducerState
 from isthmus_broker.edge.observe.coordinator_metrics import group_metrics, transaction_metrics
 from isthmus_broker.edge.observe.node_view import NodeView
+from isthmus_broker.edge.observe.tier_metrics import tier_metrics
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.cleaner import Uncleanable
 
@@ -49,6 +50,8 @@ class NodeMetrics(Collector):
             yield from transaction_metrics(self._node.transactions())
         if self._node.groups is not None:
             yield from group_metrics(self._node.groups())
+        if self._node.tier is not None:
+            yield from tier_metrics(self._node.tier)
 
     def describe(self) -> Iterator[Metric]:
         """Describe nothing in advance: it would read the node before it has started."""

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from uuid import uuid4
 
 from isthmus_model.clocks import Clocks
@@ -13,6 +12,7 @@ from isthmus_tier.core.partition_segments import PartitionSegments
 from isthmus_tier.core.records import Update
 from isthmus_tier.core.segments import EpochStart, Place, RemoteSegment, State
 from isthmus_tier.edge.metadata_log import MetadataLog
+from isthmus_tier.edge.store import StoreError
 from isthmus_tier.edge.upload import delete
 
 from isthmus_broker.core.log.retention import SegmentFacts
@@ -20,19 +20,10 @@ from isthmus_broker.core.tier.copying import Copied, describe, epochs_below, nex
 from isthmus_broker.core.tier.expiry import KEEP_ALL, LogFacts, expire
 from isthmus_broker.edge.replication.partition import Partition
 from isthmus_broker.edge.storage.log import Log
+from isthmus_broker.edge.tier.counts import PartitionState, TierCounts
 from isthmus_broker.edge.tier.segment_copy import Destination, SegmentGone, copy_segment
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class TierCounts:
-    """What this broker has copied and deleted since its start."""
-
-    copied_segments: int = 0
-    copied_bytes: int = 0
-    deleted_segments: int = 0
-    errors: int = 0
 
 
 class Deposed(Exception):
@@ -72,6 +63,9 @@ class PartitionTier:
                 await self._copy(led, segments, copies)
         except Deposed:
             logger.debug("%s-%d is led elsewhere: no more copies", self.place.topic, self.place.partition)
+        finally:
+            if led.is_current:
+                self._record_state(led, segments)
 
     async def delete_all(self) -> None:
         """Delete everything of the partition; raises StoreError and NotRecorded."""
@@ -80,9 +74,7 @@ class PartitionTier:
 
     async def _copy(self, led: "_Led", segments: PartitionSegments, copies: Callable[[], bool]) -> None:
         log = led.log
-        copied = Copied(segments, led.chain(), log.end_offset)
-        due = next_to_copy(led.local(), copied, log.log_start_offset, log.last_stable_offset)
-        for facts in due:
+        for facts in self._due(led, segments):
             if not copies():
                 return
             led.check()
@@ -93,21 +85,35 @@ class PartitionTier:
             )
             await self._copy_one(led, segment, chain)
 
+    def _due(self, led: "_Led", segments: PartitionSegments) -> Sequence[SegmentFacts]:
+        log = led.log
+        copied = Copied(segments, led.chain(), log.end_offset)
+        return next_to_copy(led.local(), copied, log.log_start_offset, log.last_stable_offset)
+
+    def _record_state(self, led: "_Led", segments: PartitionSegments) -> None:
+        due = self._due(led, segments)
+        self._counts.partitions[self.place] = PartitionState(
+            len(due), sum(one.size for one in due), len(segments), sum(one.size for one in segments.readable())
+        )
+
     async def _copy_one(self, led: "_Led", segment: RemoteSegment, chain: Sequence[EpochStart]) -> None:
         """Announce, copy, confirm. What is announced and not confirmed is deleted by a later run."""
         await self._metadata.write(segment)
         led.check()
-        epochs = epochs_below(chain, segment.end_offset + 1)
+        epochs, counts = epochs_below(chain, segment.end_offset + 1), self._counts.topics[self.place.topic]
+        counts.copies += 1
         try:
             stored = await self._in_thread(
                 copy_segment, led.log.pool.files, led.log.directory, segment, epochs, self._destination
             )
         except SegmentGone:
             return
+        except StoreError:
+            counts.copy_errors += 1
+            raise
         led.check()
         await self._metadata.write(self._to(segment, State.COPY_FINISHED))
-        self._counts.copied_segments += 1
-        self._counts.copied_bytes += segment.size
+        counts.copied_bytes += segment.size
         logger.info(
             "copied %s-%d, offsets %d to %d: %d bytes, %d stored",
             self.place.topic, self.place.partition, segment.start_offset, segment.end_offset, segment.size, stored,
@@ -129,12 +135,17 @@ class PartitionTier:
         await self._delete(expiry.doomed)
 
     async def _delete(self, doomed: Sequence[RemoteSegment]) -> None:
+        counts = self._counts.topics[self.place.topic]
         for segment in doomed:
             if segment.state is not State.DELETE_STARTED:
                 await self._metadata.write(self._to(segment, State.DELETE_STARTED))
-            await self._in_thread(delete, self._destination.store, self._destination.cluster_id, segment)
+            counts.deletions += 1
+            try:
+                await self._in_thread(delete, self._destination.store, self._destination.cluster_id, segment)
+            except StoreError:
+                counts.deletion_errors += 1
+                raise
             await self._metadata.write(self._to(segment, State.DELETE_FINISHED))
-            self._counts.deleted_segments += 1
 
     def _to(self, segment: RemoteSegment, state: State) -> Update:
         return Update(self.place, segment.id, self._broker_id, self._clocks.wall(), state)
@@ -151,11 +162,16 @@ class _Led:
         self.log = log
         self._epoch = partition.leadership.leader_epoch
 
-    def check(self) -> None:
-        """Raise Deposed if that has ended."""
+    @property
+    def is_current(self) -> bool:
+        """Whether that has not ended."""
         partition = self._partition
         is_led = partition.is_led_here and partition.leadership.leader_epoch == self._epoch
-        if not is_led or partition.log is not self.log:
+        return is_led and partition.log is self.log
+
+    def check(self) -> None:
+        """Raise Deposed if that has ended."""
+        if not self.is_current:
             raise Deposed
 
     def chain(self) -> list[EpochStart]:

@@ -31,7 +31,8 @@ from isthmus_broker.core.metadata.image import Topic
 from isthmus_broker.core.tier.copying import is_tiered
 from isthmus_broker.edge.replication.manager import ReplicaManager
 from isthmus_broker.edge.replication.partition import Partition
-from isthmus_broker.edge.tier.partition_tier import PartitionTier, TierCounts
+from isthmus_broker.edge.tier.counts import TierCounts
+from isthmus_broker.edge.tier.partition_tier import PartitionTier
 from isthmus_broker.edge.tier.segment_copy import Destination
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,8 @@ class Tier:
             led = {place: one for one in self._replicas.partitions() if (place := self._place_of(one)) is not None}
             places = led.keys() | self._doomed
             metadata.forget(followed - places)
+            for place in self.counts.partitions.keys() - led.keys():
+                del self.counts.partitions[place]
             metadata.follow(places)
             followed = set(places)
             for place in places:
@@ -157,14 +160,12 @@ class Tier:
         try:
             await work()
         except (StoreError, NotRecorded, OSError) as error:
-            self.counts.errors += 1
             if place not in self._failing:
                 logger.warning("%s-%d: %s; trying again at every interval", place.topic, place.partition, error)
             self._failing.add(place)
             return False
         except Exception:
             # A defect here must not stop the node, which serves clients without its tier.
-            self.counts.errors += 1
             logger.exception("%s-%d: unexpected error in tiered storage", place.topic, place.partition)
             return False
         self._failing.discard(place)
