@@ -25,7 +25,7 @@ class PartitionState:
     lag_bytes: int
     """Closed segments that are still to be copied."""
     segments: int
-    """All of which the metadata has a record, copied or not."""
+    """All that the metadata has a record of, copied or not."""
     size: int
     """The bytes of those that are copied, before compression."""
 
