@@ -111,6 +111,8 @@ class Tier:
                 on_fault(wrong.exceptions[0])
             except* ClientError as failures:
                 logger.warning("tiered storage: %s; retrying", failures.exceptions[0])
+            except* Exception:
+                logger.exception("unexpected error in tiered storage; retrying")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _visit_all(self, metadata: MetadataLog) -> None:
