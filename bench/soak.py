@@ -31,7 +31,7 @@ from tests.node import COMBINED as COMBINED_ROLES
 from tests.node import Cluster, running_cluster
 from tests.system.fault_load import Load, load
 from tests.system.faults import FAULTS, HOME, REGIONS, TOPOLOGY, combined_round, one_round, stepped_clocks, volume
-from tests.system.stalls import LAN, ONE_REGION, assert_none_was_fenced, stall
+from tests.system.stalls import LAN, ONE_REGION, Stall, assert_none_was_fenced, stall
 from tests.system.stretched import Stretched, running
 
 COMBINED: Final = "combined"
@@ -126,14 +126,13 @@ def _soak_transactions(minutes: float, seed: int, random: Random) -> Outcome:
 def _soak_stalls(minutes: float, seed: int, random: Random) -> Outcome:
     """Stalls of random nodes, with the settings of `isthmus up`."""
     with _cluster(STALL, ONE_REGION) as cluster, load(cluster, LAN, PAUSE_SECONDS) as running_load:
-        start, rounds = time.monotonic(), 0
+        start, stalls = time.monotonic(), list[Stall]()
         while time.monotonic() < start + 60 * minutes:
-            stall(cluster, random)
-            assert_none_was_fenced(cluster)
-            rounds += 1
+            stalls.append(stall(cluster, random))
+            assert_none_was_fenced(cluster, stalls)
         taken = (time.monotonic() - start) / 60
     records, commits = running_load.records(), running_load.committer.confirmed
-    return Outcome(STALL, seed, taken, rounds, records, commits, running_load.resent())
+    return Outcome(STALL, seed, taken, len(stalls), records, commits, running_load.resent())
 
 
 def _strike(running_load: Load, name: str, random: Random) -> None:
