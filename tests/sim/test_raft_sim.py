@@ -32,7 +32,7 @@ def test_votes_sent_before_they_are_durable_are_detected() -> None:
 
 
 @pytest.mark.parametrize("world", sorted(KINDS))
-@pytest.mark.parametrize("seed", [9, 11])
+@pytest.mark.parametrize("seed", [11, 14])
 def test_a_seed_is_the_same_life_whatever_the_hash_seed(world: str, seed: int) -> None:
     traces = [_trace_in_process(world, seed, hash_seed) for hash_seed in ("0", "1")]
     assert traces[0] == traces[1]

@@ -150,7 +150,7 @@ CANARIES: Final[Mapping[str, Canary]] = {
         ("torn-transaction", "lost-write", "aborted-read"),
         _ONE_WAY,
         has_transactions=True,
-        begins_at=68,
+        begins_at=542,
     ),
     "hasty-offsets": Canary(group_shard, "Offsets", HastyOffsets, ("copy-skipped",), NO_FAULTS, has_transactions=True),
     "unstable-reads": Canary(
