@@ -1,5 +1,6 @@
 """Mirrors that write in transactions, both ways under the same names: clusters of both kinds, and every process is killed in turn."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -155,11 +156,22 @@ def test_a_copy_that_mirror_maker_made_is_taken_over(tmp_path: Path) -> None:
             load.wait_for(load.total() + 500)
             load.finish()
 
-            def is_level() -> bool:
+            def differences() -> list[str]:
                 theirs, ours = (
                     of_each(node.bootstrap, partitions, committed_values)
                     for node, partitions in ((west, list(copies)), (east, list(copies.values())))
                 )
-                return ours == theirs
+                return [difference(*both) for both in zip(theirs, ours, strict=True) if both[0] != both[1]]
 
-            wait_until(is_level, "the same records, each once and in order")
+            wait_until(lambda: not differences(), "the same records, each once and in order", differences)
+
+
+def difference(source: list[bytes], copy: list[bytes]) -> str:
+    """Where a copy begins to differ, and whether it has records twice or not at all."""
+    at = next((n for n, both in enumerate(zip(source, copy, strict=False)) if both[0] != both[1]), len(copy))
+    twice = [value for value, count in Counter(copy).items() if count > 1]
+    missing = sorted(set(source) - set(copy))
+    return (
+        f"{len(copy)} of {len(source)} records, different from number {at} on: {source[at : at + 3]!r}, {copy[at : at + 3]!r}; "
+        f"{len(twice)} twice {twice[:3]!r}, {len(missing)} missing {missing[:3]!r}"
+    )
