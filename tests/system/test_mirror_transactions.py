@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 from isthmus_client.metadata import TopicPartition
+from isthmus_model.mirror_maker import parse_offset_sync
 
 from bench.mirror_maker import MirrorMaker
 from bench.mirror_maker import fetch as fetch_mirror_maker
@@ -24,7 +25,7 @@ from tests.kafka import KafkaNode, fetch, running_kafka
 from tests.node import Node, running_node
 from tests.system.ledger import Ledger, wait_until
 from tests.system.linker import extents
-from tests.system.mirrors import MirrorProcess, running_mirror
+from tests.system.mirrors import MirrorProcess, records_of, running_mirror
 from tests.system.test_linker import make
 from tests.system.test_mirror import await_topic
 from tests.system.transactional_load import RegionLoad, is_stable, of_each
@@ -141,6 +142,8 @@ def test_a_copy_that_mirror_maker_made_is_taken_over(tmp_path: Path) -> None:
             maker.start()
             await_topic(east.bootstrap, f"west.{TOPIC}")
             wait_until(lambda: all(end > 300 for _, end in extents(east.bootstrap, list(copies.values()))), "copies")
+            # MirrorMaker writes them later than the records; without one, a mirror cannot know where a copy ends.
+            wait_until(lambda: synced_partitions(west.bootstrap) == set(range(4)), "an offset sync of each partition")
         finally:
             maker.kill()
         clusters = {"west": west.bootstrap, "target": east.bootstrap}
@@ -164,6 +167,13 @@ def test_a_copy_that_mirror_maker_made_is_taken_over(tmp_path: Path) -> None:
                 return [difference(*both) for both in zip(theirs, ours, strict=True) if both[0] != both[1]]
 
             wait_until(lambda: not differences(), "the same records, each once and in order", differences)
+
+
+def synced_partitions(bootstrap: str) -> set[int]:
+    """The partitions with an offset sync of MirrorMaker."""
+    (records,) = of_each(bootstrap, [TopicPartition("mm2-offset-syncs.target.internal", 0)], records_of)
+    syncs = (parse_offset_sync(record.key, record.value) for record in records)
+    return {sync.partition for sync in syncs if sync is not None and sync.topic == TOPIC}
 
 
 def difference(source: list[bytes], copy: list[bytes]) -> str:
