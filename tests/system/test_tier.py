@@ -1,6 +1,7 @@
 """A node copies closed segments to its tier: all of them, once each, whatever happens meanwhile, and nothing remains of a deleted topic."""
 
 import json
+import os
 import subprocess
 import threading
 import urllib.request
@@ -140,6 +141,16 @@ def test_a_node_that_is_killed_continues_where_it_was(tmp_path: Path) -> None:
         check_content(node, store)
         objects = [one.name for one in store.list("v1/")]
         assert len(objects) == 3 * len(manifests(store)), objects
+
+
+def test_what_an_interrupted_copy_has_left_is_deleted_at_the_next_start(tmp_path: Path) -> None:
+    unfinished = tmp_path / "store" / ".unfinished"
+    unfinished.mkdir(parents=True)
+    (unfinished / "old").write_bytes(b"torn")
+    os.utime(unfinished / "old", (0, 0))
+    (unfinished / "recent").write_bytes(b"torn")
+    with node_with_tier(tmp_path):
+        wait_until(lambda: [path.name for path in unfinished.iterdir()] == ["recent"], "the old file is deleted")
 
 
 def test_nothing_of_a_deleted_topic_remains(tmp_path: Path) -> None:

@@ -103,14 +103,6 @@ class ChunkTable:
         """The bytes of the object."""
         return self._starts[-1]
 
-    def number_at(self, position: int) -> int:
-        """The number of the chunk that has this byte of the segment."""
-        return position // self.chunks[0].size
-
-    def start_of(self, number: int) -> int:
-        """Where the chunk begins in the segment."""
-        return number * self.chunks[0].size
-
     def span(self, first: int, count: int) -> Span:
         """These chunks in the object."""
         position = self._starts[first]

@@ -37,9 +37,6 @@ class PartitionSegments:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def __contains__(self, segment: UUID) -> bool:
-        return segment in self._segments
-
     def apply(self, record: RemoteSegment | Update) -> bool:
         """Take in the next record; returns whether it fits."""
         known = self._segments.get(record.id)
@@ -49,11 +46,6 @@ class PartitionSegments:
             return False
         self._enter(record if isinstance(record, RemoteSegment) else _changed(self._segments[record.id], record))
         return True
-
-    def restore(self, segments: Iterable[RemoteSegment]) -> None:
-        """Take in what an earlier process knew."""
-        for segment in segments:
-            self._enter(segment)
 
     def all(self) -> list[RemoteSegment]:
         """Every segment that may have anything in the store, by start offset and then by age."""
@@ -101,7 +93,7 @@ class PartitionSegments:
                 del self._readable[epoch]
 
     def _insert(self, epoch: int, new: _Part) -> None:
-        """Insert it in place of those that it covers, unless one of the list covers it."""
+        """Replace the parts that it covers. It is left out if another part covers it."""
         parts, covered = self._readable.setdefault(epoch, []), self._covered.setdefault(epoch, set())
         at = bisect_left(parts, new.start, key=lambda part: part.start)
         is_behind = at > 0 and parts[at - 1].end >= new.end

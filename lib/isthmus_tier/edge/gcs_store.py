@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from google.api_core.exceptions import (
@@ -49,9 +51,8 @@ class GcsStore:
             return
         writer = blob.open("wb", chunk_size=PART_BYTES, timeout=SECONDS)
         try:
-            self._checked(name, lambda: writer.write(first))
-            for part in parts:
-                self._checked(name, lambda part=part: writer.write(part))  # type: ignore[misc]
+            for part in chain([first], parts):
+                self._checked(name, partial(writer.write, part))
             self._checked(name, writer.close)
         except BaseException:
             writer.terminate()  # closing it would complete the object

@@ -233,7 +233,7 @@ class World:
     async def restart(self) -> None:
         """Kill the process; the next one reads the producers' state from the batches alone.
 
-        After a truncation of the cleaned part the batches need not have it: a producer's last batch may be among those that were lost.
+        After a truncation of the cleaned part, the batches need not have that state: a producer's last batch may have been removed with it.
         """
         before, self.files.renames_left = self.log, None
         expected = {

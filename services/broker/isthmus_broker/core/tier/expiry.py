@@ -48,8 +48,8 @@ class Expiry(NamedTuple):
 def expire(segments: Iterable[RemoteSegment], log: LogFacts, limits: Limits, now: WallMs) -> Expiry:
     """The segments to delete, of all segments in the order of their start offsets.
 
-    Not those that another broker may still be copying: what it sends after the deletion would stay for good. Without a leader epoch nothing
-    is deleted: no segment can be compared with the log.
+    A segment that another broker may still be copying is kept: objects that arrive after the deletion would never be deleted. If the log
+    has no leader epoch, nothing is deleted, because no segment can be compared with it.
     """
     if not log.chain:
         return Expiry(log.log_start, [], {})

@@ -27,7 +27,7 @@ class PartitionState:
     segments: int
     """All that the metadata has a record of, copied or not."""
     size: int
-    """The bytes of those that are copied, before compression."""
+    """The size of the copied segments in bytes, before compression."""
 
 
 @dataclass(slots=True)

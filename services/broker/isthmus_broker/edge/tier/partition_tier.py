@@ -164,13 +164,13 @@ class _Led:
 
     @property
     def is_current(self) -> bool:
-        """Whether that has not ended."""
+        """Whether this broker still leads it in that epoch, with the same log."""
         partition = self._partition
         is_led = partition.is_led_here and partition.leadership.leader_epoch == self._epoch
         return is_led and partition.log is self.log
 
     def check(self) -> None:
-        """Raise Deposed if that has ended."""
+        """Raise Deposed if it does not."""
         if not self.is_current:
             raise Deposed
 

@@ -38,6 +38,7 @@ from isthmus_broker.edge.tier.segment_copy import Destination
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
+_UNFINISHED_MS: Final = 24 * 3600 * 1000
 
 
 class Tier:
@@ -74,6 +75,7 @@ class Tier:
 
     def apply(self, changes: Changes) -> None:
         """Delete what a topic has in the tier that was deleted, or gives it up; the last leader of each partition does."""
+        before = len(self._doomed)
         for topic_id in changes.topics_deleted:
             topic = changes.before.topics.by_id[topic_id]
             if self._was_tiered(changes, topic.name):
@@ -84,7 +86,7 @@ class Tier:
                 config = self._replicas.topic_config(changed.name)
                 if not is_tiered(changed.name, config) and config.remote_log_delete_on_disable:
                     self._doomed.update(self._led_of(changed))
-        if self._doomed or changes.topics_created or changes.configs:
+        if len(self._doomed) > before or changes.topics_created or changes.configs:
             self._changed.set()
 
     def _was_tiered(self, changes: Changes, topic: str) -> bool:
@@ -98,6 +100,7 @@ class Tier:
     # -- inside --------------------------------------------------------------------------------------------------------------
 
     async def _run(self, endpoint: Endpoint, on_fault: Callable[[BaseException], None]) -> None:
+        await self._discard_unfinished()
         is_refused = False
         while not is_refused:
             try:
@@ -114,6 +117,16 @@ class Tier:
             except* Exception:
                 logger.exception("unexpected error in tiered storage; retrying")
             await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _discard_unfinished(self) -> None:
+        """Delete the unfinished objects that interrupted copies have left; no copy takes a day."""
+        before_ms = self._clocks.wall() - _UNFINISHED_MS
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._destination.store.discard_unfinished, before_ms
+            )
+        except StoreError as error:
+            logger.warning("cannot look for interrupted copies; trying again at the next start: %s", error)
 
     async def _visit_all(self, metadata: MetadataLog) -> None:
         followed: set[Place] = set()
